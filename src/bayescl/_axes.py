@@ -1,0 +1,49 @@
+"""Names of the tensor axes that signatures speak of.
+
+Signatures carry shapes in jaxtyping's notation, and the same axis has the same name everywhere:
+
+=============== ==============================================================================
+``batch``       items of a batch (images, pairs, users), before they are split into views
+``anchors``     rows being trained; a two-view batch has two anchors per item
+``candidates``  rows that an anchor is scored against, its own positive and itself excluded
+                or masked
+``dim``         coordinates of an embedding
+``*shape``      any shape, the same for every argument that names it
+=============== ==============================================================================
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Embeddings = Float[Tensor, "rows dim"]
+"""One embedding per row."""
+
+PositiveLogits = Float[Tensor, "anchors"]
+"""The logit of each anchor's positive."""
+
+UnlabeledLogits = Float[Tensor, "anchors candidates"]
+"""The logits of each anchor's unlabeled candidates."""
+
+CandidateMask = Bool[Tensor, "anchors candidates"]
+"""True where a candidate counts for an anchor."""
+
+PerAnchor = Float[Tensor, "anchors"]
+"""One value per anchor."""
+
+Groups = Int[Tensor, "rows"]
+"""An integer per row; equal integers mark the same thing."""
+
+__all__ = [
+    "Bool",
+    "CandidateMask",
+    "Embeddings",
+    "Float",
+    "Groups",
+    "Int",
+    "PerAnchor",
+    "PositiveLogits",
+    "Tensor",
+    "UnlabeledLogits",
+]

@@ -1,0 +1,105 @@
+"""Argument checks, so that every message names the argument, its value and what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def check_interval(
+    name: str,
+    value: float,
+    low: float,
+    high: float,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Return ``value`` as a float if it lies in the interval, else raise ``ValueError``."""
+    number = check_finite_number(name, value)
+    above = number > low if open_low else number >= low
+    below = number < high if open_high else number <= high
+    if not (above and below):
+        left = "(" if open_low else "["
+        right = ")" if open_high else "]"
+        raise ValueError(f"{name} must lie in {left}{low:g}, {high:g}{right}, got {value!r}")
+    return number
+
+
+def check_positive(name: str, value: float) -> float:
+    """Return ``value`` as a float if it is positive and finite, else raise ``ValueError``."""
+    number = check_finite_number(name, value)
+    if number <= 0:
+        raise ValueError(f"{name} must be positive, got {value!r}")
+    return number
+
+
+def check_non_negative(name: str, value: float) -> float:
+    """Return ``value`` as a float if it is finite and at least 0, else raise ``ValueError``."""
+    number = check_finite_number(name, value)
+    if number < 0:
+        raise ValueError(f"{name} must be at least 0, got {value!r}")
+    return number
+
+
+def check_count(name: str, value: int, minimum: int) -> int:
+    """Return ``value`` if it is a whole number of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
+    return value
+
+
+def check_finite_number(name: str, value: float) -> float:
+    """Return ``value`` as a float, refusing what is no finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    return number
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a ``value`` that is none of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None]) -> None:
+    """Refuse a tensor whose shape is not ``expected``; a string or None stands for any size."""
+    shape = tuple(tensor.shape)
+    fits = len(shape) == len(expected) and all(
+        not isinstance(want, int) or size == want
+        for size, want in zip(shape, expected, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("*" if want is None else str(want) for want in expected)
+        raise ValueError(f"{name} must have shape [{wanted}], got {list(shape)}")
+
+
+def check_floating(name: str, tensor: Tensor) -> None:
+    """Refuse a tensor that holds no real floating-point numbers."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
+
+
+def check_mask(name: str, mask: Tensor, expected: Sequence[int | str | None]) -> None:
+    """Refuse a mask that is not boolean or has another shape than ``expected``."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(mask).__name__}")
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} must be boolean (True = may count), got {mask.dtype}")
+    check_shape(name, mask, expected)
+
+
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Refuse a tensor with NaN or infinite entries. Waits for the device."""
+    if not bool(torch.isfinite(tensor).all()):
+        bad = int((~torch.isfinite(tensor)).sum())
+        raise ValueError(f"{name} must be finite, got {bad} NaN or infinite entries")

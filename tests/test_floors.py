@@ -1,0 +1,122 @@
+"""The floors of the house: a folder imports only lower floors, and importing costs only torch."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "bayescl"
+
+# Each room stands on a floor and may import the rooms of lower floors only. Rooms that do not
+# exist yet are part of the plan.
+FLOORS: dict[str, int] = {
+    "_axes": 0,
+    "_checks": 0,
+    "functional": 1,
+    "distributed": 1,
+    "engines": 2,
+    "losses": 3,
+    "estimation": 3,
+    "diagnostics": 3,
+    "simulation": 3,
+    "vision": 4,
+    "recsys": 4,
+    "integrations": 4,
+    "experiments": 5,
+    "report": 5,
+    "cli": 6,
+}
+STRANGERS = {"simulation", "vision", "recsys", "integrations"}
+"""Rooms that never import one another, whatever their floors."""
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted module name below the package, or "" for the front door."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def module_name(path: Path) -> str:
+    parts = ["bayescl", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every bayescl module that a file imports, wherever in the file the import stands."""
+    name = module_name(path)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                prefix = ".".join(parts[: len(parts) - node.level + 1])
+                base = f"{prefix}.{base}" if base else prefix
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return {target for target in found if target.split(".")[0] == "bayescl"}
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[module_name(path) for path in FILES])
+def test_a_file_imports_only_lower_floors(path: Path) -> None:
+    room = room_of(module_name(path))
+    if room == "":  # the front door re-exports
+        return
+    assert room in FLOORS, f"{room} stands on no floor: add it to FLOORS"
+    for target in imports_of(path):
+        other = room_of(target)
+        if other in (room, "", "__version__"):
+            continue
+        allowed = FLOORS[other] < FLOORS[room] and not {room, other} <= STRANGERS
+        assert allowed, f"{module_name(path)} (floor {FLOORS[room]}) imports {target}"
+
+
+def test_imports_make_no_circle() -> None:
+    known = {module_name(path): path for path in FILES}
+    graph: dict[str, set[str]] = {}
+    for name, path in known.items():
+        edges = set()
+        for target in imports_of(path):
+            module = target if target in known else target.rpartition(".")[0]
+            if module in known and module != name:
+                edges.add(module)
+        graph[name] = edges
+
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        if name in trail:
+            circle = " -> ".join([*trail[trail.index(name) :], name])
+            raise AssertionError(f"import circle: {circle}")
+        if name in done:
+            return
+        for target in graph[name]:
+            visit(target, (*trail, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_importing_bayescl_loads_torch_and_nothing_heavier() -> None:
+    program = (
+        "import sys, json, torch, numpy, jaxtyping\n"
+        "before = set(sys.modules)\n"
+        "import bayescl\n"
+        "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    added = {name for name in json.loads(output) if name not in sys.stdlib_module_names}
+    assert added == {"bayescl"}
