@@ -1,0 +1,60 @@
+"""The Bayesian loss: candidates weighted by how likely they are (hard) true negatives."""
+
+from __future__ import annotations
+
+from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
+from bayescl.functional._log_space import contrast, masked_logsumexp
+from bayescl.functional.ranks import Ranks
+from bayescl.functional.weights import logit_weights
+
+
+def bayesian_loss(
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    *,
+    alpha: float,
+    beta: float,
+    tau_plus: float,
+    valid: CandidateMask | None = None,
+    ranks: Ranks = "mid",
+) -> PerAnchor:
+    r"""The Bayesian contrastive loss, one value per anchor.
+
+    .. math::
+        -\log \frac{e^{s^+}}{e^{s^+} + \sum_i w_i\,e^{s_i}}
+
+    with the importance weights of :func:`~bayescl.functional.logit_weights`. The weights depend
+    on ranks alone and are constants for the gradient.
+
+    Args:
+        positive: logit of each anchor's positive. Differentiated.
+        unlabeled: logits of each anchor's candidates. Differentiated.
+        alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
+        beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+        valid: True where a candidate counts. A row with none has loss 0.
+        ranks: ``"mid"`` or ``"upper"``; see :func:`~bayescl.functional.empirical_cdf`.
+
+    Returns:
+        Non-negative losses; InfoNCE at ``alpha = beta = 0.5``.
+
+    Raises:
+        ValueError: if a parameter leaves its interval, or ``alpha`` and ``beta`` are both 1.
+
+    Example:
+        >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
+        >>> bayesian_loss(positive, unlabeled, alpha=0.9, beta=0.5, tau_plus=0.1)
+        tensor([0.4058])
+
+    Reference:
+        Liu et al., ICML 2024, Eqs. "debias" and "ome1", Algorithm 1.
+    """
+    weights = logit_weights(
+        unlabeled, alpha=alpha, beta=beta, tau_plus=tau_plus, valid=valid, ranks=ranks
+    )
+    # A weight is 0 only at the very end of a row (alpha or beta 1); its logarithm is -inf, so
+    # that candidate is left out, lest a row consist of nothing else.
+    counted = weights > 0
+    if valid is not None:
+        counted = counted & valid
+    return contrast(positive, masked_logsumexp(unlabeled + weights.log(), counted))

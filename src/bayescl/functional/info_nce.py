@@ -1,0 +1,38 @@
+"""InfoNCE: every unlabeled candidate counts as a negative."""
+
+from __future__ import annotations
+
+from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
+from bayescl.functional._log_space import contrast, masked_logsumexp
+
+
+def info_nce_loss(
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    *,
+    valid: CandidateMask | None = None,
+) -> PerAnchor:
+    r"""The biased contrastive loss, one value per anchor.
+
+    .. math::
+        -\log \frac{e^{s^+}}{e^{s^+} + \sum_i e^{s_i}}
+
+    The cross-entropy of picking the positive out of itself and the candidates. Candidates of the
+    anchor's own class (false negatives) are pushed away like the others.
+
+    Args:
+        positive: logit of each anchor's positive. Differentiated.
+        unlabeled: logits of each anchor's candidates. Differentiated.
+        valid: True where a candidate counts. A row with none has loss 0.
+
+    Returns:
+        Non-negative losses.
+
+    Example:
+        >>> info_nce_loss(torch.tensor([2.0]), torch.tensor([[0.0, 1.0]]))
+        tensor([0.4076])
+
+    Reference:
+        van den Oord et al., "Representation Learning with Contrastive Predictive Coding", 2018.
+    """
+    return contrast(positive, masked_logsumexp(unlabeled, valid))

@@ -1,0 +1,98 @@
+"""Importance weights that turn unlabeled candidates into (hard) true negatives."""
+
+from __future__ import annotations
+
+import torch
+
+from bayescl._axes import Bool, Float, Tensor
+from bayescl.functional._quadratic import (
+    check_target,
+    check_tau_plus,
+    easy_share,
+    unlabeled_slope,
+)
+from bayescl.functional.cdfs import proposal_cdf as to_proposal_cdf
+from bayescl.functional.ranks import Ranks, empirical_cdf
+
+
+def importance_weights(
+    proposal_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
+) -> Float[Tensor, "*shape"]:
+    r"""Ratio of the target density to the density that candidates are really drawn from.
+
+    .. math::
+        w = \frac{\phi_{THN}}{\phi_{UN}}
+          = \frac{e\,(1-\Phi) + (1-e)\,\Phi}{\tfrac{b}{2}(1-\Phi) + (1-\tfrac{b}{2})\Phi},
+        \qquad e = \frac{(1-\beta)\,\alpha}{Z}, \quad Z = (1-\beta)\,\alpha + \beta\,(1-\alpha).
+
+    Args:
+        proposal_cdf: proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+
+    Returns:
+        Non-negative weights whose mean over unlabeled candidates is 1. At ``beta = 0.5`` they are
+        the posterior divided by ``1 - tau_plus`` (Lemma 1); at ``alpha = beta = 0.5`` they are 1.
+
+    Raises:
+        ValueError: if a parameter leaves its interval, or ``alpha`` and ``beta`` are both 1.
+
+    Example:
+        >>> importance_weights(torch.tensor([0.0, 0.5, 1.0]), alpha=0.9, beta=0.5, tau_plus=0.1)
+        tensor([1.0976, 1.0000, 0.5556])
+
+    Reference:
+        Liu et al., ICML 2024, Eq. "ome1".
+
+    See Also:
+        :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
+    """
+    check_target(alpha, beta)
+    check_tau_plus(tau_plus)
+    if alpha == 1 and tau_plus == 0:  # both ratios are 1 - Phi; avoid 0 / 0 at Phi = 1
+        return torch.ones_like(proposal_cdf)
+    easy = easy_share(alpha, beta)
+    half = unlabeled_slope(alpha, tau_plus) / 2
+    below = 1 - proposal_cdf
+    # Both are convex combinations of non-negative ends: nothing cancels, nothing is negative.
+    target = below * easy + proposal_cdf * (1 - easy)
+    return target / (below * half + proposal_cdf * (1 - half))
+
+
+def logit_weights(
+    unlabeled: Float[Tensor, "*anchors candidates"],
+    *,
+    alpha: float,
+    beta: float,
+    tau_plus: float,
+    valid: Bool[Tensor, "*anchors candidates"] | None = None,
+    ranks: Ranks = "mid",
+) -> Float[Tensor, "*anchors candidates"]:
+    """Importance weight of every candidate, from the rank of its logit among the anchor's.
+
+    Ranks are piecewise constant, so the weights are constants for the gradient.
+
+    Args:
+        unlabeled: logits, or anything that increases with them. Not differentiated.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        beta: hardness, in [0.5, 1].
+        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+        valid: True where a candidate counts; rows may have different numbers of candidates.
+        ranks: ``"mid"`` or ``"upper"``; see :func:`~bayescl.functional.empirical_cdf`.
+
+    Returns:
+        Non-negative weights. With mid-ranks the mean over a row's valid candidates is near 1 for
+        any number of them. Where ``valid`` is False the value has no meaning.
+
+    Raises:
+        ValueError: if a parameter leaves its interval.
+
+    Example:
+        >>> logits = torch.tensor([[0.3, 2.0, -1.0]])
+        >>> logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1)
+        tensor([[1.0394, 0.9148, 1.0838]])
+    """
+    cdf = empirical_cdf(unlabeled, valid=valid, ranks=ranks)
+    cdf = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
+    return importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
