@@ -1,3 +1,31 @@
-"""Contrastive learning that is not fooled by false negatives."""
+"""Contrastive learning that is not fooled by false negatives.
+
+Every unlabeled candidate is weighed by the posterior probability that it is a true negative.
+Importing this package costs what importing torch costs; images, recommenders and commands live in
+subpackages with requirements of their own.
+"""
+
+from bayescl import functional
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LearnableTemperature,
+    OracleContrastiveLoss,
+)
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BayesianContrastiveLoss",
+    "ContrastiveLoss",
+    "DebiasedContrastiveLoss",
+    "HardContrastiveLoss",
+    "InfoNCELoss",
+    "LearnableTemperature",
+    "OracleContrastiveLoss",
+    "__version__",
+    "functional",
+]

@@ -1,0 +1,19 @@
+"""Losses on embeddings: modules around the objectives of :mod:`bayescl.functional`."""
+
+from bayescl.losses.base import ContrastiveLoss
+from bayescl.losses.bayesian import BayesianContrastiveLoss
+from bayescl.losses.debiased import DebiasedContrastiveLoss
+from bayescl.losses.hard import HardContrastiveLoss
+from bayescl.losses.info_nce import InfoNCELoss
+from bayescl.losses.oracle import OracleContrastiveLoss
+from bayescl.losses.temperature import LearnableTemperature
+
+__all__ = [
+    "BayesianContrastiveLoss",
+    "ContrastiveLoss",
+    "DebiasedContrastiveLoss",
+    "HardContrastiveLoss",
+    "InfoNCELoss",
+    "LearnableTemperature",
+    "OracleContrastiveLoss",
+]

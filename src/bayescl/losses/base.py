@@ -1,0 +1,346 @@
+"""The shared body of every loss: layouts, masks, precision, reduction, engine."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from typing_extensions import TypedDict
+
+from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl._checks import (
+    check_choice,
+    check_finite,
+    check_finite_number,
+    check_floating,
+    check_mask,
+    check_positive,
+    check_shape,
+)
+from bayescl.engines import Objective, dense_loss
+from bayescl.functional.candidates import ContrastiveBatch
+from bayescl.functional.similarity import unit_vectors
+from bayescl.losses import layouts
+from bayescl.losses.hyperparameters import Hyperparameter
+from bayescl.losses.temperature import LearnableTemperature
+
+Reduction = Literal["mean", "sum", "none"]
+Engine = Literal["auto", "dense"]
+
+
+class SharedOptions(TypedDict, total=False):
+    """The arguments that every loss takes; :class:`ContrastiveLoss` says what they mean."""
+
+    temperature: float | LearnableTemperature
+    normalize: bool
+    reduction: Reduction
+    engine: Engine
+    check_finite: bool
+
+
+def _check_temperature(temperature: float) -> float:
+    return check_positive("temperature", temperature)
+
+
+class ContrastiveLoss(nn.Module):
+    """A contrastive loss in four layouts, around an objective on logits.
+
+    The named losses of this package derive from it. To try a weighting of your own, pass any
+    function of logits that returns one loss per anchor.
+
+    Args:
+        objective: called as ``objective(positive, unlabeled, valid=mask)`` with logits
+            ``[anchors]`` and ``[anchors, candidates]`` and a boolean mask or None; returns
+            ``[anchors]``.
+        temperature: softmax scale, positive, or a
+            :class:`~bayescl.losses.LearnableTemperature`.
+        normalize: whether embeddings are scaled to length 1 first, which makes similarities
+            cosines; else they are inner products.
+        reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
+        engine: ``"auto"`` or ``"dense"``.
+        check_finite: whether every call looks for NaN and infinity in its embeddings and raises.
+            Waits for the device, so it is off by default.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+
+    Example:
+        >>> from bayescl.functional import info_nce_loss
+        >>> loss = ContrastiveLoss(info_nce_loss, temperature=0.5)
+        >>> view_1, view_2 = torch.eye(3), torch.eye(3)
+        >>> loss(view_1, view_2)
+        tensor(0.4327)
+    """
+
+    temperature = Hyperparameter(_check_temperature)
+    """Softmax scale; where it is learnable, the value it was given at the start."""
+
+    hyperparameters: tuple[str, ...] = ()
+    """Names of the floats that travel in ``state_dict``, besides the temperature."""
+
+    needs_groups = False
+    """Whether the loss is undefined without labels."""
+
+    def __init__(
+        self,
+        objective: Objective | None = None,
+        *,
+        temperature: float | LearnableTemperature = 0.5,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        engine: Engine = "auto",
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__()
+        check_choice("reduction", reduction, ("mean", "sum", "none"))
+        check_choice("engine", engine, ("auto", "dense"))
+        self._objective = objective
+        self.learnable_temperature: LearnableTemperature | None = None
+        if isinstance(temperature, LearnableTemperature):
+            self.learnable_temperature = temperature
+            self.temperature = float(temperature().detach())
+        else:
+            self.temperature = temperature
+        self.normalize = normalize
+        self.reduction = reduction
+        self.engine = engine
+        self.check_finite = check_finite
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits at the given temperature."""
+        del temperature  # an objective passed in does not depend on it
+        if self._objective is None:
+            raise TypeError(f"{type(self).__name__} needs an objective: pass a function of logits")
+        return self._objective
+
+    def forward(
+        self,
+        view_1: Float[Tensor, "batch dim"],
+        view_2: Float[Tensor, "batch dim"],
+        *,
+        groups: Int[Tensor, "batch"] | None = None,
+        valid: Bool[Tensor, "two_batch two_batch"] | None = None,
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute the loss of two views of a batch, as SimCLR does.
+
+        Each of the ``2 batch`` rows is an anchor, its other view the positive, and the other
+        ``2 batch - 2`` rows are the candidates.
+
+        Args:
+            view_1: embeddings of the first views.
+            view_2: embeddings of the second views, row by row of the same items.
+            groups: one integer per item; items of one group are never each other's negatives.
+            valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per row of the two views in turn.
+
+        Raises:
+            ValueError: if shapes do not fit or no row has a candidate.
+        """
+        self._require_groups(groups=groups)
+        view_1, view_2 = self._prepare(view_1=view_1, view_2=view_2)
+        batch = layouts.two_views(view_1, view_2, groups=groups, valid=valid)
+        return self._reduce(self._per_anchor(batch))
+
+    def in_batch(
+        self,
+        anchors: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "batch dim"],
+        *,
+        extra: Float[Tensor, "extra dim"] | None = None,
+        groups: Int[Tensor, "batch"] | None = None,
+        extra_groups: Int[Tensor, "extra"] | None = None,
+        valid: Bool[Tensor, "batch columns"] | None = None,
+        both_directions: bool = False,
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute the loss of pairs whose candidates are the other pairs' positives.
+
+        The layout of retrieval, CLIP and two-tower recommenders.
+
+        Args:
+            anchors: embeddings of users, queries or images.
+            positives: embeddings of each anchor's item, document or caption, row by row.
+            extra: further candidates for every anchor, such as mined hard negatives.
+            groups: one integer per pair; pairs of one group (the same item, say) are never each
+                other's negatives.
+            extra_groups: the groups of ``extra``, where they are known.
+            valid: True where an anchor (row) may be scored against a candidate (column); columns
+                are ``positives``, then ``extra``. What it says of an anchor and its own positive
+                is ignored.
+            both_directions: whether every positive is also an anchor against all anchors, as in
+                CLIP. ``extra`` does not take part in the second direction.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per anchor; with both directions the
+            positives' values follow the anchors'.
+
+        Raises:
+            ValueError: if shapes do not fit or no row has a candidate.
+        """
+        self._require_groups(groups=groups)
+        if extra is None:
+            anchors, positives = self._prepare(anchors=anchors, positives=positives)
+        else:
+            self._require_groups(extra_groups=extra_groups)
+            anchors, positives, extra = self._prepare(
+                anchors=anchors, positives=positives, extra=extra
+            )
+        batch = layouts.pairs(
+            anchors, positives, extra=extra, groups=groups, extra_groups=extra_groups, valid=valid
+        )
+        losses = self._per_anchor(batch)
+        if both_directions:
+            flipped = None if valid is None else valid[:, : len(anchors)].T
+            back = layouts.pairs(positives, anchors, groups=groups, valid=flipped)
+            losses = torch.cat([losses, self._per_anchor(back)])
+        return self._reduce(losses)
+
+    def sampled(
+        self,
+        anchors: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "batch dim"],
+        candidates: Float[Tensor, "*own candidates dim"],
+        *,
+        groups: Int[Tensor, "batch"] | None = None,
+        candidate_groups: Int[Tensor, "*own candidates"] | None = None,
+        valid: Bool[Tensor, "batch candidates"] | None = None,
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute the loss of pairs with candidates that were drawn for them.
+
+        Args:
+            anchors: embeddings of users or queries.
+            positives: embeddings of each anchor's item, row by row.
+            candidates: ``[batch, candidates, dim]``, each anchor's own, or ``[candidates, dim]``,
+                the same for all.
+            groups: one integer per anchor.
+            candidate_groups: one integer per candidate, shaped like ``candidates`` without
+                ``dim``; a candidate of the anchor's group does not count.
+            valid: True where a candidate counts for an anchor.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per anchor.
+
+        Raises:
+            ValueError: if shapes do not fit or there are no candidates.
+        """
+        self._require_groups(groups=groups)
+        anchors, positives, candidates = self._prepare(
+            anchors=anchors, positives=positives, candidates=candidates
+        )
+        batch = layouts.drawn(
+            anchors,
+            positives,
+            candidates,
+            groups=groups,
+            candidate_groups=candidate_groups,
+            valid=valid,
+        )
+        return self._reduce(self._per_anchor(batch))
+
+    def from_logits(
+        self,
+        positive: Float[Tensor, "anchors"],
+        unlabeled: Float[Tensor, "anchors candidates"],
+        *,
+        valid: Bool[Tensor, "anchors candidates"] | None = None,
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute the loss from logits of your own, already divided by the temperature.
+
+        Args:
+            positive: logit of each anchor's positive.
+            unlabeled: logits of each anchor's candidates. A logit of -inf does not count.
+            valid: True where a candidate counts.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per anchor.
+
+        Raises:
+            ValueError: if shapes do not fit or there are no candidates.
+        """
+        for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
+            check_floating(name, logits)
+        check_shape("positive", positive, ("anchors",))
+        check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
+        if unlabeled.numel() == 0:
+            raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
+        if valid is not None:
+            check_mask("valid", valid, unlabeled.shape)
+        elif self.needs_groups:
+            raise ValueError(
+                f"{type(self).__name__} needs valid: True where a candidate is a true negative"
+            )
+        positive, unlabeled = _at_least_float32(positive, unlabeled)
+        counted = unlabeled.detach() != -torch.inf
+        if valid is not None:
+            counted = counted & valid
+        if self.check_finite:
+            check_finite("positive", positive)
+            check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
+        # -inf under a mask would still turn products with zero gradients into NaN.
+        unlabeled = unlabeled.masked_fill(~counted, 0)
+        objective = self.objective(self._current_temperature())
+        return self._reduce(objective(positive, unlabeled, valid=counted))
+
+    def _prepare(self, **embeddings: Tensor) -> list[Tensor]:
+        """Check embeddings, raise half precision to float32 and scale to length 1 if asked."""
+        for name, rows in embeddings.items():
+            check_floating(name, rows)
+            if rows.ndim not in ((2, 3) if name == "candidates" else (2,)):
+                raise ValueError(f"{name} must have shape [rows, dim], got {list(rows.shape)}")
+            if rows.numel() == 0:
+                raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
+            if self.check_finite:
+                check_finite(name, rows)
+        raised = _at_least_float32(*embeddings.values())
+        if not self.normalize:
+            return raised
+        with torch.autocast(raised[0].device.type, enabled=False):
+            return [unit_vectors(rows) for rows in raised]
+
+    def _require_groups(self, **groups: Tensor | None) -> None:
+        for name, value in groups.items():
+            if self.needs_groups and value is None:
+                raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
+
+    def _current_temperature(self) -> float | Tensor:
+        if self.learnable_temperature is None:
+            return self.temperature
+        temperature: Tensor = self.learnable_temperature()
+        return temperature
+
+    def _per_anchor(self, batch: ContrastiveBatch) -> Tensor:
+        # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
+        with torch.autocast(batch.anchors.device.type, enabled=False):
+            return dense_loss(batch, self._current_temperature(), self.objective)
+
+    def _reduce(self, losses: Tensor) -> Tensor:
+        if self.reduction == "mean":
+            return losses.mean()
+        return losses.sum() if self.reduction == "sum" else losses
+
+    def get_extra_state(self) -> dict[str, float]:
+        """Return the hyper-parameters for ``state_dict``; plain floats, not tensors."""
+        return {name: float(getattr(self, name)) for name in ("temperature", *self.hyperparameters)}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take the hyper-parameters out of a ``state_dict``."""
+        for name in ("temperature", *self.hyperparameters):
+            setattr(self, name, check_finite_number(name, state[name]))
+
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        shown = {name: f"{getattr(self, name):g}" for name in self.hyperparameters}
+        if self.learnable_temperature is None:
+            shown["temperature"] = f"{self.temperature:g}"
+        shown |= {"normalize": str(self.normalize), "reduction": repr(self.reduction)}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _at_least_float32(*tensors: Tensor) -> list[Tensor]:
+    """Bring tensors to their common precision, and that to at least float32."""
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return [tensor.to(dtype) for tensor in tensors]

@@ -1,0 +1,87 @@
+"""The Bayesian loss as a module."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from typing_extensions import Unpack
+
+from bayescl._axes import Tensor
+from bayescl._checks import check_choice
+from bayescl.engines import Objective
+from bayescl.functional._quadratic import check_alpha, check_beta, check_target, check_tau_plus
+from bayescl.functional.bayesian import bayesian_loss
+from bayescl.functional.ranks import RANKS, Ranks
+from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.hyperparameters import Hyperparameter, class_prior
+
+
+class BayesianContrastiveLoss(ContrastiveLoss):
+    """InfoNCE with every candidate weighted by how likely it is a (hard) true negative.
+
+    The weight comes from the candidate's rank among the anchor's candidates alone, so nothing is
+    assumed about how logits are distributed. ``alpha``, ``beta`` and ``tau_plus`` can be set
+    while training and are part of ``state_dict``.
+
+    Args:
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
+        alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
+        beta: hardness, in [0.5, 1]; 0.5 (unless given) only debiases, more mines hard negatives.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` and ``beta`` to
+            ``1 - 1 / num_classes`` where they are not given.
+        ranks: ``"mid"``, or ``"upper"`` as in the paper; see
+            :func:`~bayescl.functional.empirical_cdf`.
+        **shared: temperature, normalize, reduction, engine and check_finite; see
+            :class:`~bayescl.losses.ContrastiveLoss`.
+
+    Raises:
+        ValueError: if an argument leaves its range, or ``alpha`` and ``beta`` are both 1.
+
+    Example:
+        >>> loss = BayesianContrastiveLoss(tau_plus=0.1, alpha=0.9, beta=0.5, temperature=0.5)
+        >>> view_1 = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> loss(view_1, view_1)
+        tensor(0.9669)
+
+    Reference:
+        Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024.
+
+    See Also:
+        :func:`bayescl.functional.bayesian_loss`: the same on logits.
+    """
+
+    tau_plus = Hyperparameter(check_tau_plus)
+    alpha = Hyperparameter(check_alpha)
+    beta = Hyperparameter(check_beta)
+    hyperparameters = ("tau_plus", "alpha", "beta")
+
+    def __init__(
+        self,
+        *,
+        tau_plus: float | None = None,
+        alpha: float = 0.9,
+        beta: float | None = None,
+        num_classes: int | None = None,
+        ranks: Ranks = "mid",
+        **shared: Unpack[SharedOptions],
+    ) -> None:
+        super().__init__(**shared)
+        check_choice("ranks", ranks, RANKS)
+        self.tau_plus = class_prior(tau_plus, num_classes)
+        self.alpha = alpha
+        if beta is None:
+            beta = 0.5 if num_classes is None else 1 - 1 / num_classes
+        self.beta = beta
+        check_target(self.alpha, self.beta)
+        self.ranks = ranks
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits; the temperature plays no part."""
+        del temperature
+        return partial(
+            bayesian_loss,
+            alpha=self.alpha,
+            beta=self.beta,
+            tau_plus=self.tau_plus,
+            ranks=self.ranks,
+        )

@@ -1,0 +1,73 @@
+"""The debiased loss as a module."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from typing_extensions import Unpack
+
+from bayescl._axes import Tensor
+from bayescl._checks import check_finite_number
+from bayescl.engines import Objective
+from bayescl.functional._quadratic import check_tau_plus
+from bayescl.functional.debiased import debiased_loss
+from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.hyperparameters import Hyperparameter, class_prior
+
+
+def _check_minimum_similarity(value: float) -> float:
+    return check_finite_number("minimum_similarity", value)
+
+
+class DebiasedContrastiveLoss(ContrastiveLoss):
+    """InfoNCE with the positives' expected share subtracted from the sum over candidates.
+
+    All candidates keep the same weight; only the sum is corrected, and floored where the
+    correction would make it impossibly small.
+
+    Args:
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
+        minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
+            With ``normalize=False`` similarities have no such bound: pass one that yours keep.
+        **shared: temperature, normalize, reduction, engine and check_finite; see
+            :class:`~bayescl.losses.ContrastiveLoss`.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+
+    Example:
+        >>> loss = DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3))
+        tensor(0.1459)
+
+    Reference:
+        Chuang et al., "Debiased Contrastive Learning", NeurIPS 2020.
+
+    See Also:
+        :func:`bayescl.functional.debiased_loss`: the same on logits.
+    """
+
+    tau_plus = Hyperparameter(check_tau_plus)
+    minimum_similarity = Hyperparameter(_check_minimum_similarity)
+    hyperparameters: tuple[str, ...] = ("tau_plus", "minimum_similarity")
+
+    def __init__(
+        self,
+        *,
+        tau_plus: float | None = None,
+        num_classes: int | None = None,
+        minimum_similarity: float = -1.0,
+        **shared: Unpack[SharedOptions],
+    ) -> None:
+        super().__init__(**shared)
+        self.tau_plus = class_prior(tau_plus, num_classes)
+        self.minimum_similarity = minimum_similarity
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits, floored for the given temperature."""
+        return partial(
+            debiased_loss,
+            tau_plus=self.tau_plus,
+            minimum_logit=self.minimum_similarity / temperature,
+        )

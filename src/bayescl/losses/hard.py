@@ -1,0 +1,76 @@
+"""The hard-negative loss as a module."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from typing_extensions import Unpack
+
+from bayescl._axes import Tensor
+from bayescl._checks import check_non_negative
+from bayescl.engines import Objective
+from bayescl.functional.hard import hard_loss
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.debiased import DebiasedContrastiveLoss
+from bayescl.losses.hyperparameters import Hyperparameter
+
+
+def _check_concentration(value: float) -> float:
+    return check_non_negative("concentration", value)
+
+
+class HardContrastiveLoss(DebiasedContrastiveLoss):
+    """The debiased loss with candidates weighted up by a power of their exponentiated logit.
+
+    Args:
+        concentration: exponent of the weights, at least 0; 0 is the debiased loss. The reference
+            calls it beta, which here means another quantity.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
+        minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
+        **shared: temperature, normalize, reduction, engine and check_finite; see
+            :class:`~bayescl.losses.ContrastiveLoss`.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+
+    Example:
+        >>> loss = HardContrastiveLoss(concentration=1.0, tau_plus=0.1, temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3))
+        tensor(0.1459)
+
+    Reference:
+        Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
+
+    See Also:
+        :func:`bayescl.functional.hard_loss`: the same on logits.
+    """
+
+    concentration = Hyperparameter(_check_concentration)
+    hyperparameters = ("tau_plus", "minimum_similarity", "concentration")
+
+    def __init__(
+        self,
+        *,
+        concentration: float = 1.0,
+        tau_plus: float | None = None,
+        num_classes: int | None = None,
+        minimum_similarity: float = -1.0,
+        **shared: Unpack[SharedOptions],
+    ) -> None:
+        super().__init__(
+            tau_plus=tau_plus,
+            num_classes=num_classes,
+            minimum_similarity=minimum_similarity,
+            **shared,
+        )
+        self.concentration = concentration
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits, floored for the given temperature."""
+        return partial(
+            hard_loss,
+            tau_plus=self.tau_plus,
+            concentration=self.concentration,
+            minimum_logit=self.minimum_similarity / temperature,
+        )

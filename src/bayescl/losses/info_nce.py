@@ -1,0 +1,41 @@
+"""InfoNCE as a module."""
+
+from __future__ import annotations
+
+from typing_extensions import Unpack
+
+from bayescl._axes import Tensor
+from bayescl.engines import Objective
+from bayescl.functional.info_nce import info_nce_loss
+from bayescl.losses.base import ContrastiveLoss, SharedOptions
+
+
+class InfoNCELoss(ContrastiveLoss):
+    """InfoNCE (NT-Xent): every other row is pushed away, the anchor's own class included.
+
+    The baseline that every other loss here reduces to: the debiased loss at ``tau_plus = 0``,
+    the Bayesian one at ``alpha = beta = 0.5``.
+
+    Args:
+        **shared: temperature, normalize, reduction, engine and check_finite; see
+            :class:`~bayescl.losses.ContrastiveLoss`.
+
+    Example:
+        >>> loss = InfoNCELoss(temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3))
+        tensor(0.4327)
+
+    Reference:
+        Chen et al., "A Simple Framework for Contrastive Learning", ICML 2020, Eq. 1.
+
+    See Also:
+        :func:`bayescl.functional.info_nce_loss`: the same on logits.
+    """
+
+    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
+        super().__init__(**shared)
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits; the temperature plays no part."""
+        del temperature
+        return info_nce_loss

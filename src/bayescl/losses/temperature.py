@@ -1,0 +1,51 @@
+"""A temperature that is trained along with the encoder."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from bayescl._axes import Float, Tensor
+from bayescl._checks import check_interval, check_positive
+
+
+class LearnableTemperature(nn.Module):
+    """A softmax scale that stays between two bounds and always has a gradient.
+
+    The logarithm of the temperature is a sigmoid between the logarithms of the bounds, so the
+    parameter is free and the temperature can neither collapse to 0 nor get stuck at a clamp.
+
+    Args:
+        initial: temperature to start from, strictly between the bounds.
+        minimum: lower bound, positive.
+        maximum: upper bound, above ``minimum``.
+
+    Raises:
+        ValueError: if the bounds are not ordered or ``initial`` does not lie between them.
+
+    Example:
+        >>> temperature = LearnableTemperature(0.1)
+        >>> round(temperature().item(), 4)
+        0.1
+    """
+
+    def __init__(self, initial: float, minimum: float = 0.01, maximum: float = 1.0) -> None:
+        super().__init__()
+        self.minimum = check_positive("minimum", minimum)
+        self.maximum = check_positive("maximum", maximum)
+        if self.minimum >= self.maximum:
+            raise ValueError(f"minimum must be below maximum, got {minimum!r} and {maximum!r}")
+        check_interval("initial", initial, minimum, maximum, open_low=True, open_high=True)
+        share = math.log(initial / minimum) / math.log(maximum / minimum)
+        self.logit = nn.Parameter(torch.tensor(math.log(share / (1 - share))))
+
+    def forward(self) -> Float[Tensor, ""]:
+        """Return the current temperature as a scalar that carries gradient."""
+        span = math.log(self.maximum / self.minimum)
+        return self.minimum * (span * self.logit.float().sigmoid()).exp()
+
+    def extra_repr(self) -> str:
+        """Show the current value and the bounds."""
+        return f"{self().item():.4g} in ({self.minimum:g}, {self.maximum:g})"
