@@ -1,0 +1,10 @@
+"""Runs with a folder of their own, comparisons of losses, and what they record.
+
+==========================  =================================================================
+``run_folder``              what lies where in a run's folder, and safe writing
+``image_run``               train, resume and evaluate one run on images
+``image_comparison``        several losses over several seeds
+``comparison_summary``      means, spreads, paired differences, the oracle gap closed
+``digits_settings``         how the settings of the digits comparison were chosen
+==========================  =================================================================
+"""

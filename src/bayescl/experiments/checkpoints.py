@@ -1,0 +1,70 @@
+"""Checkpoints that are whole or absent, and that are read without unpickling code."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric.plugins import TorchCheckpointIO
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Write each checkpoint beside its place and move it there once it is complete.
+
+    Lightning's own writer goes through the system's temporary folder, from where a move to
+    another file system is a copy that can stop halfway.
+    """
+
+    def save_checkpoint(
+        self,
+        checkpoint: dict[str, Any],
+        path: str | os.PathLike[str],
+        storage_options: Any | None = None,
+    ) -> None:
+        """Save a checkpoint as a whole or not at all."""
+        del storage_options  # of remote file systems
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                torch.save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], map_location: Any | None = None, **_: Any
+    ) -> dict[str, Any]:
+        """Load tensors and plain values; see :func:`read_checkpoint`."""
+        return read_checkpoint(Path(path), map_location or "cpu")
+
+
+def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
+    """Read a checkpoint's tensors and plain values; whatever else it holds is refused.
+
+    Raises:
+        ValueError: if there is no such file, or it cannot be read.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no checkpoint {path}")
+    try:
+        checkpoint = torch.load(path, map_location=map_location, weights_only=True)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile):
+        checkpoint = None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        # what torch's reader may also raise on bytes that were never a checkpoint
+        checkpoint = None
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ValueError(f"the checkpoint {path} is damaged")
+    return checkpoint

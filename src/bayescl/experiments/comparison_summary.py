@@ -1,0 +1,132 @@
+"""What a comparison says: means, spreads, paired differences and the oracle gap closed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bayescl.experiments.loss_settings import TITLES
+from bayescl.vision.probes import PROBES, probe_title
+
+BASELINE = "info_nce"
+ORACLE = "oracle"
+SUBJECT = "bayesian"
+
+
+def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Summarise runs that share everything but loss and seed.
+
+    Args:
+        results: the ``result.json`` of every run, each seed of each loss once.
+
+    Returns:
+        Plain values: ``losses``, by name the mean and spread of every probe, of its paired
+        difference to InfoNCE, the share of the oracle's gap closed, and seconds per epoch;
+        ``remarks``, sentences computed from those figures; and ``spread``, which says what the
+        spread is.
+    """
+    names = list(dict.fromkeys(result["settings"]["loss"] for result in results))
+    seeds = sorted({result["seed"] for result in results})
+    scores: dict[str, dict[int, Mapping[str, Any]]] = {name: {} for name in names}
+    for result in results:
+        scores[result["settings"]["loss"]][result["seed"]] = result
+    probes = [probe for probe in PROBES if probe in results[0]["probes"]]
+
+    def values(loss: str, probe: str) -> list[float]:
+        return [scores[loss][seed]["probes"][probe] for seed in seeds]
+
+    losses: dict[str, Any] = {}
+    for name in names:
+        entry: dict[str, Any] = {
+            "probes": {probe: mean_and_spread(values(name, probe)) for probe in probes},
+            "seconds_per_epoch": mean_and_spread(
+                [scores[name][seed]["seconds_per_epoch"] for seed in seeds]
+            ),
+        }
+        if BASELINE in names and name != BASELINE:
+            entry["paired_difference"] = {
+                probe: mean_and_spread(
+                    [
+                        a - b
+                        for a, b in zip(values(name, probe), values(BASELINE, probe), strict=True)
+                    ]
+                )
+                for probe in probes
+            }
+        losses[name] = entry
+    if BASELINE in names and ORACLE in names:
+        few = [probe for probe in probes if probe.startswith("few_label_")]
+        for name in names:
+            losses[name]["gap_closed"] = {probe: gap_closed(losses, name, probe) for probe in few}
+    return {
+        "spread": "standard deviation over seeds",
+        "seeds": seeds,
+        "losses": losses,
+        "remarks": remarks(losses, len(seeds)),
+    }
+
+
+def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean, standard deviation (None for a single value) and the values themselves.
+
+    Example:
+        >>> mean_and_spread([1.0, 3.0])
+        {'mean': 2.0, 'spread': 1.4142135623730951, 'values': [1.0, 3.0]}
+    """
+    spread = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}
+
+
+def gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
+    """(method - InfoNCE) / (oracle - InfoNCE); None if the oracle is not above InfoNCE."""
+    baseline, oracle, method = (
+        losses[loss]["probes"][probe]["mean"] for loss in (BASELINE, ORACLE, name)
+    )
+    return (method - baseline) / (oracle - baseline) if oracle > baseline else None
+
+
+def remarks(losses: Mapping[str, Any], seeds: int) -> list[str]:
+    """What the figures say of the oracle and of the Bayesian loss, whether or not it pleases."""
+    said = []
+    if ORACLE in losses and BASELINE in losses:
+        for probe, difference in losses[ORACLE]["paired_difference"].items():
+            if probe.startswith("few_label_") and difference["mean"] <= 0:
+                said.append(
+                    f"The oracle is not above InfoNCE on {probe_title(probe)} "
+                    f"({_points(difference)}): there is no gap to close."
+                )
+    if SUBJECT in losses and BASELINE in losses:
+        for probe, difference in losses[SUBJECT]["paired_difference"].items():
+            if difference["mean"] < 0:
+                direction = "BELOW"
+            elif difference["mean"] == 0:
+                direction = "level with"
+            else:
+                direction = "above"
+            said.append(
+                f"{TITLES[SUBJECT]} is {direction} InfoNCE on {probe_title(probe)}: "
+                f"{_points(difference)}{_doubt(difference, seeds)}."
+            )
+    if seeds == 1:
+        said.append("One seed shows no spread: no difference here can be told from chance.")
+    return said
+
+
+def _points(difference: Mapping[str, Any]) -> str:
+    """A paired difference in percentage points."""
+    mean = f"{100 * difference['mean']:+.2f}"
+    if difference["spread"] is None:
+        return f"{mean} points"
+    return f"{mean} ± {100 * difference['spread']:.2f} points"
+
+
+def _doubt(difference: Mapping[str, Any], seeds: int) -> str:
+    """Say when a difference is less than two standard errors of its mean."""
+    if difference["spread"] is None:
+        return ""
+    error = difference["spread"] / math.sqrt(seeds)
+    if abs(difference["mean"]) < 2 * error:
+        return ", less than two standard errors"
+    return ""

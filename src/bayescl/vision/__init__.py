@@ -1,0 +1,13 @@
+"""Contrastive learning on images: stores, views, encoders, SimCLR and frozen probes.
+
+Needs ``bayescl[vision]``. Import from the files themselves; importing this package loads none
+of them, so that reading a data set does not wait for the training loop.
+
+==========================  =================================================================
+``datasets``, ``store``     images by name, in one uint8 tensor; training and evaluation part
+``augmentation``            views of a whole batch, with parameters per image
+``encoders``, ``heads``     networks
+``simclr``                  the Lightning module, with the loss handed in
+``probes``                  linear, k-NN and few-label probes of the frozen encoder
+==========================  =================================================================
+"""

@@ -1,0 +1,35 @@
+"""Features of the frozen encoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bayescl._axes import Float, Tensor
+from bayescl._checks import check_count
+from bayescl.vision.store import ImageStore
+
+
+@torch.no_grad()
+def extract_features(
+    model: nn.Module, store: ImageStore, *, batch_size: int = 1024
+) -> Float[Tensor, "images features"]:
+    """Features of every image, from the model in ``eval()`` mode and without augmentation.
+
+    Args:
+        model: maps uint8 images to features, as :class:`~bayescl.vision.simclr.SimCLR` does.
+            Its mode is restored afterwards.
+        store: the images, on the model's device.
+        batch_size: images per forward call; without influence on the result beyond rounding.
+
+    Returns:
+        One feature per image, in float32, on the store's device.
+    """
+    check_count("batch_size", batch_size, 1)
+    was_training = model.training
+    model.eval()
+    try:
+        features = [model(images).float() for images in store.images.split(batch_size)]
+    finally:
+        model.train(was_training)
+    return torch.cat(features)

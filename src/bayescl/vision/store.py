@@ -1,0 +1,163 @@
+"""Images in memory: one uint8 tensor with labels, on whatever device trains on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+
+from bayescl._axes import Int, Tensor
+
+
+@dataclass(frozen=True)
+class ImageStore:
+    """Labelled images as one uint8 tensor, so that a batch is one indexing operation.
+
+    Attributes:
+        images: pixel values, 0 to 255.
+        labels: the class of each image, counted from 0.
+        class_names: one name per class.
+        name: what tables and messages call these images.
+    """
+
+    images: UInt8[Tensor, "images channels height width"]
+    labels: Int[Tensor, images]
+    class_names: tuple[str, ...]
+    name: str = "images"
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            raise ValueError(
+                f"{self.name}: images must be uint8 of shape [images, channels, height, width], "
+                f"got {self.images.dtype} of shape {list(self.images.shape)}"
+            )
+        count = len(self.images)
+        if count == 0:
+            raise ValueError(f"{self.name}: there are no images")
+        if self.labels.shape != (count,):
+            raise ValueError(
+                f"{self.name}: there must be one label per image, "
+                f"got {count} images and labels of shape {list(self.labels.shape)}"
+            )
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if low < 0 or high >= len(self.class_names):
+            raise ValueError(
+                f"{self.name}: labels must lie in [0, {len(self.class_names) - 1}], "
+                f"got {low} to {high}"
+            )
+
+    def __len__(self) -> int:
+        """The number of images."""
+        return len(self.images)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, those without an image included."""
+        return len(self.class_names)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        channels, height, width = self.images.shape[1:]
+        return channels, height, width
+
+    @property
+    def device(self) -> torch.device:
+        """Where the images are."""
+        return self.images.device
+
+    def to(self, device: torch.device | str) -> ImageStore:
+        """The same images on another device."""
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+    def subset(self, rows: Int[Tensor, rows]) -> ImageStore:
+        """The images of some rows, in that order."""
+        rows = rows.to(self.device)
+        return replace(self, images=self.images[rows], labels=self.labels[rows])
+
+
+def store_from_arrays(
+    images: NDArray[np.generic],
+    labels: NDArray[np.generic],
+    *,
+    class_names: tuple[str, ...] | None = None,
+    name: str = "arrays",
+) -> ImageStore:
+    """Check arrays of images and labels and make an image store of them.
+
+    Args:
+        images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
+            numbers from 0 to 255, or floating-point numbers from 0 to 1.
+        labels: one whole number per image; any values, in class order.
+        class_names: a name for each label value in ascending order; the values themselves
+            where not given.
+        name: what tables and messages call these images.
+
+    Returns:
+        A store whose labels are counted from 0.
+
+    Raises:
+        ValueError: if shapes do not fit, there are no images, or values are NaN, infinite or
+            out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> store = store_from_arrays(np.zeros((4, 8, 8)), np.array([3, 5, 3, 5]))
+        >>> store.image_shape, store.labels.tolist(), store.class_names
+        ((1, 8, 8), [0, 1, 0, 1], ('3', '5'))
+    """
+    images, labels = np.asarray(images), np.asarray(labels)
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4:
+        raise ValueError(
+            f"{name}: images must have shape [images, height, width] or "
+            f"[images, channels, height, width], got {list(images.shape)}"
+        )
+    if labels.ndim != 1 or len(labels) != len(images):
+        raise ValueError(
+            f"{name}: there must be one label per image, "
+            f"got {len(images)} images and labels of shape {list(labels.shape)}"
+        )
+    if len(images) == 0 or images[0].size == 0:
+        raise ValueError(f"{name}: there are no images")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{name}: labels must be whole numbers, got {labels.dtype}")
+
+    values, positions = np.unique(labels, return_inverse=True)
+    names = tuple(str(value) for value in values) if class_names is None else class_names
+    if len(names) != len(values):
+        raise ValueError(
+            f"{name}: there must be one class name per label value, "
+            f"got {len(names)} names and {len(values)} values"
+        )
+    return ImageStore(
+        images=torch.from_numpy(_as_bytes(images, name)),
+        labels=torch.from_numpy(positions.astype(np.int64)),
+        class_names=names,
+        name=name,
+    )
+
+
+def _as_bytes(images: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
+    """Pixel values as uint8, refusing what cannot be a pixel."""
+    if images.dtype == np.uint8:
+        return np.array(images)
+    if np.issubdtype(images.dtype, np.floating):
+        bad = int((~np.isfinite(images)).sum())
+        if bad:
+            raise ValueError(f"{name}: images must be finite, got {bad} NaN or infinite values")
+        limit, scale = 1, 255
+    elif np.issubdtype(images.dtype, np.integer):
+        limit, scale = 255, 1
+    else:
+        raise ValueError(f"{name}: images must hold numbers, got {images.dtype}")
+    low, high = images.min(), images.max()
+    if low < 0 or high > limit:
+        raise ValueError(
+            f"{name}: {images.dtype} images must lie in [0, {limit}], got {low} to {high}"
+        )
+    return np.round(images.astype(np.float64) * scale).astype(np.uint8)
