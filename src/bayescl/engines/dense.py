@@ -35,8 +35,8 @@ def dense_loss(
 ) -> PerAnchor:
     """Compute one loss per anchor from the full matrix of logits.
 
-    Memory grows with anchors x candidates. Differentiable any number of times, and composes with
-    ``torch.func`` and ``torch.compile``.
+    Memory grows with anchors x candidates. Differentiable any number of times; works under
+    ``torch.func.grad`` and ``torch.compile``.
 
     Args:
         batch: anchors, positives, candidates and which of them count.

@@ -21,9 +21,10 @@ def masked_logsumexp(
     if valid is None:
         return logits.logsumexp(dim=1)
     some = valid.any(dim=1)
-    # A row with no valid entry is left as it is, and its finite sum thrown away: a sum over
-    # nothing but -inf would turn the gradient into NaN.
-    total = logits.masked_fill(~valid & some[:, None], -torch.inf).logsumexp(dim=1)
+    # A row with no valid entry sums zeros instead, and the sum is thrown away: the gradient of a
+    # sum over nothing but -inf would be NaN.
+    filler = torch.where(some, -torch.inf, 0.0).to(logits.dtype)[:, None]
+    total = torch.where(valid, logits, filler).logsumexp(dim=1)
     return torch.where(some, total, -torch.inf)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
 from bayescl.functional._log_space import contrast, masked_logsumexp
 from bayescl.functional.ranks import Ranks
-from bayescl.functional.weights import logit_weights
+from bayescl.functional.weights import logit_log_weights
 
 
 def bayesian_loss(
@@ -49,12 +51,13 @@ def bayesian_loss(
     Reference:
         Liu et al., ICML 2024, Eqs. "debias" and "ome1", Algorithm 1.
     """
-    weights = logit_weights(
+    log_weights = logit_log_weights(
         unlabeled, alpha=alpha, beta=beta, tau_plus=tau_plus, valid=valid, ranks=ranks
     )
-    # A weight is 0 only at the very end of a row (alpha or beta 1); its logarithm is -inf, so
-    # that candidate is left out, lest a row consist of nothing else.
-    counted = weights > 0
-    if valid is not None:
-        counted = counted & valid
-    return contrast(positive, masked_logsumexp(unlabeled + weights.log(), counted))
+    counted = valid
+    if alpha == 1 or beta == 1:
+        # Then a weight may be 0, at the very end of a row: leave that candidate out, lest a row
+        # consist of nothing but logarithms of 0.
+        positive_weight = log_weights > -torch.inf
+        counted = positive_weight if valid is None else valid & positive_weight
+    return contrast(positive, masked_logsumexp(unlabeled + log_weights, counted))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bayescl._axes import Float, Tensor
-from bayescl.functional._quadratic import (
-    check_alpha,
-    check_tau_plus,
+from bayescl.functional._shares import (
+    false_negative_shares,
     mixture_cdf,
     mixture_root,
-    unlabeled_slope,
+    true_negative_shares,
+    unlabeled_shares,
 )
 
 
@@ -31,7 +31,7 @@ def true_negative_cdf(
         >>> true_negative_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=1.0)
         tensor([0.0000, 0.7500, 1.0000])
     """
-    return mixture_cdf(proposal_cdf, 2 * check_alpha(alpha))
+    return mixture_cdf(proposal_cdf, true_negative_shares(alpha))
 
 
 def false_negative_cdf(
@@ -53,7 +53,7 @@ def false_negative_cdf(
         >>> false_negative_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=1.0)
         tensor([0.0000, 0.2500, 1.0000])
     """
-    return mixture_cdf(proposal_cdf, 2 * (1 - check_alpha(alpha)))
+    return mixture_cdf(proposal_cdf, false_negative_shares(alpha))
 
 
 def unlabeled_cdf(
@@ -78,8 +78,7 @@ def unlabeled_cdf(
         >>> unlabeled_cdf(torch.tensor([0.0, 0.3537, 1.0]), alpha=0.9, tau_plus=0.1)
         tensor([0.0000, 0.5000, 1.0000])
     """
-    b = unlabeled_slope(check_alpha(alpha), check_tau_plus(tau_plus))
-    return mixture_cdf(proposal_cdf, b)
+    return mixture_cdf(proposal_cdf, unlabeled_shares(alpha, tau_plus))
 
 
 def true_negative_quantile(
@@ -101,7 +100,7 @@ def true_negative_quantile(
         >>> true_negative_quantile(torch.tensor([0.0, 0.75, 1.0]), alpha=1.0)
         tensor([0.0000, 0.5000, 1.0000])
     """
-    return mixture_root(level, 2 * check_alpha(alpha))
+    return mixture_root(level, true_negative_shares(alpha))
 
 
 def false_negative_quantile(
@@ -123,7 +122,7 @@ def false_negative_quantile(
         >>> false_negative_quantile(torch.tensor([0.0, 0.25, 1.0]), alpha=1.0)
         tensor([0.0000, 0.5000, 1.0000])
     """
-    return mixture_root(level, 2 * (1 - check_alpha(alpha)))
+    return mixture_root(level, false_negative_shares(alpha))
 
 
 def proposal_cdf(
@@ -157,5 +156,4 @@ def proposal_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "cdftrans".
     """
-    b = unlabeled_slope(check_alpha(alpha), check_tau_plus(tau_plus))
-    return mixture_root(unlabeled_cdf, b)
+    return mixture_root(unlabeled_cdf, unlabeled_shares(alpha, tau_plus))

@@ -8,7 +8,7 @@ import torch
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.functional._log_space import contrast, log_count, masked_logsumexp
-from bayescl.functional._quadratic import check_tau_plus
+from bayescl.functional._shares import check_tau_plus
 
 
 def debiased_loss(

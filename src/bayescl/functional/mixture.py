@@ -10,10 +10,7 @@ with probability :math:`\alpha` puts the true negative in the smaller place that
     \phi_{FN} = \alpha\,\phi_{(2)} + (1-\alpha)\,\phi_{(1)}, \qquad
     \phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}.
 
-Each of them is :math:`\phi` times a line in :math:`\Phi` that falls or rises from
-:math:`b` at :math:`\Phi = 0` to :math:`2 - b` at :math:`\Phi = 1`, so each CDF is
-:math:`b\,\Phi + (1-b)\,\Phi^2`. One number :math:`b` names the mixture; everything here is
-written with it. Densities take the values of :math:`\phi` and :math:`\Phi` at the same points,
+Densities take the values of :math:`\phi` and :math:`\Phi` at the same points,
 so any proposal distribution will do.
 
 Reference:
@@ -24,13 +21,14 @@ Reference:
 from __future__ import annotations
 
 from bayescl._axes import Float, Tensor
-from bayescl.functional._quadratic import (
-    check_alpha,
-    check_target,
-    check_tau_plus,
-    easy_share,
-    mixture_density,
-    unlabeled_slope,
+from bayescl.functional._shares import (
+    MAXIMUM,
+    MINIMUM,
+    blend,
+    false_negative_shares,
+    hard_negative_shares,
+    true_negative_shares,
+    unlabeled_shares,
 )
 
 
@@ -50,7 +48,7 @@ def minimum_density(
     Reference:
         Liu et al., ICML 2024, Eq. "order1".
     """
-    return mixture_density(density, cdf, 2.0)
+    return 2 * density * blend(cdf, MINIMUM)
 
 
 def maximum_density(
@@ -69,7 +67,7 @@ def maximum_density(
     Reference:
         Liu et al., ICML 2024, Eq. "order2".
     """
-    return mixture_density(density, cdf, 0.0)
+    return 2 * density * blend(cdf, MAXIMUM)
 
 
 def true_negative_density(
@@ -95,7 +93,7 @@ def true_negative_density(
     Reference:
         Liu et al., ICML 2024, Eq. "phitn".
     """
-    return mixture_density(density, cdf, 2 * check_alpha(alpha))
+    return 2 * density * blend(cdf, true_negative_shares(alpha))
 
 
 def false_negative_density(
@@ -121,7 +119,7 @@ def false_negative_density(
     Reference:
         Liu et al., ICML 2024, Eq. "phifn".
     """
-    return mixture_density(density, cdf, 2 * (1 - check_alpha(alpha)))
+    return 2 * density * blend(cdf, false_negative_shares(alpha))
 
 
 def unlabeled_density(
@@ -152,8 +150,7 @@ def unlabeled_density(
     Reference:
         Liu et al., ICML 2024, Eq. "unlabel".
     """
-    b = unlabeled_slope(check_alpha(alpha), check_tau_plus(tau_plus))
-    return mixture_density(density, cdf, b)
+    return 2 * density * blend(cdf, unlabeled_shares(alpha, tau_plus))
 
 
 def hard_negative_density(
@@ -192,5 +189,4 @@ def hard_negative_density(
     Reference:
         Liu et al., ICML 2024, Eqs. "tnhard" and "ome".
     """
-    check_target(alpha, beta)
-    return mixture_density(density, cdf, 2 * easy_share(alpha, beta))
+    return 2 * density * blend(cdf, hard_negative_shares(alpha, beta))

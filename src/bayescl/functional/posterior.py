@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from bayescl._axes import Float, Tensor
-from bayescl.functional._quadratic import check_alpha, check_tau_plus, unlabeled_slope
+from bayescl.functional._shares import blend, true_negative_shares, unlabeled_shares
 
 
 def posterior(
@@ -17,8 +17,8 @@ def posterior(
 
     .. math::
         P(TN \mid s) = \frac{\tau^-\,[\alpha(1-\Phi) + (1-\alpha)\Phi]}
-        {\tfrac{b}{2}(1-\Phi) + (1 - \tfrac{b}{2})\Phi}, \qquad
-        b = 2\,[\alpha\,\tau^- + (1 - \alpha)\,\tau^+].
+        {p\,(1-\Phi) + (1-p)\,\Phi}, \qquad
+        p = \alpha\,\tau^- + (1 - \alpha)\,\tau^+.
 
     Args:
         proposal_cdf: proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
@@ -39,11 +39,8 @@ def posterior(
     Reference:
         Liu et al., ICML 2024, Eq. "poster".
     """
-    check_alpha(alpha)
-    check_tau_plus(tau_plus)
+    true_negative = true_negative_shares(alpha)
+    unlabeled = unlabeled_shares(alpha, tau_plus)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
-    half = unlabeled_slope(alpha, tau_plus) / 2
-    below = 1 - proposal_cdf
-    true_negative = (1 - tau_plus) * (below * alpha + proposal_cdf * (1 - alpha))
-    return true_negative / (below * half + proposal_cdf * (1 - half))
+    return (1 - tau_plus) * blend(proposal_cdf, true_negative) / blend(proposal_cdf, unlabeled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -11,7 +12,10 @@ from bayescl._checks import check_choice
 from bayescl.functional._sorting import sorted_rows
 
 Ranks = Literal["mid", "upper"]
+Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
 RANKS: tuple[Ranks, ...] = ("mid", "upper")
+_BLOCK = 2**16
+"""Logits sorted at a time on the CPU: their temporaries stay in the cache and in the heap."""
 
 
 def empirical_cdf(
@@ -55,8 +59,26 @@ def empirical_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "puedf", and the example below it.
     """
+    cdf = map_cdf(unlabeled, lambda values: values, valid=valid, ranks=ranks)
+    return cdf if valid is None else cdf.masked_fill(~valid, 1.0)
+
+
+def map_cdf(
+    unlabeled: Float[Tensor, "*anchors candidates"],
+    function: Callable[[Tensor], Tensor],
+    *,
+    valid: Bool[Tensor, "*anchors candidates"] | None,
+    ranks: Ranks,
+) -> Float[Tensor, "*anchors candidates"]:
+    """Apply an elementwise ``function`` to the empirical CDF of each logit.
+
+    The function sees the CDF in sorted order, where rows without ties and with equally many
+    candidates share all their values: mostly it is computed for one row only. Where ``valid`` is
+    False the result has no meaning.
+    """
     check_choice("ranks", ranks, RANKS)
-    values = unlabeled.detach().flatten(0, -2) if unlabeled.ndim > 1 else unlabeled.detach()[None]
+    values = unlabeled.detach()
+    values = values.flatten(0, -2) if values.ndim > 1 else values[None]
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
     if valid is None:
@@ -65,35 +87,65 @@ def empirical_cdf(
         valid = valid.reshape(values.shape)
         values = values.masked_fill(~valid, torch.inf)
         count = valid.sum(dim=1, keepdim=True)
+    count = count.expand(len(values), 1)
+
+    def transform(below: Tensor, through: Tensor, count: Tensor) -> Tensor:
+        # A valid logit of +inf ties with the masked columns, which do not count.
+        below, through = below.minimum(count), through.minimum(count)
+        doubled = below + through if ranks == "mid" else 2 * through
+        return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
+
+    if values.device.type != "cpu" or torch.compiler.is_compiling():
+        result = _map_any_rows(values, count, transform)
+    else:
+        result = torch.empty_like(values)
+        rows = max(1, _BLOCK // max(1, values.shape[1]))
+        blocks = (torch.split(tensor, rows) for tensor in (values, count, result))
+        for block, some, out in zip(*blocks, strict=True):
+            _map_mostly_untied_rows(block, some, transform, out)
+    return result.view(unlabeled.shape)
+
+
+def _map_any_rows(
+    values: Float[Tensor, "rows columns"], count: Int[Tensor, "rows 1"], transform: Transform
+) -> Float[Tensor, "rows columns"]:
+    """Map each value by its tie bounds and its row's count, without a look at the data."""
     ordered, columns = sorted_rows(values)
     below, through = _tie_bounds(ordered)
-    # A valid logit of +inf ties with the masked ones, which do not count.
-    through = through.minimum(count)
-    doubled = below + through if ranks == "mid" else 2 * through
-    cdf = doubled.to(values.dtype) / (2 * count)
-    result = torch.empty_like(values).scatter_(1, columns, cdf.expand_as(values))
-    if valid is not None:
-        result = result.masked_fill(~valid, 1.0)
-    return result.view(unlabeled.shape)
+    return torch.empty_like(values).scatter_(1, columns, transform(below, through, count))
+
+
+def _map_mostly_untied_rows(
+    values: Float[Tensor, "rows columns"],
+    count: Int[Tensor, "rows 1"],
+    transform: Transform,
+    out: Float[Tensor, "rows columns"],
+) -> None:
+    """The same into ``out``, faster where rows have no ties: they share all but their order.
+
+    It looks at the data, which is cheap on the CPU and would wait for any other device.
+    """
+    ordered, columns = sorted_rows(values)
+    position = torch.arange(values.shape[1])[None]
+    shared = count[:1] if bool((count == count[:1]).all()) else count
+    out.scatter_(1, columns, transform(position, position + 1, shared).expand_as(values))
+    tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1, keepdim=True)
+    masked = (values.shape[1] - 1 - count).clamp(min=0)  # their +inf tie with one another
+    rows = (tied != masked).squeeze(1).nonzero().squeeze(1)
+    if len(rows):
+        out[rows] = _map_any_rows(values[rows], count[rows], transform)
 
 
 def _tie_bounds(
     ordered: Float[Tensor, "rows columns"],
-) -> tuple[Int[Tensor, "#rows columns"], Int[Tensor, "#rows columns"]]:
+) -> tuple[Int[Tensor, "rows columns"], Int[Tensor, "rows columns"]]:
     """For sorted rows, how many values lie below each and how many up to it, ties included."""
     columns = ordered.shape[1]
     position = torch.arange(columns, device=ordered.device)
     tied = ordered[:, 1:] == ordered[:, :-1]
-    # On the CPU a look is cheap and mostly saves the work; elsewhere it would wait for the device.
-    if _is_plain_cpu(tied) and not bool((tied & ordered[:, 1:].isfinite()).any()):
-        return position[None], position[None] + 1
-    edge = torch.ones_like(tied[:, :1])
+    edge = torch.ones_like(ordered[:, :1], dtype=torch.bool)
     starts = torch.cat([edge, ~tied], dim=1)
     below = torch.where(starts, position, 0).cummax(dim=1).values
     ends = torch.cat([~tied, edge], dim=1)
     last = torch.where(ends, position, columns - 1).flip(1).cummin(dim=1).values.flip(1)
     return below, last + 1
-
-
-def _is_plain_cpu(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from bayescl._axes import Bool, Float, Tensor
-from bayescl.functional._quadratic import (
-    check_target,
-    check_tau_plus,
-    easy_share,
-    unlabeled_slope,
-)
+from bayescl.functional._shares import blend, hard_negative_shares, unlabeled_shares
 from bayescl.functional.cdfs import proposal_cdf as to_proposal_cdf
-from bayescl.functional.ranks import Ranks, empirical_cdf
+from bayescl.functional.ranks import Ranks, map_cdf
 
 
 def importance_weights(
@@ -22,8 +19,9 @@ def importance_weights(
 
     .. math::
         w = \frac{\phi_{THN}}{\phi_{UN}}
-          = \frac{e\,(1-\Phi) + (1-e)\,\Phi}{\tfrac{b}{2}(1-\Phi) + (1-\tfrac{b}{2})\Phi},
-        \qquad e = \frac{(1-\beta)\,\alpha}{Z}, \quad Z = (1-\beta)\,\alpha + \beta\,(1-\alpha).
+          = \frac{e\,(1-\Phi) + (1-e)\,\Phi}{p\,(1-\Phi) + (1-p)\,\Phi}, \qquad
+        e = \frac{(1-\beta)\,\alpha}{(1-\beta)\,\alpha + \beta\,(1-\alpha)}, \quad
+        p = \alpha\,\tau^- + (1 - \alpha)\,\tau^+.
 
     Args:
         proposal_cdf: proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
@@ -48,16 +46,11 @@ def importance_weights(
     See Also:
         :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
     """
-    check_target(alpha, beta)
-    check_tau_plus(tau_plus)
-    if alpha == 1 and tau_plus == 0:  # both ratios are 1 - Phi; avoid 0 / 0 at Phi = 1
+    target = hard_negative_shares(alpha, beta)
+    sampled = unlabeled_shares(alpha, tau_plus)
+    if sampled[1] == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
         return torch.ones_like(proposal_cdf)
-    easy = easy_share(alpha, beta)
-    half = unlabeled_slope(alpha, tau_plus) / 2
-    below = 1 - proposal_cdf
-    # Both are convex combinations of non-negative ends: nothing cancels, nothing is negative.
-    target = below * easy + proposal_cdf * (1 - easy)
-    return target / (below * half + proposal_cdf * (1 - half))
+    return blend(proposal_cdf, target) / blend(proposal_cdf, sampled)
 
 
 def logit_weights(
@@ -93,6 +86,26 @@ def logit_weights(
         >>> logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1)
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    cdf = empirical_cdf(unlabeled, valid=valid, ranks=ranks)
-    cdf = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
-    return importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
+    return map_cdf(unlabeled, _weights_of_cdf(alpha, beta, tau_plus), valid=valid, ranks=ranks)
+
+
+def logit_log_weights(
+    unlabeled: Float[Tensor, "*anchors candidates"],
+    *,
+    alpha: float,
+    beta: float,
+    tau_plus: float,
+    valid: Bool[Tensor, "*anchors candidates"] | None,
+    ranks: Ranks,
+) -> Float[Tensor, "*anchors candidates"]:
+    """Logarithm of :func:`logit_weights`, taken once per rank where rows share their ranks."""
+    weights = _weights_of_cdf(alpha, beta, tau_plus)
+    return map_cdf(unlabeled, lambda cdf: weights(cdf).log(), valid=valid, ranks=ranks)
+
+
+def _weights_of_cdf(alpha: float, beta: float, tau_plus: float) -> Callable[[Tensor], Tensor]:
+    def weights(cdf: Tensor) -> Tensor:
+        proposal = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
+        return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
+
+    return weights

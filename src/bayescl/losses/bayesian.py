@@ -9,7 +9,12 @@ from typing_extensions import Unpack
 from bayescl._axes import Tensor
 from bayescl._checks import check_choice
 from bayescl.engines import Objective
-from bayescl.functional._quadratic import check_alpha, check_beta, check_target, check_tau_plus
+from bayescl.functional._shares import (
+    check_alpha,
+    check_beta,
+    check_tau_plus,
+    hard_negative_shares,
+)
 from bayescl.functional.bayesian import bayesian_loss
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
@@ -72,7 +77,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         if beta is None:
             beta = 0.5 if num_classes is None else 1 - 1 / num_classes
         self.beta = beta
-        check_target(self.alpha, self.beta)
+        hard_negative_shares(self.alpha, self.beta)  # refuses the corner where both are 1
         self.ranks = ranks
 
     def objective(self, temperature: float | Tensor) -> Objective:

@@ -9,7 +9,7 @@ from typing_extensions import Unpack
 from bayescl._axes import Tensor
 from bayescl._checks import check_finite_number
 from bayescl.engines import Objective
-from bayescl.functional._quadratic import check_tau_plus
+from bayescl.functional._shares import check_tau_plus
 from bayescl.functional.debiased import debiased_loss
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior

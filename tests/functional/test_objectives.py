@@ -1,0 +1,212 @@
+"""The five objectives on logits, against slow loops and by their identities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import objectives as reference
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bayescl import functional as F
+
+FLOOR = -2.0
+Loss = Callable[..., Tensor]
+
+OBJECTIVES: dict[str, tuple[Loss, Loss]] = {
+    "info_nce": (F.info_nce_loss, reference.info_nce),
+    "debiased": (
+        partial(F.debiased_loss, tau_plus=0.1, minimum_logit=FLOOR),
+        partial(reference.debiased, tau_plus=0.1, minimum_logit=FLOOR),
+    ),
+    "debiased, floored": (
+        partial(F.debiased_loss, tau_plus=0.6, minimum_logit=FLOOR),
+        partial(reference.debiased, tau_plus=0.6, minimum_logit=FLOOR),
+    ),
+    "hard": (
+        partial(F.hard_loss, tau_plus=0.1, concentration=1.0, minimum_logit=FLOOR),
+        partial(reference.hard, tau_plus=0.1, concentration=1.0, minimum_logit=FLOOR),
+    ),
+    "bayesian": (
+        partial(F.bayesian_loss, alpha=0.9, beta=0.5, tau_plus=0.1),
+        partial(reference.bayesian, alpha=0.9, beta=0.5, tau_plus=0.1),
+    ),
+    "bayesian, hard, upper": (
+        partial(F.bayesian_loss, alpha=0.7, beta=1.0, tau_plus=0.01, ranks="upper"),
+        partial(reference.bayesian, alpha=0.7, beta=1.0, tau_plus=0.01, ranks="upper"),
+    ),
+    "bayesian, perfect": (
+        partial(F.bayesian_loss, alpha=1.0, beta=0.7, tau_plus=0.1, ranks="upper"),
+        partial(reference.bayesian, alpha=1.0, beta=0.7, tau_plus=0.1, ranks="upper"),
+    ),
+}
+names = pytest.mark.parametrize("name", list(OBJECTIVES))
+
+
+def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    positive = 2 * torch.rand(rows, generator=generator, dtype=torch.float64)
+    unlabeled = 4 * torch.rand(rows, columns, generator=generator, dtype=torch.float64) - 2
+    return positive.requires_grad_(), unlabeled.requires_grad_()
+
+
+@names
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 3), (5, 16)])
+def test_values_and_gradients_equal_the_slow_loop(name: str, rows: int, columns: int) -> None:
+    ours, theirs = OBJECTIVES[name]
+    positive, unlabeled = drawn(rows, columns)
+    expected = torch.stack([theirs(positive[i], list(unlabeled[i])) for i in range(rows)])
+    result = ours(positive, unlabeled)
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
+    upstream = torch.rand(rows, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+    for mine, slow in zip(
+        torch.autograd.grad(result, (positive, unlabeled), upstream),
+        torch.autograd.grad(expected, (positive, unlabeled), upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, slow, rtol=1e-8, atol=1e-8)
+
+
+@names
+def test_masked_candidates_change_nothing_and_receive_nothing(name: str) -> None:
+    ours, theirs = OBJECTIVES[name]
+    positive, unlabeled = drawn(6, 9, seed=1)
+    valid = torch.rand(6, 9, generator=torch.Generator().manual_seed(2)) < 0.6
+    valid[:, 0] = True
+    expected = torch.stack([theirs(positive[i], list(unlabeled[i][valid[i]])) for i in range(6)])
+    result = ours(positive, unlabeled, valid=valid)
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
+    gradient = torch.autograd.grad(result.sum(), unlabeled)[0]
+    assert (gradient[~valid] == 0).all()
+
+
+@names
+def test_gradients_of_first_and_second_order_are_right(name: str) -> None:
+    ours, _ = OBJECTIVES[name]
+    positive, unlabeled = drawn(3, 6, seed=5)
+    assert torch.autograd.gradcheck(ours, (positive, unlabeled))
+    assert torch.autograd.gradgradcheck(ours, (positive, unlabeled))
+
+
+@names
+def test_a_row_without_candidates_costs_nothing(name: str) -> None:
+    ours, _ = OBJECTIVES[name]
+    positive, unlabeled = drawn(2, 4)
+    valid = torch.tensor([[False] * 4, [True] * 4])
+    result = ours(positive, unlabeled, valid=valid)
+    assert result[0] == 0
+    gradients = torch.autograd.grad(result.sum(), (positive, unlabeled), create_graph=True)
+    assert gradients[0][0] == 0
+    assert (gradients[1][0] == 0).all()
+    second = torch.autograd.grad(gradients[1].square().sum(), (positive, unlabeled))
+    assert all(gradient.isfinite().all() for gradient in second)
+
+
+@names
+@settings(max_examples=40, deadline=None)
+@given(
+    scale=st.sampled_from([0.0, 1.0, 100.0, 1e4]),
+    positive=st.floats(-1e4, 1e4),
+    columns=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+def test_values_and_gradients_are_finite_at_extreme_logits(
+    name: str, scale: float, positive: float, columns: int, seed: int
+) -> None:
+    ours, _ = OBJECTIVES[name]
+    generator = torch.Generator().manual_seed(seed)
+    anchor = torch.tensor([positive], requires_grad=True)
+    unlabeled = (scale * torch.randn(1, columns, generator=generator)).requires_grad_()
+    loss = ours(anchor, unlabeled)
+    gradients = torch.autograd.grad(loss.sum(), (anchor, unlabeled))
+    assert loss.isfinite().all()
+    assert (loss >= 0).all()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@names
+def test_the_order_of_candidates_does_not_matter(name: str) -> None:
+    ours, _ = OBJECTIVES[name]
+    positive, unlabeled = drawn(4, 12)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(
+        ours(positive, unlabeled), ours(positive, unlabeled[:, order]), rtol=1e-13, atol=0
+    )
+
+
+def test_info_nce_is_the_cross_entropy_of_picking_the_positive() -> None:
+    positive, unlabeled = drawn(7, 13)
+    logits = torch.cat([positive[:, None], unlabeled], dim=1)
+    target = torch.zeros(7, dtype=torch.int64)
+    torch.testing.assert_close(
+        F.info_nce_loss(positive, unlabeled), cross_entropy(logits, target, reduction="none")
+    )
+
+
+@pytest.mark.parametrize("tau_plus", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+def test_bayesian_is_info_nce_at_alpha_and_beta_one_half(tau_plus: float, ranks: str) -> None:
+    positive, unlabeled = drawn(7, 13)
+    loss = F.bayesian_loss(positive, unlabeled, alpha=0.5, beta=0.5, tau_plus=tau_plus, ranks=ranks)
+    torch.testing.assert_close(loss, F.info_nce_loss(positive, unlabeled), rtol=1e-13, atol=0)
+
+
+def test_debiased_is_hard_at_concentration_zero_and_info_nce_at_tau_plus_zero() -> None:
+    positive, unlabeled = drawn(7, 13)
+    debiased = F.debiased_loss(positive, unlabeled, tau_plus=0.1, minimum_logit=FLOOR)
+    hard = F.hard_loss(positive, unlabeled, tau_plus=0.1, concentration=0.0, minimum_logit=FLOOR)
+    nearly = F.hard_loss(positive, unlabeled, tau_plus=0.1, concentration=1e-9, minimum_logit=FLOOR)
+    assert torch.equal(debiased, hard)
+    torch.testing.assert_close(debiased, nearly, rtol=1e-7, atol=0)
+    undone = F.debiased_loss(positive, unlabeled, tau_plus=0.0, minimum_logit=FLOOR)
+    torch.testing.assert_close(undone, F.info_nce_loss(positive, unlabeled))
+
+
+def test_the_floor_is_reached_and_holds() -> None:
+    # With tau_plus this large the correction exceeds the sum: N e^minimum is what remains.
+    positive, unlabeled = torch.tensor([2.0]), torch.full((1, 5), -1.0)
+    loss = F.debiased_loss(positive, unlabeled, tau_plus=0.5, minimum_logit=FLOOR)
+    floor = torch.tensor(5.0).log() + FLOOR
+    torch.testing.assert_close(loss, (floor - positive).exp().log1p())
+
+
+def test_oracle_counts_true_negatives_alone() -> None:
+    positive, unlabeled = drawn(5, 8)
+    negative = torch.rand(5, 8, generator=torch.Generator().manual_seed(4)) < 0.7
+    valid = torch.ones(5, 8, dtype=torch.bool)
+    valid[:, 3] = False
+    loss = F.oracle_loss(positive, unlabeled, true_negative=negative, valid=valid)
+    for i in range(5):
+        kept = list(unlabeled[i][negative[i] & valid[i]])
+        torch.testing.assert_close(loss[i], reference.info_nce(positive[i], kept))
+
+
+def test_a_perfect_oracle_is_what_the_bayesian_loss_tends_to() -> None:
+    # Lemma 2 in one draw: with many candidates from the model the weighted sum approaches N
+    # times the true negatives' mean.
+    generator = torch.Generator().manual_seed(0)
+    count, alpha, tau_plus = 200_000, 0.9, 0.1
+    uniform = torch.rand(count, generator=generator, dtype=torch.float64)
+    false_negative = torch.rand(count, generator=generator) < tau_plus
+    cdf = torch.where(
+        false_negative,
+        F.false_negative_quantile(uniform, alpha=alpha),
+        F.true_negative_quantile(uniform, alpha=alpha),
+    )
+    logits = 2 * cdf - 1
+    true_mean = logits[~false_negative].exp().mean()
+    biased_mean = logits.exp().mean()
+    weights = F.logit_weights(logits, alpha=alpha, beta=0.5, tau_plus=tau_plus)
+    weighted_mean = (weights * logits.exp()).mean()
+    assert (weighted_mean - true_mean).abs() < 0.05 * (biased_mean - true_mean).abs()
+
+
+def test_small_losses_keep_their_precision() -> None:
+    # e^-30 would vanish against 1 in float32 if the loss were formed by subtraction.
+    loss = F.info_nce_loss(torch.tensor([30.0]), torch.tensor([[0.0]]))
+    assert loss.item() == pytest.approx(9.357623e-14, rel=1e-5)

@@ -1,0 +1,114 @@
+"""The empirical CDF against counting, one logit at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayescl.functional import empirical_cdf
+from bayescl.functional._sorting import sorted_rows
+from bayescl.functional.ranks import RANKS, Ranks, _map_any_rows
+
+
+def counted(row: list[float], ranks: str) -> list[float]:
+    shift = 0.5 if ranks == "mid" else 1.0
+    return [
+        (sum(other < value for other in row) + shift * sum(other == value for other in row))
+        / len(row)
+        for value in row
+    ]
+
+
+def test_the_papers_example() -> None:
+    logits = torch.tensor([6.0, 4.0, 3.0, 7.0, 5.0])
+    assert empirical_cdf(logits, ranks="upper")[0].item() == pytest.approx(4 / 5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 4).flatmap(
+        lambda width: st.lists(
+            st.lists(st.sampled_from([-2.0, -0.0, 0.0, 0.5, 3.0]), min_size=width, max_size=width),
+            min_size=1,
+            max_size=5,
+        )
+    ),
+    ranks=st.sampled_from(RANKS),
+)
+def test_ties_share_one_value_and_it_is_the_counted_one(
+    rows: list[list[float]], ranks: Ranks
+) -> None:
+    expected = torch.tensor([counted(row, ranks) for row in rows])
+    torch.testing.assert_close(empirical_cdf(torch.tensor(rows), ranks=ranks), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), ranks=st.sampled_from(RANKS))
+def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
+    width = data.draw(st.integers(1, 6))
+    values = st.sampled_from([-1.0, 0.0, 0.25, 7.0, float("inf")])
+    row = data.draw(st.lists(values, min_size=width, max_size=width))
+    keep = data.draw(st.lists(st.booleans(), min_size=width, max_size=width))
+    result = empirical_cdf(torch.tensor([row]), valid=torch.tensor([keep]), ranks=ranks)[0]
+    kept = [value for value, flag in zip(row, keep, strict=True) if flag]
+    torch.testing.assert_close(result[torch.tensor(keep)], torch.tensor(counted(kept, ranks)))
+    assert (result[~torch.tensor(keep)] == 1).all()
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    # Some rows with ties, some without; wide enough to be cut into several blocks.
+    logits = torch.randn(40, 5000, dtype=dtype, generator=generator)
+    logits[::7] = logits[::7].round(decimals=1)
+    valid = torch.rand(40, 5000, generator=generator) < 0.9
+    count = valid.sum(dim=1, keepdim=True)
+
+    def transform(below: torch.Tensor, through: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        below, through = below.minimum(total), through.minimum(total)
+        doubled = below + through if ranks == "mid" else 2 * through
+        return doubled.to(dtype) / (2 * total)
+
+    plain = _map_any_rows(logits.masked_fill(~valid, torch.inf), count, transform)
+    quick = empirical_cdf(logits, valid=valid, ranks=ranks)
+    assert torch.equal(quick, plain.masked_fill(~valid, 1.0))
+
+
+def test_rows_of_any_batch_shape_are_ranked_alone() -> None:
+    logits = torch.randn(2, 3, 4, 9, generator=torch.Generator().manual_seed(1))
+    stacked = empirical_cdf(logits)
+    assert stacked.shape == logits.shape
+    torch.testing.assert_close(stacked[1, 2, 3], empirical_cdf(logits[1, 2, 3]))
+
+
+def test_half_precision_comes_back_in_float32() -> None:
+    logits = torch.tensor([[1.0, 2.0]], dtype=torch.bfloat16)
+    assert empirical_cdf(logits).dtype == torch.float32
+
+
+def test_sorted_rows_agrees_with_torch_sort_on_every_kind_of_float() -> None:
+    special = [0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, float("inf"), -float("inf"), 3e38, -3e38]
+    noise = torch.randn(7, 90, generator=torch.Generator().manual_seed(2))
+    values = torch.cat([noise, torch.tensor([special] * 7)], dim=1)
+    ordered, columns = sorted_rows(values)
+    assert torch.equal(ordered, values.sort(dim=1).values)
+    assert torch.equal(values.gather(1, columns), ordered)
+    assert torch.equal(columns.sort(dim=1).values, torch.arange(100).expand(7, 100))
+
+
+def test_nan_counts_as_the_largest() -> None:
+    ordered, columns = sorted_rows(torch.tensor([[float("nan"), 1.0, float("inf")]]))
+    assert columns.tolist() == [[1, 2, 0]]
+    assert ordered[0, 2].isnan()
+
+
+def test_a_rank_convention_of_another_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="ranks must be one of mid, upper, got 'lower'"):
+        empirical_cdf(torch.zeros(1, 2), ranks="lower")  # type: ignore[arg-type]
+
+
+def test_the_operator_is_well_formed() -> None:
+    torch.library.opcheck(sorted_rows, (torch.randn(3, 5),))

@@ -1,0 +1,39 @@
+"""Unit vectors and logits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bayescl.functional import candidate_logits, pair_logits, unit_vectors
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_unit_vectors_have_length_one_at_any_scale(scale: float) -> None:
+    rows = torch.randn(5, 8, generator=torch.Generator().manual_seed(0)) * scale
+    torch.testing.assert_close(unit_vectors(rows).norm(dim=1), torch.ones(5))
+
+
+def test_a_zero_embedding_stays_zero_with_a_finite_gradient() -> None:
+    rows = torch.zeros(2, 3, requires_grad=True)
+    unit = unit_vectors(rows)
+    unit.sum().backward()
+    assert (unit == 0).all()
+    assert rows.grad is not None
+    assert rows.grad.isfinite().all()
+
+
+def test_the_gradient_of_unit_vectors_is_right() -> None:
+    rows = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(unit_vectors, rows)
+    assert torch.autograd.gradgradcheck(unit_vectors, rows)
+
+
+def test_own_and_shared_candidates_give_the_same_logits() -> None:
+    generator = torch.Generator().manual_seed(0)
+    anchors, candidates = torch.randn(3, 5, generator=generator), torch.randn(4, 5)
+    shared = candidate_logits(anchors, candidates, 0.3)
+    own = candidate_logits(anchors, candidates.expand(3, 4, 5), 0.3)
+    torch.testing.assert_close(shared, own)
+    torch.testing.assert_close(shared[1, 2], (anchors[1] @ candidates[2]) / 0.3)
+    torch.testing.assert_close(pair_logits(anchors, candidates[:3], 0.3), shared.diagonal())

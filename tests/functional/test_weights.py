@@ -1,0 +1,142 @@
+"""Posterior and weights: Lemma 1, unit mean, limits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import objectives as reference
+from scipy import integrate
+
+from bayescl import functional as F
+
+SETTINGS = [(0.9, 0.5, 0.1), (0.7, 1.0, 0.01), (1.0, 0.9, 0.3), (0.5, 0.5, 0.1), (0.6, 0.8, 0.7)]
+alphas = st.floats(0.5, 1.0)
+tau_pluses = st.floats(0.0, 0.99)
+
+
+@settings(deadline=None)
+@given(alpha=alphas, tau_plus=tau_pluses)
+def test_at_beta_one_half_the_weight_is_posterior_over_prior(alpha: float, tau_plus: float) -> None:
+    cdf = torch.linspace(0, 1, 51, dtype=torch.float64)
+    weights = F.importance_weights(cdf, alpha=alpha, beta=0.5, tau_plus=tau_plus)
+    posterior = F.posterior(cdf, alpha=alpha, tau_plus=tau_plus)
+    torch.testing.assert_close(weights, posterior / (1 - tau_plus), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.9, 0.1), (0.6, 0.4), (1.0, 0.2)])
+def test_the_posterior_is_the_share_of_true_negatives_among_draws(
+    alpha: float, tau_plus: float
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    uniform = torch.rand(400_000, generator=generator, dtype=torch.float64)
+    false_negative = torch.rand(400_000, generator=generator) < tau_plus
+    proposal = torch.where(
+        false_negative,
+        F.false_negative_quantile(uniform, alpha=alpha),
+        F.true_negative_quantile(uniform, alpha=alpha),
+    )
+    low, high = 0.6, 0.7
+    inside = (proposal > low) & (proposal < high)
+    share = (~false_negative[inside]).double().mean().item()
+    middle = F.posterior(torch.tensor([0.65], dtype=torch.float64), alpha=alpha, tau_plus=tau_plus)
+    assert share == pytest.approx(middle.item(), abs=0.01)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
+def test_the_mean_weight_over_unlabeled_candidates_is_one(
+    alpha: float, beta: float, tau_plus: float
+) -> None:
+    def weighted_density(x: float) -> float:
+        cdf = torch.tensor([x], dtype=torch.float64)
+        density = F.unlabeled_density(torch.ones_like(cdf), cdf, alpha=alpha, tau_plus=tau_plus)
+        weight = F.importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
+        return (weight * density).item()
+
+    assert integrate.quad(weighted_density, 0, 1)[0] == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [4, 8, 64, 512])
+def test_mid_ranks_keep_the_mean_weight_at_one_and_upper_ranks_do_not(count: int) -> None:
+    logits = torch.randn(3, count, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    options = {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}
+    mid = F.logit_weights(logits, **options, ranks="mid").mean(dim=1)
+    upper = F.logit_weights(logits, **options, ranks="upper").mean(dim=1)
+    torch.testing.assert_close(mid, torch.ones_like(mid), rtol=0, atol=0.1 / count)
+    assert (1 - upper > 0.2 / count).all()
+
+
+@given(tau_plus=tau_pluses)
+@settings(deadline=None)
+def test_a_guessing_encoder_without_hardness_gives_weight_one(tau_plus: float) -> None:
+    cdf = torch.linspace(0, 1, 21, dtype=torch.float64)
+    weights = F.importance_weights(cdf, alpha=0.5, beta=0.5, tau_plus=tau_plus)
+    torch.testing.assert_close(weights, torch.ones_like(cdf), rtol=1e-14, atol=0)
+
+
+def test_weights_fall_with_rank_when_debiasing_and_rise_when_mining() -> None:
+    cdf = torch.linspace(0, 1, 101, dtype=torch.float64)
+    debiasing = F.importance_weights(cdf, alpha=0.9, beta=0.5, tau_plus=0.1)
+    mining = F.importance_weights(cdf, alpha=0.6, beta=0.95, tau_plus=0.01)
+    assert (debiasing.diff() < 0).all()
+    assert (mining.diff() > 0).all()
+
+
+def test_the_corner_of_a_perfect_encoder_without_false_negatives_is_its_limit() -> None:
+    cdf = torch.linspace(0, 1, 11, dtype=torch.float64)
+    corner = F.importance_weights(cdf, alpha=1.0, beta=0.8, tau_plus=0.0)
+    near = F.importance_weights(cdf[:-1], alpha=1.0, beta=0.8, tau_plus=1e-12)
+    assert torch.equal(corner, torch.ones_like(cdf))
+    torch.testing.assert_close(near, corner[:-1], rtol=1e-9, atol=0)
+    assert torch.equal(F.posterior(cdf, alpha=1.0, tau_plus=0.0), torch.ones_like(cdf))
+
+
+def test_weights_stay_finite_and_non_negative_over_the_whole_square() -> None:
+    cdf = torch.linspace(0, 1, 101)
+    for alpha in (0.5, 0.5 + 1e-7, 0.75, 1 - 1e-7, 1.0):
+        for beta in (0.5, 0.75, 1 - 1e-7, 1.0):
+            if alpha == beta == 1:
+                continue
+            for tau_plus in (0.0, 1e-9, 0.1, 0.5, 0.999):
+                weights = F.importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
+                assert weights.isfinite().all()
+                assert (weights >= 0).all()
+
+
+@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
+def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: float) -> None:
+    logits = torch.randn(1, 17, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    row = list(logits[0])
+    for ranks in ("mid", "upper"):
+        ours = F.logit_weights(logits, alpha=alpha, beta=beta, tau_plus=tau_plus, ranks=ranks)
+        expected = [
+            reference.bayesian_weight(reference.empirical_cdf(row, i, ranks), alpha, beta, tau_plus)
+            for i in range(17)
+        ]
+        torch.testing.assert_close(ours[0], torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.1), (0.8, 1.0, 0.005)]
+)
+def test_the_authors_epsilon_moves_weights_by_little_and_vanishes_with_it(
+    alpha: float, beta: float, tau_plus: float
+) -> None:
+    cdf = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)
+    proposal = F.proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
+    ours = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
+
+    def deviation(epsilon: float) -> float:
+        theirs = [
+            reference.bayesian_weight(u, alpha, beta, tau_plus, epsilon) for u in cdf.tolist()
+        ]
+        return ((torch.tensor(theirs, dtype=torch.float64) - ours) / ours).abs().max().item()
+
+    assert 1e-4 < deviation(1e-3) < 0.015
+    assert deviation(1e-7) < 2e-4 * deviation(1e-3)
+
+
+def test_weights_carry_no_gradient() -> None:
+    logits = torch.randn(2, 5, requires_grad=True)
+    assert not F.logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1).requires_grad

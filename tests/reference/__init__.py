@@ -1,0 +1,1 @@
+"""Slow loops, written from the papers without a look at the library."""

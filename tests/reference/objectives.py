@@ -1,0 +1,91 @@
+"""Each objective as a loop over candidates in float64, straight from its paper's formula.
+
+``positive`` is a float64 scalar tensor, ``unlabeled`` a list of them (only those that count), so
+autograd gives reference gradients as well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def info_nce(positive: Tensor, unlabeled: list[Tensor]) -> Tensor:
+    total = positive.exp()
+    for logit in unlabeled:
+        total = total + logit.exp()
+    return -(positive.exp() / total).log()
+
+
+def empirical_cdf(unlabeled: list[Tensor], index: int, ranks: str) -> float:
+    values = [logit.item() for logit in unlabeled]
+    below = sum(value < values[index] for value in values)
+    equal = sum(value == values[index] for value in values)
+    count = below + equal if ranks == "upper" else below + equal / 2
+    return count / len(unlabeled)
+
+
+def bayesian_weight(
+    cdf: float, alpha: float, beta: float, tau_plus: float, epsilon: float = 0.0
+) -> float:
+    """Equations cdftrans and ome1; ``epsilon`` is what the authors' program adds to a and Z."""
+    tau_minus = 1 - tau_plus
+    a = (1 - 2 * alpha) * (tau_minus - tau_plus) + epsilon
+    b = 2 * (alpha * tau_minus + (1 - alpha) * tau_plus)
+    proposal = cdf if a == 0 else (-b + math.sqrt(b * b + 4 * a * cdf)) / (2 * a)
+    z = (1 - beta) * alpha + beta * (1 - alpha) + epsilon
+    target = ((1 - beta) * alpha + (beta - alpha) * proposal) / z
+    sampled = (
+        alpha * tau_minus
+        + (1 - alpha) * tau_plus
+        + (1 - 2 * alpha) * proposal * (tau_minus - tau_plus)
+    )
+    return target / sampled
+
+
+def bayesian(
+    positive: Tensor,
+    unlabeled: list[Tensor],
+    *,
+    alpha: float,
+    beta: float,
+    tau_plus: float,
+    ranks: str = "mid",
+    epsilon: float = 0.0,
+) -> Tensor:
+    total = positive.exp()
+    for index, logit in enumerate(unlabeled):
+        cdf = empirical_cdf(unlabeled, index, ranks)
+        total = total + bayesian_weight(cdf, alpha, beta, tau_plus, epsilon) * logit.exp()
+    return -(positive.exp() / total).log()
+
+
+def debiased(
+    positive: Tensor, unlabeled: list[Tensor], *, tau_plus: float, minimum_logit: float
+) -> Tensor:
+    return hard(
+        positive, unlabeled, tau_plus=tau_plus, concentration=0.0, minimum_logit=minimum_logit
+    )
+
+
+def hard(
+    positive: Tensor,
+    unlabeled: list[Tensor],
+    *,
+    tau_plus: float,
+    concentration: float,
+    minimum_logit: float,
+) -> Tensor:
+    count = len(unlabeled)
+    mean = torch.zeros((), dtype=torch.float64)
+    for logit in unlabeled:
+        mean = mean + logit.exp() ** concentration / count
+    total = torch.zeros((), dtype=torch.float64)
+    for logit in unlabeled:
+        total = total + logit.exp() ** concentration / mean * logit.exp()
+    negative = (total - count * tau_plus * positive.exp()) / (1 - tau_plus)
+    floor = torch.as_tensor(count * math.exp(minimum_logit), dtype=torch.float64)
+    negative = torch.maximum(negative, floor)
+    return -(positive.exp() / (positive.exp() + negative)).log()
