@@ -1,0 +1,35 @@
+"""The paper's numerical experiments: a process that generates scores, and estimators held to it.
+
+:func:`observe` draws labelled scores, :func:`estimates` computes every estimator of the true
+negatives' mean on them, and :mod:`bayescl.simulation.experiments` repeats both over ranges of
+parameters and draws the figures. The command ``bayescl simulate`` runs those.
+"""
+
+from bayescl.simulation.estimators import estimates, implied_mean
+from bayescl.simulation.process import Observations, observe
+from bayescl.simulation.proposals import (
+    NormalProposals,
+    Proposals,
+    UniformProposals,
+    draw_proposals,
+)
+from bayescl.simulation.samplers import sample_by_inversion, sample_by_rejection
+from bayescl.simulation.seeds import generator
+from bayescl.simulation.settings import Settings
+from bayescl.simulation.truth import true_negative_mean
+
+__all__ = [
+    "NormalProposals",
+    "Observations",
+    "Proposals",
+    "Settings",
+    "UniformProposals",
+    "draw_proposals",
+    "estimates",
+    "generator",
+    "implied_mean",
+    "observe",
+    "sample_by_inversion",
+    "sample_by_rejection",
+    "true_negative_mean",
+]

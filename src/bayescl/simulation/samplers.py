@@ -1,0 +1,151 @@
+"""Two ways to draw scores from the class-conditional densities.
+
+The paper's accept-reject algorithms, all pending scores at once, and inversion of the closed-form
+CDFs, which needs one uniform number per score. Both draw from the same densities.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from bayescl import functional as F
+from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl.simulation.proposals import Proposals
+
+
+class AcceptReject(NamedTuple):
+    """What accept-reject sampling did."""
+
+    scores: Tensor
+    """The accepted scores, one for each label."""
+
+    proposed: Tensor
+    """How many proposals each of them took, at least 1; int64."""
+
+
+def sample_by_inversion(
+    true_negative: Bool[Tensor, "anchors columns"],
+    proposals: Proposals,
+    *,
+    alpha: float,
+    generator: torch.Generator,
+) -> Float[Tensor, "anchors columns"]:
+    """Draw a score for every label, by inverting the CDF of its class.
+
+    Args:
+        true_negative: True where a true negative is wanted, False for a false negative (or, what
+            is the same, a positive).
+        proposals: the anchors' distributions, one per row.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        generator: source of randomness.
+
+    Returns:
+        Scores in float64.
+
+    Raises:
+        ValueError: if ``alpha`` leaves its interval.
+
+    Example:
+        >>> from bayescl.simulation import NormalProposals
+        >>> labels = torch.tensor([[True, False]])
+        >>> scores = sample_by_inversion(
+        ...     labels, NormalProposals(), alpha=1.0, generator=torch.Generator().manual_seed(0)
+        ... )
+        >>> scores.shape
+        torch.Size([1, 2])
+    """
+    level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
+    proposal_level = torch.where(
+        true_negative,
+        F.true_negative_quantile(level, alpha=alpha),
+        F.false_negative_quantile(level, alpha=alpha),
+    )
+    return proposals.quantile(proposal_level, torch.arange(len(level))[:, None])
+
+
+def sample_by_rejection(
+    true_negative: Bool[Tensor, "anchors columns"],
+    proposals: Proposals,
+    *,
+    alpha: float,
+    generator: torch.Generator,
+) -> AcceptReject:
+    r"""Draw a score for every label, proposing until one is accepted.
+
+    A score from :math:`\phi` is accepted with probability :math:`\phi_{TN} / (c\,\phi)` or
+    :math:`\phi_{FN} / (c\,\phi)`, where :math:`c = 2\alpha` bounds both ratios. So a share
+    :math:`1/(2\alpha)` of the proposals is accepted.
+
+    Args:
+        true_negative: True where a true negative is wanted, False for a false negative.
+        proposals: the anchors' distributions, one per row.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        generator: source of randomness.
+
+    Returns:
+        Scores in float64, and how many proposals each took.
+
+    Raises:
+        ValueError: if ``alpha`` leaves its interval.
+
+    Example:
+        >>> from bayescl.simulation import NormalProposals
+        >>> labels = torch.ones(1, 1000, dtype=torch.bool)
+        >>> drawn = sample_by_rejection(
+        ...     labels, NormalProposals(), alpha=1.0, generator=torch.Generator().manual_seed(0)
+        ... )
+        >>> 0.45 < labels.numel() / int(drawn.proposed.sum()) < 0.55
+        True
+
+    Reference:
+        Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
+    """
+    labels = true_negative.flatten()
+    columns = true_negative.shape[1]
+    scores = torch.empty(labels.shape, dtype=torch.float64)
+    proposed = torch.zeros(labels.shape, dtype=torch.int64)
+    pending: Int[Tensor, "pending"] = torch.arange(len(labels))
+    while len(pending):
+        rows = pending // columns
+        candidate = proposals.sample(rows, generator)
+        cdf = proposals.cdf(candidate, rows)
+        chance = torch.rand(cdf.shape, generator=generator, dtype=torch.float64)
+        accepted = chance <= acceptance_probability(cdf, labels[pending], alpha=alpha)
+        scores[pending] = candidate
+        proposed[pending] += 1
+        pending = pending[~accepted]
+    shape = true_negative.shape
+    return AcceptReject(scores.view(shape), proposed.view(shape))
+
+
+def acceptance_probability(
+    proposal_cdf: Float[Tensor, "*shape"], true_negative: Bool[Tensor, "*shape"], *, alpha: float
+) -> Float[Tensor, "*shape"]:
+    """Chance that a proposed score is kept, given its proposal CDF and the class wanted.
+
+    Args:
+        proposal_cdf: proposal CDF of the score, in [0, 1].
+        true_negative: True where a true negative is wanted.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+
+    Returns:
+        Probabilities; 1 at the end of the range where the class is densest.
+
+    Raises:
+        ValueError: if ``alpha`` leaves its interval.
+
+    Example:
+        >>> cdf = torch.tensor([0.0, 1.0])
+        >>> acceptance_probability(cdf, torch.tensor([True, True]), alpha=0.75)
+        tensor([1.0000, 0.3333])
+    """
+    # The ratio of a class's density to the proposal's is the density for a proposal density of 1.
+    one = torch.ones_like(proposal_cdf)
+    ratio = torch.where(
+        true_negative,
+        F.true_negative_density(one, proposal_cdf, alpha=alpha),
+        F.false_negative_density(one, proposal_cdf, alpha=alpha),
+    )
+    return ratio / (2 * alpha)

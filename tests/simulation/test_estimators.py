@@ -1,0 +1,140 @@
+"""Every estimator against its formula, its loss, and its limit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bayescl import functional as F
+from bayescl.simulation import (
+    Observations,
+    Settings,
+    UniformProposals,
+    estimates,
+    generator,
+    implied_mean,
+    observe,
+    true_negative_mean,
+)
+from bayescl.simulation.estimators import TITLES
+
+SETTINGS = Settings(anchors=6, candidates=11, alpha=0.85, tau_plus=0.3, temperature=0.7)
+
+
+@pytest.fixture(name="observed")
+def observed_fixture() -> Observations:
+    return next(observe(SETTINGS, generator(1)))
+
+
+def test_every_estimator_has_a_title(observed: Observations) -> None:
+    assert list(estimates(observed, SETTINGS)) == list(TITLES)
+
+
+def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -> None:
+    found = estimates(observed, SETTINGS)
+    alpha, tau_plus = SETTINGS.alpha, SETTINGS.tau_plus
+    a = (1 - 2 * alpha) * (1 - 2 * tau_plus)
+    b = 2 * (alpha * (1 - tau_plus) + (1 - alpha) * tau_plus)
+    for row in range(SETTINGS.anchors):
+        x = [math.exp(value) for value in observed.unlabeled[row].tolist()]
+        positives = [math.exp(value) for value in observed.positives[row].tolist()]
+        negatives = [v for v, is_tn in zip(x, observed.true_negative[row], strict=True) if is_tn]
+        n = len(x)
+        positive_mean = sum(positives) / len(positives)
+        floor = math.exp(-1 / SETTINGS.temperature)
+        ratio = [value / (sum(x) / n) for value in x]
+        hard_sum = sum(r * value for r, value in zip(ratio, x, strict=True))
+        expected = {
+            "supervised": sum(negatives) / len(negatives),
+            "biased": sum(x) / n,
+            "debiased": max((sum(x) / n - tau_plus * positive_mean) / (1 - tau_plus), floor),
+            "hard": max((hard_sum / n - tau_plus * positive_mean) / (1 - tau_plus), floor),
+        }
+        for ranks, shift in (("upper", 0.0), ("mid", 0.5)):
+            weights = []
+            for value in x:
+                u = (sum(other <= value for other in x) - shift) / n
+                cdf = (-b + math.sqrt(b * b + 4 * a * u)) / (2 * a)
+                weights.append((alpha + (1 - 2 * alpha) * cdf) / (b / 2 + a * cdf))
+            total = sum(w * value for w, value in zip(weights, x, strict=True))
+            expected[f"bayesian_{ranks}"] = total / n
+            expected[f"bayesian_{ranks}_normalized"] = total / sum(weights)
+        assert {name: float(value[row]) for name, value in found.items()} == pytest.approx(expected)
+
+
+def test_estimators_are_what_the_losses_train(observed: Observations) -> None:
+    found = estimates(observed, SETTINGS)
+    positive = torch.linspace(-1, 2, SETTINGS.anchors, dtype=torch.float64)
+    options = {"alpha": SETTINGS.alpha, "beta": 0.5, "tau_plus": SETTINGS.tau_plus}
+    losses = {
+        "biased": F.info_nce_loss(positive, observed.unlabeled),
+        "bayesian_mid": F.bayesian_loss(positive, observed.unlabeled, ranks="mid", **options),
+        "bayesian_upper": F.bayesian_loss(positive, observed.unlabeled, ranks="upper", **options),
+    }
+    for name, loss in losses.items():
+        read_off = implied_mean(loss, positive, SETTINGS.candidates)
+        torch.testing.assert_close(read_off, found[name])
+
+
+def test_the_debiased_estimate_is_floored() -> None:
+    low = torch.full((1, 4), -1.0, dtype=torch.float64)
+    high = torch.full((1, 2), 3.0, dtype=torch.float64)
+    proposals = UniformProposals(low[:, 0], high[:, 0])
+    observed = Observations(low, torch.ones(1, 4, dtype=torch.bool), high, proposals)
+    found = estimates(observed, Settings(temperature=0.5))
+    assert float(found["debiased"]) == pytest.approx(math.exp(-2))
+
+
+def test_without_concentration_the_hard_estimate_is_the_debiased(observed: Observations) -> None:
+    found = estimates(observed, replace(SETTINGS, concentration=0.0))
+    torch.testing.assert_close(found["hard"], found["debiased"])
+
+
+def test_a_random_encoder_makes_bayesian_and_biased_one(observed: Observations) -> None:
+    found = estimates(observed, replace(SETTINGS, alpha=0.5))
+    for name in TITLES:
+        if name.startswith("bayesian"):
+            torch.testing.assert_close(found[name], found["biased"])
+
+
+def test_an_anchor_without_true_negatives_has_no_supervised_mean(observed: Observations) -> None:
+    hidden = replace(observed, true_negative=torch.zeros_like(observed.true_negative))
+    assert estimates(hidden, SETTINGS)["supervised"].isnan().all()
+
+
+def test_true_negative_mean_has_its_closed_form_for_uniform_proposals() -> None:
+    alpha, low, high, t = 0.8, -0.7, 1.1, 0.4
+    proposals = UniformProposals(
+        torch.tensor([low], dtype=torch.float64), torch.tensor([high], dtype=torch.float64)
+    )
+    # The integral of exp(p + c u) [2 alpha + (2 - 4 alpha) u] over the unit interval.
+    p, c = low / t, (high - low) / t
+    plain = (math.exp(c) - 1) / c
+    linear = (math.exp(c) * (c - 1) + 1) / c**2
+    expected = math.exp(p) * (2 * alpha * plain + (2 - 4 * alpha) * linear)
+    found = true_negative_mean(proposals, 1, alpha=alpha, temperature=t)
+    assert float(found) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["supervised", "bayesian_upper", "bayesian_mid"])
+def test_supervised_and_bayesian_estimates_converge_to_the_expectation(name: str) -> None:
+    settings = Settings(anchors=40, candidates=20_000, tau_plus=0.3)
+    error = []
+    for chunk in observe(settings, generator(2)):
+        size = len(chunk.unlabeled)
+        truth = true_negative_mean(chunk.proposals, size, alpha=0.9, temperature=0.5)
+        error.append(estimates(chunk, settings)[name] / truth - 1)
+    every = torch.cat(error)
+    assert abs(float(every.mean())) < 4 * float(every.std()) / 40**0.5
+    assert float(every.abs().max()) < 0.03
+
+
+@pytest.mark.parametrize("name", ["biased", "hard"])
+def test_biased_and_hard_estimates_do_not(name: str) -> None:
+    settings = Settings(anchors=10, candidates=20_000, tau_plus=0.3)
+    chunk = next(observe(settings, generator(2)))
+    truth = true_negative_mean(chunk.proposals, len(chunk.unlabeled), alpha=0.9, temperature=0.5)
+    assert float((estimates(chunk, settings)[name] / truth - 1).min()) > 0.1
