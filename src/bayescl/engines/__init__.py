@@ -4,6 +4,6 @@ An engine takes a :class:`~bayescl.functional.ContrastiveBatch`, a temperature a
 and returns one loss per anchor.
 """
 
-from bayescl.engines.dense import Objective, ObjectiveAt, dense_loss
+from bayescl.engines.dense import ObjectiveAt, dense_loss
 
-__all__ = ["Objective", "ObjectiveAt", "dense_loss"]
+__all__ = ["ObjectiveAt", "dense_loss"]

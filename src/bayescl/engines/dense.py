@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl.functional.candidates import ContrastiveBatch
+from bayescl.functional.objectives import Objective
 from bayescl.functional.similarity import candidate_logits, pair_logits
-
-
-class Objective(Protocol):
-    """What turns logits into one loss per anchor; :mod:`bayescl.functional` has five."""
-
-    def __call__(
-        self,
-        positive: PositiveLogits,
-        unlabeled: UnlabeledLogits,
-        *,
-        valid: CandidateMask | None = None,
-    ) -> PerAnchor:
-        """Return one loss per anchor from its positive's and its candidates' logits."""
-        ...
-
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
 """The objective at a given temperature: two of the five need to know it for their floor."""

@@ -27,6 +27,7 @@ from bayescl.functional.mixture import (
     true_negative_density,
     unlabeled_density,
 )
+from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
 from bayescl.functional.oracle import oracle_loss
 from bayescl.functional.posterior import posterior
 from bayescl.functional.ranks import empirical_cdf
@@ -34,8 +35,13 @@ from bayescl.functional.similarity import candidate_logits, pair_logits, unit_ve
 from bayescl.functional.weights import importance_weights, logit_weights
 
 __all__ = [
+    "Bayesian",
     "CandidateRule",
     "ContrastiveBatch",
+    "Debiased",
+    "Hard",
+    "InfoNCE",
+    "Objective",
     "bayesian_loss",
     "candidate_logits",
     "debiased_loss",

@@ -18,8 +18,9 @@ from bayescl._checks import (
     check_positive,
     check_shape,
 )
-from bayescl.engines import Objective, dense_loss
+from bayescl.engines import dense_loss
 from bayescl.functional.candidates import ContrastiveBatch
+from bayescl.functional.objectives import Objective
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import layouts
 from bayescl.losses.hyperparameters import Hyperparameter

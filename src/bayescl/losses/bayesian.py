@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl._checks import check_choice
-from bayescl.engines import Objective
 from bayescl.functional._shares import (
     check_alpha,
     check_beta,
     check_tau_plus,
     hard_negative_shares,
 )
-from bayescl.functional.bayesian import bayesian_loss
+from bayescl.functional.objectives import Bayesian, Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
@@ -83,10 +80,4 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits; the temperature plays no part."""
         del temperature
-        return partial(
-            bayesian_loss,
-            alpha=self.alpha,
-            beta=self.beta,
-            tau_plus=self.tau_plus,
-            ranks=self.ranks,
-        )
+        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks)

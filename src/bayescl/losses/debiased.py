@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl._checks import check_finite_number
-from bayescl.engines import Objective
 from bayescl.functional._shares import check_tau_plus
-from bayescl.functional.debiased import debiased_loss
+from bayescl.functional.objectives import Debiased, Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
@@ -66,8 +63,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, floored for the given temperature."""
-        return partial(
-            debiased_loss,
+        return Debiased(
             tau_plus=self.tau_plus,
             minimum_logit=self.minimum_similarity / temperature,
         )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl._checks import check_non_negative
-from bayescl.engines import Objective
-from bayescl.functional.hard import hard_loss
+from bayescl.functional.objectives import Hard, Objective
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.debiased import DebiasedContrastiveLoss
 from bayescl.losses.hyperparameters import Hyperparameter
@@ -68,8 +65,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, floored for the given temperature."""
-        return partial(
-            hard_loss,
+        return Hard(
             tau_plus=self.tau_plus,
             concentration=self.concentration,
             minimum_logit=self.minimum_similarity / temperature,

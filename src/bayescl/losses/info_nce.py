@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
-from bayescl.engines import Objective
-from bayescl.functional.info_nce import info_nce_loss
+from bayescl.functional.objectives import InfoNCE, Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 
 
@@ -38,4 +37,4 @@ class InfoNCELoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits; the temperature plays no part."""
         del temperature
-        return info_nce_loss
+        return InfoNCE()

@@ -1,0 +1,138 @@
+"""The objectives with their parameters bound, as engines receive them.
+
+Each is called as ``objective(positive, unlabeled, valid=mask)`` and returns one loss per anchor.
+Engines that know an objective by its class may compute the same value in a cheaper way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.functional.bayesian import bayesian_loss
+from bayescl.functional.debiased import debiased_loss
+from bayescl.functional.hard import hard_loss
+from bayescl.functional.info_nce import info_nce_loss
+from bayescl.functional.ranks import Ranks
+from bayescl.functional.weights import logit_log_weights
+
+
+class Objective(Protocol):
+    """What turns logits into one loss per anchor; any function of this form will do."""
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor from its positive's and its candidates' logits."""
+        ...
+
+
+@dataclass(frozen=True)
+class InfoNCE:
+    """:func:`~bayescl.functional.info_nce_loss`."""
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor."""
+        return info_nce_loss(positive, unlabeled, valid=valid)
+
+
+@dataclass(frozen=True)
+class Bayesian:
+    """:func:`~bayescl.functional.bayesian_loss` at given parameters."""
+
+    alpha: float
+    beta: float
+    tau_plus: float
+    ranks: Ranks = "mid"
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor."""
+        return bayesian_loss(
+            positive,
+            unlabeled,
+            alpha=self.alpha,
+            beta=self.beta,
+            tau_plus=self.tau_plus,
+            valid=valid,
+            ranks=self.ranks,
+        )
+
+    def log_weights(
+        self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
+    ) -> UnlabeledLogits:
+        """Return the logarithm of every candidate's importance weight."""
+        return logit_log_weights(
+            unlabeled,
+            alpha=self.alpha,
+            beta=self.beta,
+            tau_plus=self.tau_plus,
+            valid=valid,
+            ranks=self.ranks,
+        )
+
+
+@dataclass(frozen=True)
+class Debiased:
+    """:func:`~bayescl.functional.debiased_loss` at given parameters."""
+
+    tau_plus: float
+    minimum_logit: float | Tensor
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor."""
+        return debiased_loss(
+            positive,
+            unlabeled,
+            tau_plus=self.tau_plus,
+            minimum_logit=self.minimum_logit,
+            valid=valid,
+        )
+
+
+@dataclass(frozen=True)
+class Hard:
+    """:func:`~bayescl.functional.hard_loss` at given parameters."""
+
+    tau_plus: float
+    concentration: float
+    minimum_logit: float | Tensor
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor."""
+        return hard_loss(
+            positive,
+            unlabeled,
+            tau_plus=self.tau_plus,
+            concentration=self.concentration,
+            minimum_logit=self.minimum_logit,
+            valid=valid,
+        )

@@ -1,0 +1,138 @@
+"""Every bad argument gets a message that names it, its value and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import bayescl
+from bayescl import (
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LearnableTemperature,
+    OracleContrastiveLoss,
+)
+
+LOSS = InfoNCELoss()
+CHECKED = BayesianContrastiveLoss(check_finite=True)
+A, B = torch.randn(4, 3), torch.randn(4, 3)
+NAN = torch.full((4, 3), float("nan"))
+LABELS = torch.tensor([0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BayesianContrastiveLoss(alpha=0.3), r"alpha must lie in \[0.5, 1\], got 0.3"),
+        (lambda: BayesianContrastiveLoss(alpha=1.2), r"alpha must lie in \[0.5, 1\], got 1.2"),
+        (lambda: BayesianContrastiveLoss(beta=0.4), r"beta must lie in \[0.5, 1\], got 0.4"),
+        (lambda: BayesianContrastiveLoss(tau_plus=1.0), r"tau_plus must lie in \[0, 1\), got 1.0"),
+        (lambda: BayesianContrastiveLoss(tau_plus=-0.1), r"tau_plus must lie .* got -0.1"),
+        (lambda: BayesianContrastiveLoss(alpha=float("nan")), "alpha must be finite, got nan"),
+        (lambda: BayesianContrastiveLoss(alpha=None), "alpha must be a number, got None"),
+        (lambda: BayesianContrastiveLoss(alpha=1.0, beta=1.0), "alpha and beta must not both"),
+        (lambda: BayesianContrastiveLoss(num_classes=1), "num_classes must be .* at least 2"),
+        (lambda: BayesianContrastiveLoss(num_classes=2.5), "num_classes must be a whole number"),
+        (lambda: BayesianContrastiveLoss(ranks="low"), "ranks must be one of mid, upper"),
+        (lambda: DebiasedContrastiveLoss(tau_plus=1.5), "tau_plus must lie"),
+        (lambda: HardContrastiveLoss(concentration=-1), "concentration must be at least 0"),
+        (lambda: InfoNCELoss(temperature=0), "temperature must be positive, got 0"),
+        (lambda: InfoNCELoss(temperature=float("inf")), "temperature must be finite"),
+        (lambda: InfoNCELoss(reduction="median"), "reduction must be one of mean, sum, none"),
+        (lambda: InfoNCELoss(engine="warp"), "engine must be one of"),
+        (lambda: LearnableTemperature(2.0), r"initial must lie in \(0.01, 1\), got 2.0"),
+        (lambda: LearnableTemperature(0.1, 0.5, 0.2), "minimum must be below maximum"),
+    ],
+)
+def test_a_bad_setting_is_refused_when_the_loss_is_made(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LOSS(A, B[:3]), r"view_2 must have shape \[4, 3\], got \[3, 3\]"),
+        (lambda: LOSS(A, B[:, :2]), r"view_2 must have shape \[4, 3\], got \[4, 2\]"),
+        (lambda: LOSS(A[0], B[0]), r"view_1 must have shape \[rows, dim\], got \[3\]"),
+        (lambda: LOSS(A[:0], B[:0]), r"view_1 must not be empty, got shape \[0, 3\]"),
+        (lambda: LOSS(A[:, :0], B[:, :0]), "view_1 must not be empty"),
+        (lambda: LOSS(A[:1], B[:1]), "view_1 must hold at least 2 rows, got 1"),
+        (lambda: LOSS(A.long(), B), "view_1 must hold floating-point numbers, got torch.int64"),
+        (lambda: LOSS(A, B, groups=LABELS[:3]), r"groups must have shape \[4\], got \[3\]"),
+        (lambda: LOSS(A, B, groups=LABELS / 2), "groups must hold integers, got torch.float32"),
+        (lambda: LOSS(A, B, valid=torch.ones(4, 4, dtype=torch.bool)), r"valid .* \[8, 8\]"),
+        (lambda: LOSS(A, B, valid=torch.ones(8, 8)), "valid must be boolean"),
+        (lambda: CHECKED(NAN, B), "view_1 must be finite, got 12 NaN or infinite entries"),
+        (lambda: CHECKED.in_batch(A, NAN), "positives must be finite"),
+        (lambda: LOSS.in_batch(A[:1], B[:1]), "anchors must hold at least 2 rows, got 1"),
+        (
+            lambda: LOSS.in_batch(A[:1], B[:1], extra=A, both_directions=True),
+            "anchors must hold at least 2 rows",
+        ),
+        (lambda: LOSS.in_batch(A, B[:3]), "positives must have shape"),
+        (lambda: LOSS.in_batch(A, B, extra=A[:, :2]), r"extra must have shape \[extra, 3\]"),
+        (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
+        (lambda: LOSS.in_batch(A, B, extra_groups=LABELS), "extra_groups says nothing"),
+        (
+            lambda: LOSS.in_batch(A, B, extra=A, groups=LABELS, extra_groups=LABELS[:2]),
+            r"extra_groups must have shape \[4\]",
+        ),
+        (lambda: LOSS.in_batch(A, B, valid=torch.ones(4, 5, dtype=torch.bool)), r"valid .*4, 4"),
+        (lambda: LOSS.sampled(A, B, torch.randn(3, 2, 3)), r"candidates .*\[4, candidates, 3\]"),
+        (lambda: LOSS.sampled(A, B, torch.randn(4, 0, 3)), "candidates must not be empty"),
+        (lambda: LOSS.sampled(A, B, torch.randn(5, 2)), r"candidates .*\[candidates, 3\]"),
+        (lambda: LOSS.sampled(A, B, A, groups=LABELS), "groups and candidate_groups must be"),
+        (lambda: LOSS.from_logits(A, B), r"positive must have shape \[anchors\]"),
+        (lambda: LOSS.from_logits(A[:, 0], B[:2]), r"unlabeled must have shape \[4, candidates\]"),
+        (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
+        (lambda: CHECKED.from_logits(NAN[:, 0], B), "positive must be finite"),
+        (lambda: OracleContrastiveLoss()(A, B), "OracleContrastiveLoss needs groups"),
+        (lambda: OracleContrastiveLoss().sampled(A, B, A), "OracleContrastiveLoss needs groups"),
+        (
+            lambda: OracleContrastiveLoss().in_batch(A, B, extra=A, groups=LABELS),
+            "OracleContrastiveLoss needs extra_groups",
+        ),
+        (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
+    ],
+)
+def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LOSS([[1.0]], B), "view_1 must be a tensor, got list"),
+        (lambda: LOSS(A, B, groups=[0, 1, 2, 3]), "groups must be a tensor, got list"),
+        (lambda: LOSS(A, B, valid=[True]), "valid must be a tensor, got list"),
+        (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
+    ],
+)
+def test_what_is_no_tensor_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(("name", "value"), [("alpha", 0.2), ("beta", 2.0), ("temperature", -1.0)])
+def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name: str, value: float) -> None:
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.5, temperature=0.5)
+    before = getattr(loss, name)
+    with pytest.raises(ValueError, match=name):
+        setattr(loss, name, value)
+    assert getattr(loss, name) == before
+
+
+def test_reaching_the_empty_corner_by_schedule_is_refused_at_the_call() -> None:
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=1.0)
+    loss.alpha = 1.0
+    with pytest.raises(ValueError, match="must not both be 1"):
+        loss(A, B)

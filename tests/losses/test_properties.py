@@ -1,0 +1,275 @@
+"""What must hold for every loss at any input: symmetry, finiteness, precision, state."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import bayescl
+
+MAKERS = {
+    "info_nce": bayescl.InfoNCELoss,
+    "debiased": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
+    "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=1.0),
+    "bayesian": partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.7, tau_plus=0.1),
+    "bayesian, perfect": partial(
+        bayescl.BayesianContrastiveLoss, alpha=1.0, beta=0.5, tau_plus=0.1, ranks="upper"
+    ),
+}
+names = pytest.mark.parametrize("name", list(MAKERS))
+
+
+def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randn(batch, dim, generator=generator, dtype=torch.float64).to(dtype)
+        for _ in range(2)
+    ]
+
+
+@names
+@settings(max_examples=30, deadline=None)
+@given(batch=st.integers(2, 9), seed=st.integers(0, 999), temperature=st.floats(0.01, 1.0))
+def test_order_of_rows_and_of_views_does_not_matter(
+    name: str, batch: int, seed: int, temperature: float
+) -> None:
+    loss = MAKERS[name](temperature=temperature)
+    view_1, view_2 = views(batch, seed, dtype=torch.float64)
+    order = torch.randperm(batch, generator=torch.Generator().manual_seed(seed))
+    value = loss(view_1, view_2)
+    torch.testing.assert_close(loss(view_2, view_1), value, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(loss(view_1[order], view_2[order]), value, rtol=1e-10, atol=1e-12)
+
+
+@names
+@settings(max_examples=40, deadline=None)
+@given(
+    batch=st.integers(2, 6),
+    seed=st.integers(0, 999),
+    temperature=st.floats(0.01, 1.0),
+    kind=st.sampled_from(["random", "equal", "duplicated", "zero", "huge", "tiny"]),
+)
+def test_values_and_gradients_are_finite_whatever_the_embeddings(
+    name: str, batch: int, seed: int, temperature: float, kind: str
+) -> None:
+    loss = MAKERS[name](temperature=temperature)
+    view_1, view_2 = views(batch, seed)
+    if kind == "equal":
+        view_1, view_2 = torch.ones_like(view_1), torch.ones_like(view_2)
+    elif kind == "duplicated":
+        view_1[1], view_2 = view_1[0], view_1.clone()
+    elif kind == "zero":
+        view_1[0] = 0
+    elif kind == "huge":
+        view_1, view_2 = view_1 * 1e30, view_2 * 1e30
+    elif kind == "tiny":
+        view_1, view_2 = view_1 * 1e-30, view_2 * 1e-30
+    view_1, view_2 = view_1.requires_grad_(), view_2.requires_grad_()
+    value = loss(view_1, view_2)
+    value.backward()
+    assert value.isfinite()
+    assert value >= 0
+    assert view_1.grad is not None
+    assert view_2.grad is not None
+    if kind != "tiny":  # the gradient of a direction grows as the embedding shrinks
+        assert view_1.grad.isfinite().all()
+        assert view_2.grad.isfinite().all()
+
+
+@names
+def test_a_row_whose_candidates_are_all_masked_is_silent(name: str) -> None:
+    users, items = views(3, 0)
+    users.requires_grad_()
+    valid = torch.ones(3, 3, dtype=torch.bool)
+    valid[1] = False
+    losses = MAKERS[name](reduction="none").in_batch(users, items, valid=valid)
+    losses.sum().backward()
+    assert losses[1] == 0
+    assert users.grad is not None
+    assert (users.grad[1] == 0).all()
+    assert (users.grad[0] != 0).any()
+
+
+@names
+def test_one_anchor_with_drawn_candidates_is_fine(name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    value = MAKERS[name]().sampled(
+        torch.randn(1, 4, generator=generator),
+        torch.randn(1, 4, generator=generator),
+        torch.randn(1, 1, 4, generator=generator),
+    )
+    assert value.isfinite()
+
+
+@names
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch.dtype) -> None:
+    loss = MAKERS[name](temperature=0.1)
+    view_1, view_2 = views(16, 0, dim=32)
+    half_1, half_2 = view_1.to(dtype).requires_grad_(), view_2.to(dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(half_1, half_2)
+    assert value.dtype == torch.float32
+    # Rounding the embeddings is all that may differ.
+    torch.testing.assert_close(value, loss(half_1.float(), half_2.float()), rtol=1e-6, atol=1e-6)
+    value.backward()
+    assert half_1.grad is not None
+    assert half_1.grad.dtype == dtype
+    assert half_1.grad.isfinite().all()
+
+
+@names
+def test_autocast_does_not_round_the_logits(name: str) -> None:
+    loss = MAKERS[name](temperature=0.05)
+    view_1, view_2 = views(16, 1, dim=32)
+    plain = loss(view_1, view_2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = loss(view_1, view_2)
+    assert torch.equal(plain, inside)
+
+
+@names
+def test_reductions_agree(name: str) -> None:
+    view_1, view_2 = views(5, 2)
+    none = MAKERS[name](reduction="none")(view_1, view_2)
+    assert none.shape == (10,)
+    torch.testing.assert_close(MAKERS[name](reduction="sum")(view_1, view_2), none.sum())
+    torch.testing.assert_close(MAKERS[name](reduction="mean")(view_1, view_2), none.mean())
+
+
+def test_the_bayesian_loss_is_info_nce_at_alpha_and_beta_one_half() -> None:
+    view_1, view_2 = views(9, 3)
+    bayesian = bayescl.BayesianContrastiveLoss(alpha=0.5, beta=0.5, tau_plus=0.3)
+    torch.testing.assert_close(bayesian(view_1, view_2), bayescl.InfoNCELoss()(view_1, view_2))
+
+
+def test_lengths_count_only_without_normalisation() -> None:
+    view_1, view_2 = views(4, 4)
+    cosine, inner = bayescl.InfoNCELoss(), bayescl.InfoNCELoss(normalize=False)
+    torch.testing.assert_close(cosine(3 * view_1, view_2), cosine(view_1, view_2))
+    assert not torch.allclose(inner(3 * view_1, view_2), inner(view_1, view_2))
+
+
+@names
+def test_a_learnable_temperature_receives_its_gradient(name: str) -> None:
+    view_1, view_2 = views(6, 5, dtype=torch.float64)
+    temperature = bayescl.LearnableTemperature(0.2)
+    loss = MAKERS[name](temperature=temperature)
+    loss(view_1, view_2).backward()
+    assert temperature.logit.grad is not None
+    gradient, step = temperature.logit.grad.item(), 1e-3
+
+    def moved(by: float) -> float:
+        with torch.no_grad():
+            temperature.logit += by
+            value = loss(view_1, view_2).item()
+            temperature.logit -= by
+        return value
+
+    numeric = (moved(step) - moved(-step)) / (2 * step)
+    assert gradient == pytest.approx(numeric, rel=1e-3, abs=1e-6)
+
+
+def test_a_learnable_temperature_stays_between_its_bounds() -> None:
+    temperature = bayescl.LearnableTemperature(0.07, minimum=0.01, maximum=0.5)
+    for logit in (-50.0, 50.0):
+        torch.nn.init.constant_(temperature.logit, logit)
+        assert temperature().item() == pytest.approx(0.01 if logit < 0 else 0.5)
+
+
+def test_hyperparameters_travel_in_state_dict() -> None:
+    source = bayescl.BayesianContrastiveLoss(alpha=0.8, beta=0.6, tau_plus=0.2, temperature=0.3)
+    target = bayescl.BayesianContrastiveLoss()
+    target.load_state_dict(source.state_dict())
+    assert (target.alpha, target.beta, target.tau_plus) == (0.8, 0.6, 0.2)
+    assert target.temperature == 0.3
+    view_1, view_2 = views(5, 6)
+    assert torch.equal(source(view_1, view_2), target(view_1, view_2))
+
+
+def test_a_saved_state_loads_without_unpickling_code(tmp_path) -> None:
+    learnable = bayescl.LearnableTemperature(0.2)
+    loss = torch.nn.ModuleDict({"loss": bayescl.HardContrastiveLoss(temperature=learnable)})
+    torch.save(loss.state_dict(), tmp_path / "state.pt")
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    fresh = torch.nn.ModuleDict(
+        {"loss": bayescl.HardContrastiveLoss(temperature=bayescl.LearnableTemperature(0.5))}
+    )
+    fresh.load_state_dict(state)
+    assert fresh["loss"].learnable_temperature().item() == pytest.approx(0.2, rel=1e-6)
+
+
+def test_a_schedule_may_set_hyperparameters_between_steps() -> None:
+    view_1, view_2 = views(8, 7)
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.5, beta=0.5, tau_plus=0.1)
+    before = loss(view_1, view_2)
+    loss.alpha = 0.95
+    torch.testing.assert_close(
+        loss(view_1, view_2),
+        bayescl.BayesianContrastiveLoss(alpha=0.95, beta=0.5, tau_plus=0.1)(view_1, view_2),
+    )
+    assert not torch.allclose(loss(view_1, view_2), before)
+
+
+def test_a_number_of_classes_sets_the_priors() -> None:
+    bayesian = bayescl.BayesianContrastiveLoss(num_classes=20)
+    assert (bayesian.tau_plus, bayesian.beta) == (0.05, 0.95)
+    kept = bayescl.BayesianContrastiveLoss(num_classes=20, beta=0.5)
+    assert (kept.tau_plus, kept.beta) == (0.05, 0.5)
+    assert bayescl.HardContrastiveLoss(num_classes=4).tau_plus == 0.25
+
+
+def test_any_function_of_logits_is_an_objective() -> None:
+    def halved(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        return bayescl.functional.info_nce_loss(positive, unlabeled, valid=valid) / 2
+
+    view_1, view_2 = views(5, 8)
+    torch.testing.assert_close(
+        bayescl.ContrastiveLoss(halved)(view_1, view_2), bayescl.InfoNCELoss()(view_1, view_2) / 2
+    )
+
+
+def test_logits_of_minus_infinity_do_not_count() -> None:
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, reduction="none")
+    positive, unlabeled = torch.zeros(2), torch.tensor([[1.0, -1.0, 0.5], [0.2, 0.1, 0.0]])
+    padded = torch.cat([unlabeled, torch.full((2, 2), -torch.inf)], dim=1).requires_grad_()
+    result = loss.from_logits(positive, padded)
+    torch.testing.assert_close(result, loss.from_logits(positive, unlabeled))
+    result.sum().backward()
+    assert padded.grad is not None
+    assert (padded.grad[:, 3:] == 0).all()
+    nothing = loss.from_logits(positive, torch.full((2, 3), -torch.inf))
+    assert (nothing == 0).all()
+
+
+def test_torch_func_grad_agrees_with_autograd() -> None:
+    view_1, view_2 = views(6, 9)
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.7)
+    functional = torch.func.grad(lambda rows: loss(rows, view_2))(view_1)
+    view_1.requires_grad_()
+    loss(view_1, view_2).backward()
+    torch.testing.assert_close(functional, view_1.grad)
+
+
+def test_a_loss_shows_its_settings() -> None:
+    shown = repr(bayescl.BayesianContrastiveLoss(alpha=0.8, temperature=0.2))
+    assert "alpha=0.8" in shown
+    assert "temperature=0.2" in shown
+
+
+@pytest.mark.slow
+def test_torch_compile_gives_the_same_value_and_gradient() -> None:
+    view_1, view_2 = views(12, 10)
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.7)
+    compiled = torch.compile(loss, fullgraph=True)
+    first, second = view_1.clone().requires_grad_(), view_1.clone().requires_grad_()
+    value, expected = compiled(first, view_2), loss(second, view_2)
+    value.backward()
+    expected.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(first.grad, second.grad)
