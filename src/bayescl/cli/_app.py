@@ -8,8 +8,9 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-import bayescl.cli
+from bayescl import __version__
 from bayescl.cli._options import parse_options
 
 SUCCESS, BAD_INPUT, INTERRUPTED = 0, 2, 130
@@ -50,9 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def commands() -> dict[str, str]:
     """Module name by command, such as "train images"."""
+    folder = str(Path(__file__).parent)
+    modules = sorted(module.name for module in pkgutil.iter_modules([folder]))
     return {
         name.replace("_", " "): f"bayescl.cli.{name}"
-        for _, name, _ in sorted(pkgutil.iter_modules(bayescl.cli.__path__), key=lambda m: m[1])
+        for name in modules
         if not name.startswith("_")
     }
 
@@ -61,7 +64,7 @@ def _run(words: list[str]) -> int:
     """Find the command, parse its options and call it."""
     known = commands()
     if words == ["--version"]:
-        sys.stdout.write(f"bayescl {bayescl.__version__}\n")
+        sys.stdout.write(f"bayescl {__version__}\n")
         return SUCCESS
     leading = []
     for word in words:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -11,13 +10,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
-MINIMUM_WIDTH = 100
+MINIMUM_WIDTH = 120
 """Tables keep this width where there is no terminal to measure."""
 
 
@@ -29,20 +27,44 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=MINIMUM_WIDTH)
 
 
-@contextmanager
-def progress_bar(description: str, total: int) -> Iterator[tuple[Progress, TaskID]]:
-    """Show a progress bar on standard error while the block runs."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console(stderr=True),
-        transient=True,
-    ) as progress:
-        yield progress, progress.add_task(description, total=total)
+class EpochBar:
+    """A progress bar on standard error, where that is a terminal.
+
+    It appears at the first :meth:`update`, so that bad input is answered without one.
+
+    Args:
+        total: epochs of everything together.
+    """
+
+    def __init__(self, total: int) -> None:
+        screen = console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("epochs"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=total)
+
+    def update(self, description: str, done: int) -> None:
+        """Show what is happening and how many epochs are done."""
+        if not self._progress.disable:
+            self._progress.start()
+        self._progress.update(self._task, completed=done, description=description)
+
+    def __enter__(self) -> EpochBar:
+        """Nothing is shown yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the bar away."""
+        if not self._progress.disable:
+            self._progress.stop()
 
 
 def percent(entry: Mapping[str, Any], *, signed: bool = False) -> str:

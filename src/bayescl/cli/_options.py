@@ -37,7 +37,7 @@ def parse_options(
         ValueError: if the words make no sense for the command.
     """
     parser = _parser(command, name)
-    words = [_underscored(word) for word in words]
+    words = [_complete(_underscored(word), command) for word in words]
     if {"-h", "--help"} & set(words):
         sys.stdout.write(parser.format_help())
         return None
@@ -61,9 +61,7 @@ def parse_options(
         given = stored_words + given
     options = _parse(parser, given + words, defaults=True)
     if print_config:
-        sys.stdout.write(
-            yaml.safe_dump(json.loads(parser.dump(options, format="json")), sort_keys=False)
-        )
+        sys.stdout.write(yaml.safe_dump(options.as_dict(), sort_keys=False))
         return None
     return options.as_dict()
 
@@ -80,9 +78,9 @@ def read_config(file: Path) -> dict[str, Any]:
         raise ValueError(f"there is no configuration file {file}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         raise ValueError(f"cannot read the configuration file {file}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{file} holds no settings of the form 'name: value'")
-    return content
+    if isinstance(content, dict):
+        return content
+    raise ValueError(f"{file} holds no settings of the form 'name: value'")
 
 
 def _parser(command: Callable[..., object], name: str) -> ArgumentParser:
@@ -93,7 +91,7 @@ def _parser(command: Callable[..., object], name: str) -> ArgumentParser:
         description=description.partition("\n\nArgs:")[0],
         exit_on_error=False,
     )
-    parser.add_function_arguments(command, as_group=False)
+    parser.add_function_arguments(command, as_group=False, as_positional=True)
     parser.add_argument(
         "--config", metavar="FILE", help="YAML file with options, as in config.yaml"
     )
@@ -126,6 +124,13 @@ def _underscored(word: str) -> str:
         return word
     option, equals, value = word.partition("=")
     return "--" + option[2:].replace("-", "_") + equals + value
+
+
+def _complete(word: str, command: Callable[..., object]) -> str:
+    """A switch such as ``--resume`` with the value that it leaves out."""
+    parameter = _parameters(command).get(word.removeprefix("--"))
+    is_switch = word.startswith("--") and parameter is not None and parameter.default is False
+    return f"{word}=true" if is_switch else word
 
 
 def _without_config(words: list[str]) -> tuple[list[str], Path | None]:

@@ -21,7 +21,7 @@ def command(
     hyperparameters: dict[str, dict[str, float]] | None = None,
     epochs: int = 30,
     batch_size: int = 256,
-    lr: float = 3e-3,
+    lr: float = 1e-3,
     strength: float = 0.75,
     width: int = 32,
     evaluate_on: str = "test",
@@ -60,7 +60,7 @@ def command(
         resume: go on with the comparison in the folder; finished runs are kept.
     """
     from bayescl.cli._comparison_tables import print_comparison
-    from bayescl.cli._console import console, progress_bar
+    from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
     from bayescl.experiments.comparison_figure import draw_comparison
     from bayescl.experiments.image_comparison import (
@@ -103,13 +103,13 @@ def command(
         on_cpu = comparison.shared.torch_device().type == "cpu"
         workers = min(usable_cores(), len(comparison.runs())) if on_cpu else 1
     folder = Path(out) if out is not None else default_folder(f"compare-{data}", datetime.now())
-    with progress_bar("starting", epochs * len(comparison.runs())) as (bar, task):
+    with EpochBar(epochs * len(comparison.runs())) as bar:
         result = compare_images(
             comparison,
             folder,
             resume=resume,
             workers=workers,
-            progress=lambda run, _, total: bar.update(task, completed=total, description=run),
+            progress=lambda run, _, done: bar.update(run, done),
         )
     figure = folder / "comparison.png"
     draw_comparison(result, figure)

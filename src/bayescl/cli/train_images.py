@@ -18,7 +18,7 @@ def command(
     num_classes: int | None = None,
     epochs: int = 30,
     batch_size: int = 256,
-    lr: float = 3e-3,
+    lr: float = 1e-3,
     strength: float = 0.75,
     width: int = 32,
     seed: int = 0,
@@ -50,7 +50,7 @@ def command(
         out: the run folder; a new one under runs/ unless given.
         resume: go on with the run in the folder, with the settings it has.
     """
-    from bayescl.cli._console import console, progress_bar
+    from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder, probe_table
     from bayescl.experiments.image_run import train_images
     from bayescl.experiments.image_settings import ImageSettings
@@ -82,14 +82,12 @@ def command(
         device=device,
     )
     folder = Path(out) if out is not None else default_folder(f"{loss}-{data}", datetime.now())
-    with progress_bar(f"{loss} on {data}", epochs) as (bar, task):
+    with EpochBar(epochs) as bar:
         result = train_images(
             settings,
             folder,
             resume=resume,
-            progress=lambda epoch, mean_loss: bar.update(
-                task, completed=epoch, description=f"loss {mean_loss:.3f}"
-            ),
+            progress=lambda epoch, mean_loss: bar.update(f"loss {mean_loss:.3f}", epoch),
         )
     screen = console()
     screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {evaluate_on} part"))

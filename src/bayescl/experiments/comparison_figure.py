@@ -76,18 +76,18 @@ def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: s
         axis.plot([column - 0.3, column + 0.3], [mean, mean], color=colour, lw=2.5, zorder=3)
         axis.annotate(
             f"{mean:.1f}",
-            (column, max(points)),
-            xytext=(0, 6),
+            (column + 0.3, mean),
+            xytext=(3, 0),
             textcoords="offset points",
-            ha="center",
-            fontsize=9,
+            va="center",
+            fontsize=8.5,
             color=colour,
         )
     if BASELINE in names:
         level = 100 * losses[BASELINE]["probes"][probe]["mean"]
         axis.axhline(level, color=_COLOURS[BASELINE], lw=0.8, ls=":", zorder=0)
     axis.set_xticks(columns, [TITLES[name] for name in names], rotation=25, ha="right")
-    axis.set_xlim(-0.6, len(names) - 0.4)
+    axis.set_xlim(-0.5, len(names) - 0.2)
     axis.margins(y=0.12)
     axis.set_title(probe_title(probe), fontsize=11)
     axis.set_ylabel("accuracy, %")

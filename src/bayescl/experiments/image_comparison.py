@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import queue
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bayescl._checks import check_choice, check_count
 from bayescl.experiments.comparison_summary import summarise
-from bayescl.experiments.image_run import ImageRun, train_images
+from bayescl.experiments.image_run import ImageRun
 from bayescl.experiments.image_settings import ImageSettings
-from bayescl.experiments.loss_settings import LOSSES, LossSettings, choose_hyperparameters, takes
+from bayescl.experiments.loss_settings import (
+    LOSSES,
+    LossSettings,
+    choose_hyperparameters,
+    takes,
+)
+from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.recorded import recorded_hyperparameters
 from bayescl.experiments.run_folder import RunFolder
 
 KIND = "compare images"
 """The kind of run: the command that makes it."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name of a run, its number of finished epochs and that of all runs together."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,9 @@ def compare_images(
         ImageRun(next(iter(runs.values())))  # finds bad input before there is a folder
         folder = RunFolder.create(out, KIND, comparison.as_config())
 
-    results = _train_all(runs, folder.path / "runs", workers, progress or _ignore)
+    if progress is not None:
+        progress("starting", 0, 0)  # workers take seconds to load what they need
+    results = train_runs(runs, folder.path / "runs", workers=workers, progress=progress)
     result = {
         "settings": comparison.as_config(),
         "runs": {
@@ -124,119 +121,11 @@ def compare_images(
         },
         "summary": summarise([results[name] for name in runs]),
         "workers": workers,
+        "threads_per_run": 1,
         **provenance(),
     }
     folder.write_result(result)
     return result
-
-
-def _train_all(
-    runs: Mapping[str, ImageSettings], parent: Path, workers: int, progress: Progress
-) -> dict[str, dict[str, Any]]:
-    """The result of every run."""
-    epochs = dict.fromkeys(runs, 0)
-
-    def report(name: str, epoch: int) -> None:
-        epochs[name] = epoch
-        progress(name, epoch, sum(epochs.values()))
-
-    results = {}
-    if workers == 1:
-        with _one_thread():
-            for name, settings in runs.items():
-                results[name] = _train_one(settings, parent / name, partial(_forward, report, name))
-                report(name, settings.epochs)
-        return results
-
-    context = multiprocessing.get_context("spawn")
-    news = context.Queue()
-    pool = ProcessPoolExecutor(
-        max_workers=min(workers, len(runs)),
-        mp_context=context,
-        initializer=_start_worker,
-        initargs=(news,),
-    )
-    try:
-        pending = {
-            pool.submit(_train_in_worker, settings, parent / name, name): name
-            for name, settings in runs.items()
-        }
-        while pending:
-            done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
-            for name, epoch in _drain(news):
-                report(name, epoch)
-            for future in done:
-                name = pending.pop(future)
-                results[name] = future.result()
-                report(name, runs[name].epochs)
-    except BaseException:
-        # Checkpoints and results are written whole or not at all: nothing is lost by this.
-        for child in multiprocessing.active_children():
-            child.kill()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    pool.shutdown()
-    return results
-
-
-def _train_one(
-    settings: ImageSettings, out: Path, progress: Callable[[int, float], None]
-) -> dict[str, Any]:
-    """Begin, go on with, or merely read one run."""
-    return train_images(
-        settings,
-        out,
-        resume=out.is_dir(),
-        checkpoint_every=max(1, settings.epochs // 3),
-        progress=progress,
-    )
-
-
-_news: Any = None
-"""In a worker: the queue to the parent."""
-
-
-def _start_worker(news: Any) -> None:
-    """Prepare a worker process: one thread, and Ctrl-C left to the parent."""
-    global _news
-    _news = news
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-
-
-def _train_in_worker(settings: ImageSettings, out: Path, name: str) -> dict[str, Any]:
-    """Train one run and tell the parent of every epoch."""
-    return _train_one(settings, out, lambda epoch, _: _news.put((name, epoch)))
-
-
-def _drain(news: Any) -> Iterator[tuple[str, int]]:
-    """Everything that workers have told so far."""
-    while True:
-        try:
-            yield news.get_nowait()
-        except queue.Empty:
-            return
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train with one thread, as workers do, so that their number does not change a figure."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _forward(report: Callable[[str, int], None], name: str, epoch: int, loss: float) -> None:
-    """Pass a run's progress on under its name."""
-    del loss
-    report(name, epoch)
-
-
-def _ignore(name: str, epoch: int, total: int) -> None:
-    """Tell nobody."""
 
 
 def settle_losses(
@@ -259,6 +148,8 @@ def settle_losses(
     Raises:
         ValueError: if a name is unknown, or no loss takes what was asked for.
     """
+    if not names:
+        raise ValueError("losses must name at least one loss, got none")
     for name in names:
         check_choice("loss", name, LOSSES)
     unused = set(hyperparameters or {}) - set(names)

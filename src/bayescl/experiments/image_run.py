@@ -120,7 +120,7 @@ def train_images(
     """
     if resume:
         folder = RunFolder.open(out, KIND)
-        if ImageSettings.from_config(folder.config()) != settings:
+        if folder.config() != settings.as_config():
             raise ValueError(f"{out} holds a run with other settings")
         if folder.is_finished:
             return folder.read_result()
@@ -247,7 +247,7 @@ class _Journal(pl.Callback):
 
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's announcements and a warning about its own code, not about ours."""
+    """Hide Lightning's announcements, and warnings about what is as it should be."""
     logger = logging.getLogger("lightning.pytorch")
     level = logger.level
     logger.setLevel(logging.WARNING)
@@ -255,6 +255,8 @@ def _quiet_lightning() -> Iterator[None]:
         with warnings.catch_warnings():
             # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
+            # A resumed run finds its own checkpoints there.
+            warnings.filterwarnings("ignore", message="Checkpoint directory .* is not empty")
             yield
     finally:
         logger.setLevel(level)

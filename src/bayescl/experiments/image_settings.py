@@ -40,7 +40,7 @@ class ImageSettings:
     evaluate_on: str = "test"
     epochs: int = 30
     batch_size: int = 256
-    lr: float = 3e-3
+    lr: float = 1e-3
     strength: float = 0.75
     width: int = 32
     seed: int = 0

@@ -101,7 +101,8 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # NumPy leaves a file that it opened by itself open when that is no archive.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"cannot read {path}: {error}") from None

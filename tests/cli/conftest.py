@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from bayescl.cli import main
+
+
+class Outcome(NamedTuple):
+    """What a command line came to."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line on standard error, once it is certain that there is one."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("bayescl: ")
+        return lines[0].removeprefix("bayescl: ")
+
+
+@pytest.fixture
+def bayescl(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> Callable[..., Outcome]:
+    """Run a command line in an empty folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BAYESCL_DEBUG", raising=False)
+
+    def run(line: str) -> Outcome:
+        capsys.readouterr()
+        status = main(line.split())
+        captured = capsys.readouterr()
+        return Outcome(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def bars(tmp_path) -> str:
+    """Options of a run that takes a second: 90 images, three classes, a tiny encoder."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    images = generator.uniform(0, 0.3, (90, 6, 6))
+    for image, label in zip(images, labels, strict=True):
+        image[2 * label] = 1.0
+    np.savez(tmp_path / "bars.npz", images=images, labels=labels)
+    return "--data bars.npz --batch_size 20 --width 4 --epochs 3 --device cpu"

@@ -1,0 +1,161 @@
+"""The commands on images as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+
+
+def test_train_leaves_a_complete_run_folder_and_prints_every_probe(bayescl, bars, tmp_path):
+    outcome = bayescl(f"train images {bars} --out run")
+    assert outcome.status == 0
+    for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
+        assert title in outcome.out
+    found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
+    assert found == {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3
+
+
+def test_the_configuration_of_a_run_repeats_it(bayescl, bars):
+    bayescl(f"train images {bars} --loss hard --concentration 0.5 --out first")
+    assert bayescl("train images --config first/config.yaml --out second").status == 0
+    assert Path("first/config.yaml").read_text() == Path("second/config.yaml").read_text()
+    first, second = weights(Path("first")), weights(Path("second"))
+    assert torch.equal(first["encoder.layers.0.weight"], second["encoder.layers.0.weight"])
+
+
+def test_a_typed_option_wins_over_the_configuration_file(bayescl):
+    Path("mine.yaml").write_text("epochs: 7\nlr: 0.5\n")
+    outcome = bayescl("train images --config mine.yaml --lr 0.25 --print_config")
+    settings = yaml.safe_load(outcome.out)
+    assert (settings["epochs"], settings["lr"], settings["batch_size"]) == (7, 0.25, 256)
+
+
+def test_options_may_be_spelled_with_hyphens(bayescl):
+    hyphens = bayescl("train images --batch-size 32 --tau-plus 0.2 --print-config")
+    underscores = bayescl("train images --batch_size 32 --tau_plus 0.2 --print_config")
+    assert hyphens == underscores
+    assert yaml.safe_load(hyphens.out)["tau_plus"] == 0.2
+
+
+def test_resuming_a_finished_run_shows_it_again_and_trains_nothing(bayescl, bars):
+    first = bayescl(f"train images {bars} --out run")
+    before = Path("run/checkpoints/last.ckpt").stat().st_mtime_ns
+    again = bayescl("train images --out run --resume")
+    assert (again.status, again.out) == (0, first.out)
+    assert Path("run/checkpoints/last.ckpt").stat().st_mtime_ns == before
+
+
+def test_a_resumed_run_keeps_its_settings_and_refuses_others(bayescl, bars):
+    bayescl(f"train images {bars} --out run")
+    outcome = bayescl("train images --out run --resume --lr 0.5")
+    assert outcome.status == 2
+    assert "the run in run has lr = 0.001, got 0.5" in outcome.complaint
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, rows, tmp_path):
+    bars = bars.replace("--epochs 3", "--epochs 5")
+    command = [sys.executable, "-m", "bayescl.cli", "train", "images", *bars.split()]
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    process = subprocess.Popen(
+        [*command, "--out", "killed"], cwd=tmp_path, env=threads, stdout=subprocess.DEVNULL
+    )
+    metrics = Path("killed/metrics.csv")
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if metrics.is_file() and len(metrics.read_text().splitlines()) > rows:
+            break
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert bayescl("train images --out killed --resume").status == 0
+    assert bayescl(f"train images {bars} --out unbroken").status == 0
+    killed, unbroken = weights(Path("killed")), weights(Path("unbroken"))
+    for name, value in unbroken.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(killed[name], value), name
+    probes = [
+        json.loads(Path(run, "result.json").read_text())["probes"] for run in ("killed", "unbroken")
+    ]
+    assert probes[0] == probes[1]
+
+
+def test_evaluate_prints_and_writes_the_figures_of_the_last_checkpoint(bayescl, bars):
+    bayescl(f"train images {bars} --out run")
+    outcome = bayescl("evaluate run")
+    assert outcome.status == 0
+    assert "after 3 of 3 epochs" in outcome.out
+    written = json.loads(Path("run/evaluation.json").read_text())
+    assert written["probes"] == json.loads(Path("run/result.json").read_text())["probes"]
+
+
+def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, bars):
+    line = f"compare images {bars} --losses info_nce,bayesian,oracle --seeds 2 --workers 1"
+    outcome = bayescl(f"{line} --out comparison")
+    assert outcome.status == 0
+    for text in ("InfoNCE", "Bayesian", "oracle", "standard deviation", "s/epoch", "gap closed"):
+        assert text in outcome.out
+    result = json.loads(Path("comparison/result.json").read_text())
+    assert len(result["runs"]) == 6
+    assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
+    assert Path("comparison/comparison.png").stat().st_size > 10_000
+    assert bayescl("evaluate comparison/runs/oracle-seed1").status == 0
+
+    again = bayescl("compare images --out comparison --resume")
+    assert (again.status, again.out) == (0, outcome.out)
+
+
+def test_a_hyperparameter_of_a_comparison_goes_to_the_losses_that_take_it(bayescl, bars):
+    line = f"compare images {bars} --losses info_nce,hard --seeds 1 --workers 1 --tau_plus 0.25"
+    assert bayescl(f"{line} --out comparison").status == 0
+    settings = yaml.safe_load(Path("comparison/config.yaml").read_text())
+    assert settings["hyperparameters"]["hard"]["tau_plus"] == 0.25
+    assert "tau_plus" not in settings["hyperparameters"]["info_nce"]
+
+
+def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp_path):
+    command = [sys.executable, "-m", "bayescl.cli", "train", "images", *bars.split()]
+    process = subprocess.Popen(
+        [*command, "--epochs", "100000", "--out", "run"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    checkpoint = Path("run/checkpoints/last.ckpt")
+    deadline = time.monotonic() + 60
+    while process.poll() is None and not checkpoint.is_file() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.strip().splitlines()[-1] == "bayescl: interrupted"
+    assert "Traceback" not in err
+    assert bayescl("evaluate run").status == 0
+
+
+def test_help_answers_without_loading_torchvision_lightning_or_kornia():
+    program = (
+        "import sys\n"
+        "from bayescl.cli import main\n"
+        "main(['--help']); main(['train', 'images', '--help'])\n"
+        "heavy = {'lightning', 'kornia', 'torchvision', 'sklearn', 'matplotlib', 'rich'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "prior probability that a candidate is a positive" in outcome.stdout

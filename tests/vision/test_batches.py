@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bayescl.vision.batches import EpochOrder, StoreBatches
+from bayescl.vision.datasets import load_images
+from bayescl.vision.randomness import Purpose, derived_seed
+
+
+def order(epoch: int, seed: int = 0) -> torch.Tensor:
+    sampler = EpochOrder(100, 16, seed)
+    sampler.set_epoch(epoch)
+    return torch.stack(list(sampler))
+
+
+def test_an_epoch_shows_no_image_twice():
+    rows = order(0).flatten()
+    assert len(rows) == 96
+    assert len(rows.unique()) == 96
+
+
+def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
+    torch.manual_seed(1)
+    first = order(3)
+    torch.manual_seed(2)
+    order(0)
+    assert torch.equal(order(3), first)
+    assert not torch.equal(order(4), first)
+    assert not torch.equal(order(3, seed=1), first)
+
+
+def test_the_images_left_out_change_from_epoch_to_epoch():
+    left_out = [set(range(100)) - set(order(epoch).flatten().tolist()) for epoch in range(4)]
+    assert len({frozenset(rows) for rows in left_out}) == 4
+
+
+def test_batches_hold_each_image_with_its_own_label():
+    store = load_images("digits").train
+    label_of = {
+        image.numpy().tobytes(): int(label)
+        for image, label in zip(store.images, store.labels, strict=True)
+    }
+    for batch in StoreBatches(store, EpochOrder(len(store), 256, 0)):
+        for image, label in zip(batch.images, batch.labels, strict=True):
+            assert label_of[image.numpy().tobytes()] == int(label)
+
+
+@pytest.mark.parametrize(
+    ("size", "batch_size", "message"),
+    [(10, 11, "got 11 for 10 images"), (10, 1, "batch_size must be a whole number of at least 2")],
+)
+def test_a_batch_that_cannot_be_filled_is_refused(size, batch_size, message):
+    with pytest.raises(ValueError, match=message):
+        EpochOrder(size, batch_size, 0)
+
+
+def test_derived_seeds_of_nearby_places_all_differ():
+    seeds = {
+        derived_seed(seed, purpose, epoch, step)
+        for seed in range(4)
+        for purpose in Purpose
+        for epoch in range(10)
+        for step in range(10)
+    }
+    assert len(seeds) == 4 * len(Purpose) * 100

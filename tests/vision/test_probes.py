@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from bayescl.vision.features import extract_features
+from bayescl.vision.few_label_probe import few_label_draws, few_label_probe
+from bayescl.vision.knn_probe import knn_probe
+from bayescl.vision.linear_probe import linear_probe
+from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
+from bayescl.vision.store import store_from_arrays
+
+CLASSES = 4
+
+
+def clouds(rows: int, seed: int, spread: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Overlapping Gaussian clouds, one per class."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = 2 * torch.randn(CLASSES, 6, generator=torch.Generator().manual_seed(99))
+    labels = torch.arange(rows) % CLASSES
+    return centres[labels] + spread * torch.randn(rows, 6, generator=generator), labels
+
+
+TRAIN, TRAIN_LABELS = clouds(200, seed=1, spread=2.0)
+TEST, TEST_LABELS = clouds(300, seed=2, spread=2.0)
+DATA = (TRAIN, TRAIN_LABELS, TEST, TEST_LABELS)
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.1, 1.0, 10.0])
+def test_softmax_regression_finds_the_classifier_of_scikit_learn(inverse_penalty):
+    features, test = standardise(TRAIN, TEST)
+    ours = fit_softmax_regression(
+        features[None], TRAIN_LABELS[None], num_classes=CLASSES, inverse_penalty=inverse_penalty
+    )
+    theirs = LogisticRegression(C=inverse_penalty, tol=1e-8, max_iter=2000)
+    theirs.fit(features.numpy(), TRAIN_LABELS.numpy())
+    probabilities = (test @ ours.weight[0] + ours.bias[0]).softmax(dim=1)
+    np.testing.assert_allclose(probabilities.numpy(), theirs.predict_proba(test.numpy()), atol=5e-3)
+
+
+def test_problems_solved_together_do_not_influence_one_another():
+    features = TRAIN.view(5, 40, 6) * torch.tensor([0.1, 0.5, 1.0, 2.0, 3.0]).view(5, 1, 1)
+    labels = TRAIN_LABELS.view(5, 40)
+    together = fit_softmax_regression(features, labels, num_classes=CLASSES)
+    for problem in range(5):
+        alone = fit_softmax_regression(
+            features[problem][None], labels[problem][None], num_classes=CLASSES
+        )
+        torch.testing.assert_close(together.weight[problem], alone.weight[0], atol=5e-3, rtol=0)
+
+
+def test_linear_probe_scores_the_predictions_of_scikit_learn():
+    features, test = standardise(TRAIN, TEST)
+    theirs = LogisticRegression(C=0.1, tol=1e-8, max_iter=2000)
+    theirs.fit(features.numpy(), TRAIN_LABELS.numpy())
+    expected = theirs.score(test.numpy(), TEST_LABELS.numpy())
+    assert linear_probe(*DATA, num_classes=CLASSES) == pytest.approx(expected, abs=1e-9)
+
+
+def test_knn_probe_scores_the_weighted_vote_of_scikit_learn():
+    theirs = KNeighborsClassifier(
+        n_neighbors=20, metric="cosine", weights=lambda distance: np.exp(-distance / 0.1)
+    )
+    theirs.fit(TRAIN.numpy(), TRAIN_LABELS.numpy())
+    expected = theirs.score(TEST.numpy(), TEST_LABELS.numpy())
+    ours = knn_probe(*DATA, num_classes=CLASSES, k=20, temperature=0.1, chunk_size=70)
+    assert ours == pytest.approx(expected, abs=1e-9)
+
+
+def test_knn_probe_takes_no_more_neighbours_than_a_class_has_images():
+    as_many = knn_probe(*DATA, num_classes=CLASSES, k=len(TRAIN) // CLASSES)
+    assert knn_probe(*DATA, num_classes=CLASSES, k=10**6) == as_many
+
+
+def test_few_label_probe_is_the_mean_over_separate_fits():
+    draws = 6
+    score = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=draws, seed=5)
+    features, test = standardise(TRAIN, TEST)
+    rows = few_label_draws(
+        TRAIN_LABELS, num_classes=CLASSES, labels_per_class=3, draws=draws, seed=5
+    )
+    expected = []
+    for chosen in rows:
+        theirs = LogisticRegression(C=1.0, tol=1e-8, max_iter=2000)
+        theirs.fit(features[chosen].numpy(), TRAIN_LABELS[chosen].numpy())
+        expected.append(theirs.score(test.numpy(), TEST_LABELS.numpy()))
+    assert score.mean == pytest.approx(np.mean(expected), abs=2e-3)
+    assert score.spread == pytest.approx(np.std(expected, ddof=1), abs=2e-3)
+
+
+def test_every_draw_has_the_labels_asked_for_and_repeats_none():
+    rows = few_label_draws(TRAIN_LABELS, num_classes=CLASSES, labels_per_class=5, draws=20, seed=0)
+    for chosen in rows:
+        assert len(chosen.unique()) == 5 * CLASSES
+        assert TRAIN_LABELS[chosen].bincount().tolist() == [5] * CLASSES
+    assert len({tuple(chosen.tolist()) for chosen in rows}) == 20
+
+
+def test_draws_depend_on_the_seed_and_the_labels_alone():
+    settings = {"num_classes": CLASSES, "labels_per_class": 2, "draws": 4}
+    first = few_label_draws(TRAIN_LABELS, seed=1, **settings)
+    torch.manual_seed(123)
+    assert torch.equal(few_label_draws(TRAIN_LABELS, seed=1, **settings), first)
+    assert not torch.equal(few_label_draws(TRAIN_LABELS, seed=2, **settings), first)
+
+
+def test_more_labels_make_a_better_classifier():
+    means = [
+        few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=n, draws=30).mean
+        for n in (1, 5, 25)
+    ]
+    assert means[0] < means[1] < means[2]
+
+
+def test_separated_classes_are_read_without_error():
+    train, labels = clouds(40, seed=3, spread=0.01)
+    data = (train, labels, *clouds(40, seed=4, spread=0.01))
+    assert linear_probe(*data, num_classes=CLASSES) == 1.0
+    assert knn_probe(*data, num_classes=CLASSES) == 1.0
+    assert few_label_probe(*data, num_classes=CLASSES, labels_per_class=1, draws=5) == (1.0, 0.0)
+
+
+def test_features_of_a_collapsed_encoder_score_as_chance_and_not_nan():
+    train, test = torch.ones(40, 6), torch.ones(40, 6)
+    labels = torch.arange(40) % CLASSES
+    for score in (
+        linear_probe(train, labels, test, labels, num_classes=CLASSES),
+        few_label_probe(
+            train, labels, test, labels, num_classes=CLASSES, labels_per_class=1, draws=3
+        ).mean,
+        knn_probe(train, labels, test, labels, num_classes=CLASSES),
+    ):
+        assert score == pytest.approx(1 / CLASSES)
+
+
+def test_a_class_with_too_few_images_is_named():
+    labels = torch.tensor([0, 0, 0, 1])
+    with pytest.raises(ValueError, match="got 2 for 1 images of class 1"):
+        few_label_draws(labels, num_classes=2, labels_per_class=2, draws=1, seed=0)
+
+
+def test_features_come_from_the_frozen_encoder_and_its_mode_is_restored():
+    encoder = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)
+    )
+    model = torch.nn.Sequential(_AsFloat(), encoder).train()
+    pixels = np.random.default_rng(0).integers(0, 256, (10, 2, 2), dtype=np.uint8)
+    store = store_from_arrays(pixels, np.arange(10) % 2)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    small = extract_features(model, store, batch_size=3)
+    torch.testing.assert_close(small, extract_features(model, store, batch_size=10))
+    assert model.training
+    assert encoder[1].training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+class _AsFloat(torch.nn.Module):
+    def forward(self, images):
+        return images.float()

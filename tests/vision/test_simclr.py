@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bayescl.losses import InfoNCELoss, OracleContrastiveLoss
+from bayescl.vision.augmentation import AffineNoise, Normalization
+from bayescl.vision.batches import ImageBatch
+from bayescl.vision.datasets import load_images
+from bayescl.vision.encoders import SmallConvEncoder
+from bayescl.vision.heads import ProjectionHead
+from bayescl.vision.randomness import Purpose, derived_seed
+from bayescl.vision.simclr import SimCLR
+
+TRAIN = load_images("digits").train
+BATCH = ImageBatch(TRAIN.images[:24], TRAIN.labels[:24])
+
+
+def simclr(loss: torch.nn.Module, **changes) -> SimCLR:
+    torch.manual_seed(0)
+    encoder = SmallConvEncoder(width=4)
+    settings = {"learning_rate": 0.01, "total_steps": 10, "seed": 3, **changes}
+    model = SimCLR(
+        encoder=encoder,
+        projection_head=ProjectionHead(encoder.feature_dim),
+        loss=loss,
+        augmentation=AffineNoise(),
+        normalization=Normalization(TRAIN.images),
+        **settings,
+    )
+    model.log = lambda *_, **__: None  # there is no trainer to log to
+    return model
+
+
+def test_each_view_passes_through_the_network_in_its_own_call():
+    model = simclr(InfoNCELoss())
+    norm = model.encoder.layers[1]
+    sizes = []
+    norm.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
+    model.training_step(BATCH, 0)
+    assert sizes == [24, 24]
+    assert norm.num_batches_tracked == 2
+
+
+def test_the_loss_is_that_of_the_two_views_drawn_for_this_step():
+    model = simclr(InfoNCELoss(temperature=0.3))
+    value = model.training_step(BATCH, 5)
+    embeddings = []
+    for view in (1, 2):
+        seed = derived_seed(3, Purpose.VIEWS, 0, 5, view)
+        views = model.augmentation(BATCH.images, seed=seed)
+        embeddings.append(model.projection_head(model.encoder(model.normalization(views))))
+    rows = torch.nn.functional.normalize(torch.cat(embeddings), dim=1)
+    logits = (rows @ rows.T / 0.3).fill_diagonal_(-torch.inf)
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(48).roll(24))
+    torch.testing.assert_close(value, expected)
+
+
+def test_only_a_loss_that_needs_labels_sees_them():
+    seen = []
+
+    class Spy(InfoNCELoss):
+        def forward(self, view_1, view_2, **others):
+            seen.append(others)
+            return super().forward(view_1, view_2, **others)
+
+    class OracleSpy(OracleContrastiveLoss):
+        def forward(self, view_1, view_2, **others):
+            seen.append(others)
+            return super().forward(view_1, view_2, **others)
+
+    simclr(Spy()).training_step(BATCH, 0)
+    simclr(OracleSpy()).training_step(BATCH, 0)
+    assert seen[0] == {}
+    assert torch.equal(seen[1]["groups"], BATCH.labels)
+
+
+def test_the_state_of_the_loss_travels_with_the_model():
+    state = simclr(InfoNCELoss(temperature=0.123)).state_dict()
+    other = simclr(InfoNCELoss(temperature=0.5))
+    other.load_state_dict(state)
+    assert other.loss.temperature == 0.123
+
+
+def test_the_learning_rate_falls_along_half_a_cosine_to_zero():
+    chosen = simclr(InfoNCELoss(), total_steps=4).configure_optimizers()
+    optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
+    rates = [optimizer.param_groups[0]["lr"]]
+    for _ in range(4):
+        optimizer.step()
+        scheduler.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    half = 0.5**0.5
+    expected = [0.01, 0.005 * (1 + half), 0.005, 0.005 * (1 - half), 0.0]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [4, 5, 8, 15, 32])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_encoder_takes_images_of_any_small_size(size, channels):
+    encoder = SmallConvEncoder(channels, width=4)
+    assert encoder(torch.rand(2, channels, size, size)).shape == (2, encoder.feature_dim)
+
+
+def test_features_do_not_depend_on_the_rest_of_the_batch_in_eval_mode():
+    model = simclr(InfoNCELoss()).eval()
+    together = model(BATCH.images)
+    torch.testing.assert_close(model(BATCH.images[:1]), together[:1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"total_steps": 0}, "total_steps must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"weight_decay": -1.0}, "weight_decay must be"),
+    ],
+)
+def test_bad_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        simclr(InfoNCELoss(), **changes)
