@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 
 from bayescl import functional as F
-from bayescl._axes import PerAnchor
+from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl.simulation.proposals import Proposals
 
 NODES = 96
@@ -46,8 +48,14 @@ def true_negative_mean(
     Reference:
         Liu et al., ICML 2024, the target of Eq. "sumtn".
     """
-    nodes, shares = (torch.from_numpy(array) for array in np.polynomial.legendre.leggauss(NODES))
-    level = (nodes + 1) / 2
+    level, share = _unit_interval_rule()
     score = proposals.quantile(level.expand(anchors, NODES), torch.arange(anchors)[:, None])
     ratio = F.true_negative_density(torch.ones_like(level), level, alpha=alpha)
-    return (torch.exp(score / temperature) * ratio * shares / 2).sum(dim=1)
+    return (torch.exp(score / temperature) * ratio * share).sum(dim=1)
+
+
+@lru_cache(maxsize=1)
+def _unit_interval_rule() -> tuple[Float[Tensor, "nodes"], Float[Tensor, "nodes"]]:
+    """Nodes and shares of the Gauss-Legendre rule on [0, 1]."""
+    nodes, shares = np.polynomial.legendre.leggauss(NODES)
+    return torch.from_numpy((nodes + 1) / 2), torch.from_numpy(shares / 2)

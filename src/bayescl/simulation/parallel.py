@@ -1,0 +1,41 @@
+"""Independent pieces of an experiment, computed on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Apply a function to items on one thread per core, and give the results in their order.
+
+    Tensor operations on a few ten thousand numbers gain nothing from several threads each, and
+    lose much where cores are busy; so each runs on one, and items side by side instead. The
+    setting is restored at the end.
+
+    Args:
+        function: must not depend on what other calls do; each draw has its own generator.
+        items: its arguments.
+
+    Yields:
+        Results, in the order of the items.
+
+    Example:
+        >>> list(in_parallel(lambda n: n * n, [1, 2, 3]))
+        [1, 4, 9]
+    """
+    threads = torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield from pool.map(function, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
