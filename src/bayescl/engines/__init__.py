@@ -1,9 +1,20 @@
 """The same per-anchor losses, computed at different cost.
 
-An engine takes a :class:`~bayescl.functional.ContrastiveBatch`, a temperature and an objective,
-and returns one loss per anchor.
+An engine takes a :class:`~bayescl.functional.ContrastiveBatch`, a temperature and an objective at
+that temperature, and returns one loss per anchor. The dense engine holds the whole matrix of
+logits and can be differentiated any number of times; the chunked one holds a few rows.
 """
 
+from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss
+from bayescl.engines.select import ENGINES, Engine, per_anchor_losses, select_engine
 
-__all__ = ["ObjectiveAt", "dense_loss"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "ObjectiveAt",
+    "chunked_loss",
+    "dense_loss",
+    "per_anchor_losses",
+    "select_engine",
+]

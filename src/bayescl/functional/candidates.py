@@ -88,6 +88,10 @@ class ContrastiveBatch:
         """Number of candidate columns, those that do not count included."""
         return self.candidates.shape[-2]
 
+    def columns(self, rows: slice) -> Float[Tensor, "*own candidates dim"]:
+        """The candidates of some anchors: all where they are shared, else these anchors' own."""
+        return self.candidates if self.candidates.ndim == 2 else self.candidates[rows]
+
     def mask(
         self, start: int = 0, stop: int | None = None
     ) -> Bool[Tensor, "rows candidates"] | None:

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import (
     check_choice,
+    check_count,
     check_finite,
     check_finite_number,
     check_floating,
@@ -18,7 +19,7 @@ from bayescl._checks import (
     check_positive,
     check_shape,
 )
-from bayescl.engines import dense_loss
+from bayescl.engines import ENGINES, Engine, per_anchor_losses
 from bayescl.functional.candidates import ContrastiveBatch
 from bayescl.functional.objectives import Objective
 from bayescl.functional.similarity import unit_vectors
@@ -27,7 +28,6 @@ from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl.losses.temperature import LearnableTemperature
 
 Reduction = Literal["mean", "sum", "none"]
-Engine = Literal["auto", "dense"]
 
 
 class SharedOptions(TypedDict, total=False):
@@ -37,6 +37,7 @@ class SharedOptions(TypedDict, total=False):
     normalize: bool
     reduction: Reduction
     engine: Engine
+    chunk_size: int | None
     check_finite: bool
 
 
@@ -59,7 +60,9 @@ class ContrastiveLoss(nn.Module):
         normalize: whether embeddings are scaled to length 1 first, which makes similarities
             cosines; else they are inner products.
         reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
-        engine: ``"auto"`` or ``"dense"``.
+        engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose by size; which one computed
+            the last call is in ``engine_used``.
+        chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
         check_finite: whether every call looks for NaN and infinity in its embeddings and raises.
             Waits for the device, so it is off by default.
 
@@ -91,11 +94,14 @@ class ContrastiveLoss(nn.Module):
         normalize: bool = True,
         reduction: Reduction = "mean",
         engine: Engine = "auto",
+        chunk_size: int | None = None,
         check_finite: bool = False,
     ) -> None:
         super().__init__()
         check_choice("reduction", reduction, ("mean", "sum", "none"))
-        check_choice("engine", engine, ("auto", "dense"))
+        check_choice("engine", engine, ENGINES)
+        if chunk_size is not None:
+            check_count("chunk_size", chunk_size, 1)
         self._objective = objective
         self.learnable_temperature: LearnableTemperature | None = None
         if isinstance(temperature, LearnableTemperature):
@@ -106,6 +112,8 @@ class ContrastiveLoss(nn.Module):
         self.normalize = normalize
         self.reduction = reduction
         self.engine = engine
+        self.engine_used: Engine | None = None
+        self.chunk_size = chunk_size
         self.check_finite = check_finite
 
     def objective(self, temperature: float | Tensor) -> Objective:
@@ -314,7 +322,15 @@ class ContrastiveLoss(nn.Module):
     def _per_anchor(self, batch: ContrastiveBatch) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with torch.autocast(batch.anchors.device.type, enabled=False):
-            return dense_loss(batch, self._current_temperature(), self.objective)
+            losses, self.engine_used = per_anchor_losses(
+                batch,
+                self._current_temperature(),
+                self.objective,
+                engine=self.engine,
+                uniform=self.reduction != "none",
+                chunk_size=self.chunk_size,
+            )
+        return losses
 
     def _reduce(self, losses: Tensor) -> Tensor:
         if self.reduction == "mean":

@@ -44,7 +44,8 @@ class LearnableTemperature(nn.Module):
     def forward(self) -> Float[Tensor, ""]:
         """Return the current temperature as a scalar that carries gradient."""
         span = math.log(self.maximum / self.minimum)
-        return self.minimum * (span * self.logit.float().sigmoid()).exp()
+        logit = self.logit.to(torch.promote_types(self.logit.dtype, torch.float32))
+        return self.minimum * (span * logit.sigmoid()).exp()
 
     def extra_repr(self) -> str:
         """Show the current value and the bounds."""

@@ -1,0 +1,36 @@
+# Every target makes .venv with plain pip where it is missing and keeps it up to date.
+#   make demo    train five losses on real images and compare them
+#   make test    the whole default test suite
+#   make check   lint, formatting, strict types
+#   make bench   measure speed side by side (installs what it compares with)
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PROCESSES ?= 2
+
+.PHONY: demo test check bench clean
+
+demo: $(INSTALLED)
+	$(BIN)/bayescl compare images --data digits
+
+test: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest src -n $(PROCESSES)
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/loss_speed.py
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

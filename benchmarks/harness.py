@@ -1,0 +1,76 @@
+"""Side-by-side timing: every round runs each method once, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from bayescl.experiments.provenance import git_commit, hardware, versions
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass
+class Measurement:
+    """The times of one method, in seconds."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """Median time."""
+        return statistics.median(self.seconds)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """Lower and upper quartile."""
+        low, _, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return low, high
+
+
+def time_side_by_side(
+    methods: dict[str, Callable[[], object]], *, rounds: int, warmup: int = 2
+) -> dict[str, Measurement]:
+    """Time each method once a round, in an order drawn anew every round.
+
+    Args:
+        methods: what to run, by name.
+        rounds: counted rounds.
+        warmup: rounds that are not counted.
+    """
+    measured = {name: Measurement(name) for name in methods}
+    order = random.Random(0)
+    for number in range(warmup + rounds):
+        for name in order.sample(list(methods), len(methods)):
+            start = time.perf_counter()
+            methods[name]()
+            elapsed = time.perf_counter() - start
+            if number >= warmup:
+                measured[name].seconds.append(elapsed)
+    return measured
+
+
+def median_ratio(one: Measurement, other: Measurement) -> float:
+    """Median over rounds of one method's time as a multiple of the other's."""
+    return statistics.median(a / b for a, b in zip(one.seconds, other.seconds, strict=True))
+
+
+def write_result(name: str, command: str, body: dict[str, object]) -> Path:
+    """Write a dated result file with what produced it, and return its path."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{date.today().isoformat()}-{name}.json"
+    head = {
+        "command": command,
+        "commit": git_commit(),
+        "hardware": hardware(),
+        "versions": versions(),
+    }
+    path.write_text(json.dumps(head | body, indent=1) + "\n")
+    return path

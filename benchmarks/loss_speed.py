@@ -1,0 +1,101 @@
+"""How long forward and backward of a two-view loss take on the CPU, side by side in one run.
+
+    python benchmarks/loss_speed.py --batch 256 1024 --dim 128 --threads 2
+
+Writes a dated JSON file to ``benchmarks/results`` and prints the same as a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from baselines import comparison_bayesian, cross_entropy_info_nce
+from harness import median_ratio, time_side_by_side, write_result
+from rich.console import Console
+from rich.table import Table
+
+import bayescl
+
+REFERENCE = "F.cross_entropy InfoNCE"
+COMPARISON = "N x N comparison"
+COMPARISON_LIMIT = 300
+"""Largest batch for the N x N comparison, which needs some 70 GB at 1,024."""
+
+
+def losses() -> dict[str, Callable[..., torch.Tensor]]:
+    """Everything that is measured, by the name that tables show."""
+    return {
+        REFERENCE: cross_entropy_info_nce,
+        "InfoNCE": bayescl.InfoNCELoss(),
+        "debiased": bayescl.DebiasedContrastiveLoss(),
+        "hard": bayescl.HardContrastiveLoss(),
+        "Bayesian": bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.9),
+        COMPARISON: comparison_bayesian,
+    }
+
+
+def step(loss: Callable[..., torch.Tensor], view_1: torch.Tensor, view_2: torch.Tensor) -> None:
+    """One forward and backward from fresh leaves."""
+    loss(view_1.detach().requires_grad_(), view_2.detach().requires_grad_()).backward()
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, nargs="+", default=[256, 1024])
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=30)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+
+    console, body = Console(), []
+    for batch in arguments.batch:
+        generator = torch.Generator().manual_seed(batch)
+        views = [torch.randn(batch, arguments.dim, generator=generator) for _ in range(2)]
+        chosen = losses()
+        if batch > COMPARISON_LIMIT:
+            del chosen[COMPARISON]
+        methods = {name: partial(step, loss, *views) for name, loss in chosen.items()}
+        measured = time_side_by_side(methods, rounds=arguments.rounds)
+        table = Table(
+            "loss",
+            "median ms",
+            "quartiles ms",
+            "x " + REFERENCE,
+            title=f"2 x {batch} embeddings of {arguments.dim}, {arguments.threads} threads",
+        )
+        for name, one in measured.items():
+            low, high = one.quartiles
+            ratio = median_ratio(one, measured[REFERENCE])
+            row = {
+                "loss": name,
+                "batch": batch,
+                "dim": arguments.dim,
+                "median_ms": round(one.median * 1e3, 3),
+                "quartiles_ms": [round(low * 1e3, 3), round(high * 1e3, 3)],
+                "ratio_to_cross_entropy": round(ratio, 3),
+                "rounds": arguments.rounds,
+            }
+            if COMPARISON in measured:
+                faster = median_ratio(measured[COMPARISON], one)
+                row["times_faster_than_comparison"] = round(faster, 2)
+            body.append(row)
+            table.add_row(
+                name,
+                f"{one.median * 1e3:.2f}",
+                f"{low * 1e3:.2f} - {high * 1e3:.2f}",
+                f"{ratio:.2f}",
+            )
+        console.print(table)
+    command = shlex.join(["python", "benchmarks/loss_speed.py", *sys.argv[1:]])
+    console.print(f"written to {write_result('loss-speed', command, {'measurements': body})}")
+
+
+if __name__ == "__main__":
+    main()

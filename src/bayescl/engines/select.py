@@ -1,0 +1,70 @@
+"""Which engine computes a batch, and why."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import torch
+
+from bayescl._axes import PerAnchor, Tensor
+from bayescl.engines.chunked import chunked_loss
+from bayescl.engines.dense import ObjectiveAt, dense_loss
+from bayescl.functional.candidates import ContrastiveBatch
+
+Engine = Literal["auto", "dense", "chunked"]
+ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked")
+
+_SMALL = 2**15
+"""Logits below which chunks gain nothing, and the dense engine can do more."""
+
+_log = logging.getLogger(__name__)
+
+
+def select_engine(batch: ContrastiveBatch) -> tuple[Engine, str]:
+    """Choose an engine for a batch.
+
+    Returns:
+        Its name and the reason, in a few words.
+    """
+    if torch.compiler.is_compiling():
+        return "dense", "it can be compiled"
+    if batch.num_anchors * batch.num_candidates < _SMALL:
+        return "dense", "the batch is small"
+    return "chunked", "the matrix of logits is large"
+
+
+def per_anchor_losses(
+    batch: ContrastiveBatch,
+    temperature: float | Tensor,
+    objective_at: ObjectiveAt,
+    *,
+    engine: Engine = "auto",
+    uniform: bool = False,
+    chunk_size: int | None = None,
+) -> tuple[PerAnchor, Engine]:
+    """Compute one loss per anchor on the engine asked for, or on one that suits.
+
+    Args:
+        batch: anchors, positives, candidates and which of them count.
+        temperature: softmax scale, positive.
+        objective_at: gives the objective at that temperature.
+        engine: which engine; ``"auto"`` chooses by size.
+        uniform: a promise that every loss receives the same gradient from above; see
+            :func:`~bayescl.engines.chunked_loss`.
+        chunk_size: anchors at a time, for the chunked engine.
+
+    Returns:
+        One loss per anchor, and the engine that computed them.
+    """
+    why = "it was asked for"
+    if engine == "auto":
+        engine, why = select_engine(batch)
+    if not torch.compiler.is_compiling():
+        _log.debug(
+            "%s engine for %d x %d logits: %s", engine, batch.num_anchors, batch.num_candidates, why
+        )
+    if engine == "dense":
+        return dense_loss(batch, temperature, objective_at), engine
+    losses = chunked_loss(batch, temperature, objective_at, uniform=uniform, chunk_size=chunk_size)
+    return losses, engine
