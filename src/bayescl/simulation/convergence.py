@@ -9,7 +9,7 @@ import torch
 from bayescl import functional as F
 from bayescl.functional.ranks import RANKS
 from bayescl.simulation.parallel import in_parallel
-from bayescl.simulation.process import CHUNK_ELEMENTS, Observations, observe
+from bayescl.simulation.process import Observations, observe
 from bayescl.simulation.samplers import sample_by_inversion
 from bayescl.simulation.seeds import generator
 from bayescl.simulation.settings import Settings
@@ -18,6 +18,8 @@ from bayescl.simulation.sweeps import Tick
 from bayescl.simulation.tables import Table, Value
 
 CANDIDATES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+SCORES = 2**17
+"""Scores that a draw holds at most."""
 
 
 def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
@@ -55,8 +57,8 @@ def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> T
 
 
 def _smaller(settings: Settings) -> Settings:
-    """The settings with so few anchors that one draw is half a chunk at most."""
-    most = max(1, CHUNK_ELEMENTS // 2 // settings.candidates)
+    """The settings with fewer anchors where there are many candidates."""
+    most = max(1, SCORES // settings.candidates)
     return replace(settings, anchors=min(settings.anchors, most))
 
 
@@ -66,8 +68,8 @@ def _records(settings: Settings, seed: int) -> list[dict[str, Value]]:
     supervised = []
     for index in range(settings.draws):
         source = generator(seed, "convergence", settings.candidates, index)
-        (chunk,) = observe(settings, source)
-        losses = _losses(chunk, settings, source)
+        chunks = [_losses(chunk, settings, source) for chunk in observe(settings, source)]
+        losses = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
         reference = losses.pop("supervised")
         supervised.append(float(reference.mean()))
         for name, loss in losses.items():

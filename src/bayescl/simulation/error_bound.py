@@ -38,7 +38,7 @@ from bayescl.simulation.sweeps import Tick
 from bayescl.simulation.tables import Table, Value
 from bayescl.simulation.truth import true_negative_mean
 
-ALPHAS = (0.5, 0.7, 0.9, 1.0)
+ALPHAS = (0.5, 0.9, 1.0)
 PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 MEASURED = tuple(f"bayesian_{ranks}" for ranks in RANKS)
 SCORES, FEWEST_ANCHORS = 2**15, 50

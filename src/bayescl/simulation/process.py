@@ -12,8 +12,8 @@ from bayescl.simulation.proposals import Proposals, draw_proposals
 from bayescl.simulation.samplers import sample_by_inversion, sample_by_rejection
 from bayescl.simulation.settings import Settings
 
-CHUNK_ELEMENTS = 2**18
-"""Scores drawn at a time; a chunk and what is computed from it take some tens of megabytes."""
+CHUNK_ELEMENTS = 2**16
+"""Scores drawn at a time; a chunk and what is computed from it take some ten megabytes."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
             candidates alone, so the same generator state and settings give the same numbers.
 
     Yields:
-        Chunks of anchors, small enough to keep memory in the tens of megabytes.
+        Chunks of anchors, small enough to keep memory in the tens of megabytes at most.
 
     Example:
         >>> chunk = next(observe(Settings(anchors=3), torch.Generator().manual_seed(0)))

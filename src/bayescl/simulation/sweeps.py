@@ -96,8 +96,9 @@ def sweep(
         tick: called after each value.
 
     Returns:
-        One record per parameter, value and estimator. ``mse`` and ``mean`` are averages over
-        draws with a band (``_low`` to ``_high``, quantiles 5 % to 95 % over draws) and the
+        One record per parameter, value and estimator. ``mse``, ``mean`` and ``bias`` (mean
+        over anchors less that of the supervised estimator, draw by draw) are averages over draws
+        with a band (``_low`` to ``_high``, quantiles 5 % to 95 % over draws) and the
         average's standard error. ``below_biased`` is by how much the estimator's MSE lies below
         that of the biased one on the same draws, with the standard error of this paired
         difference; ``below_debiased`` likewise. ``left_out`` counts anchors without a true
@@ -146,6 +147,7 @@ def _records(
     records = []
     for name, error in errors.items():
         record: dict[str, Value] = {
+            "proposal": point.proposal,
             "parameter": parameter,
             "value": float(value),
             "estimator": name,
@@ -153,7 +155,9 @@ def _records(
             "left_out": left_out,
         }
         means = torch.tensor([drawn.value[name] for drawn in draws], dtype=torch.float64)
-        for column, numbers in (("mse", error), ("mean", means)):
+        supervised = torch.tensor([drawn.value[SUPERVISED] for drawn in draws], dtype=torch.float64)
+        columns = (("mse", error), ("mean", means), ("bias", means - supervised))
+        for column, numbers in columns:
             found = spread(numbers)
             record[column] = found.mean
             record[f"{column}_low"] = found.low

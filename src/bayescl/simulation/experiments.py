@@ -1,0 +1,203 @@
+"""The experiments by name: what each computes, and the figure that is drawn from it.
+
+Needs Matplotlib, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from bayescl.simulation import figures
+from bayescl.simulation.acceptance import acceptance
+from bayescl.simulation.convergence import CANDIDATES, convergence
+from bayescl.simulation.curves import cdf_transform, densities, empirical_densities, weight_curves
+from bayescl.simulation.error_bound import ALPHAS, PRIORS, error_bound
+from bayescl.simulation.pair_order import pair_order
+from bayescl.simulation.reliability import reliability
+from bayescl.simulation.sampling_bias import sampling_bias
+from bayescl.simulation.settings import Settings
+from bayescl.simulation.sweeps import SWEEPS, Tick, sweep
+from bayescl.simulation.tables import Table
+
+Run = Callable[[Settings, int, Tick], Table]
+
+PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
+"""The swept parameters of the paper's figure, panel by panel."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One numerical experiment.
+
+    Args:
+        name: what the command line and the files call it.
+        summary: what it shows, in a few words.
+        run: computes the table from settings and a seed, and calls back after each step.
+        draw: draws the figure from the table.
+        steps: how often ``run`` calls back.
+    """
+
+    name: str
+    summary: str
+    run: Run
+    draw: Callable[[Table], Figure]
+    steps: int = 0
+
+
+def _swept(*parameters: str) -> tuple[Run, int]:
+    """A sweep over parameters, and its number of steps."""
+    steps = sum(len(SWEEPS[parameter]) for parameter in parameters)
+    return lambda settings, seed, tick: sweep(parameters, settings, seed, tick), steps
+
+
+def _sweep_experiment(
+    name: str, summary: str, draw: Callable[[Table], Figure], *parameters: str, **fixed: str
+) -> Experiment:
+    """An experiment that is a sweep, with some settings fixed."""
+    run, steps = _swept(*parameters)
+    if fixed:
+        return Experiment(
+            name,
+            summary,
+            lambda settings, seed, tick: run(replace(settings, **fixed), seed, tick),  # type: ignore[arg-type]
+            draw,
+            steps,
+        )
+    return Experiment(name, summary, run, draw, steps)
+
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        "densities",
+        "densities of true and false negatives",
+        lambda _settings, _seed, _tick: densities(),
+        figures.draw_densities,
+    ),
+    Experiment(
+        "empirical",
+        "histograms of 20,000 observations beside these densities",
+        lambda settings, seed, _tick: empirical_densities(settings, seed),
+        figures.draw_empirical,
+    ),
+    Experiment(
+        "acceptance",
+        "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
+        lambda settings, seed, _tick: acceptance(settings, seed),
+        figures.draw_acceptance,
+    ),
+    Experiment(
+        "cdf-transform",
+        "proposal CDF against the CDF of unlabeled candidates",
+        lambda settings, _seed, _tick: cdf_transform(settings.tau_plus),
+        figures.draw_cdf_transform,
+    ),
+    Experiment(
+        "weights",
+        "importance weights at a fixed alpha and at a fixed beta",
+        lambda settings, _seed, _tick: weight_curves(settings.tau_plus),
+        figures.draw_weights,
+    ),
+    Experiment(
+        "sampling-bias",
+        "what the biased loss's score says of the density ratio",
+        lambda settings, _seed, _tick: sampling_bias(settings.tau_plus),
+        figures.draw_sampling_bias,
+    ),
+    _sweep_experiment(
+        "mse", "error of the estimators over six parameters", figures.draw_mse, *PANELS
+    ),
+    _sweep_experiment(
+        "mse-script",
+        "the same with the proposals of the authors' script",
+        figures.draw_mse,
+        *PANELS,
+        proposal="script",
+    ),
+    _sweep_experiment(
+        "means", "mean values of the estimators", figures.draw_means, "gamma", "alpha"
+    ),
+    _sweep_experiment(
+        "ranks",
+        "variants of the Bayesian estimator",
+        figures.draw_ranks,
+        "candidates",
+        "alpha",
+    ),
+    _sweep_experiment(
+        "hard",
+        "how the hard estimator's error explodes",
+        figures.draw_hard,
+        "concentration",
+        "temperature",
+    ),
+    Experiment(
+        "pair-order",
+        "alpha against the AUC of independent pairs",
+        pair_order,
+        figures.draw_pair_order,
+        len(SWEEPS["alpha"]),
+    ),
+    Experiment(
+        "lemma-1",
+        "posterior against the frequency of true negatives",
+        reliability,
+        figures.draw_reliability,
+        6,
+    ),
+    Experiment(
+        "lemma-2",
+        "Bayesian loss against the supervised loss as N grows",
+        convergence,
+        figures.draw_convergence,
+        len(CANDIDATES),
+    ),
+    Experiment(
+        "lemma-3",
+        "error of the Bayesian loss under its bound",
+        error_bound,
+        figures.draw_error_bound,
+        len(ALPHAS) * (len(CANDIDATES) + len(PRIORS)),
+    ),
+)
+"""Every experiment, in the order of the page that describes them."""
+
+
+def chosen(names: list[str]) -> tuple[Experiment, ...]:
+    """The experiments of these names, in their order.
+
+    Raises:
+        ValueError: if there is no experiment of a name.
+
+    Example:
+        >>> [experiment.name for experiment in chosen(["weights", "densities"])]
+        ['weights', 'densities']
+    """
+    known = {experiment.name: experiment for experiment in EXPERIMENTS}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no experiment {name!r}; known are {', '.join(known)}")
+    return tuple(known[name] for name in dict.fromkeys(names))
+
+
+def write(experiment: Experiment, table: Table, folder: Path) -> tuple[Path, Path]:
+    """Write an experiment's table, and the figure drawn from what was written.
+
+    Args:
+        experiment: what the table is of.
+        table: its result.
+        folder: where the files go; must exist.
+
+    Returns:
+        The CSV file and the PNG file.
+
+    Raises:
+        OSError: if the folder cannot be written to.
+    """
+    data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
+    data.write_text(table.as_csv(), encoding="utf-8", newline="")
+    picture.write_bytes(figures.png(experiment.draw(Table.read(data))))
+    return data, picture
