@@ -99,6 +99,23 @@ def test_sorted_rows_agrees_with_torch_sort_on_every_kind_of_float() -> None:
     assert torch.equal(columns.sort(dim=1).values, torch.arange(100).expand(7, 100))
 
 
+@pytest.mark.parametrize("columns", [2, 3, 64, 1000, 1024, 1025])
+def test_sorted_rows_is_exact_where_values_are_too_close_to_be_told_apart_by_rounding(
+    columns: int,
+) -> None:
+    generator = torch.Generator().manual_seed(columns)
+    near = torch.linspace(0.5, 0.5 + 1e-5, columns).expand(5, columns).clone()
+    near[:, 0], near[:, -1] = -1.0, 1.0  # the range makes the rest share a few levels
+    near[3] = 0.25  # nothing but ties
+    near[4] = torch.randn(columns, generator=generator)
+    order = torch.rand(5, columns, generator=generator).argsort(dim=1)
+    values = near.gather(1, order)
+    ordered, found = sorted_rows(values)
+    assert torch.equal(ordered, values.sort(dim=1).values)
+    assert torch.equal(values.gather(1, found), ordered)
+    assert torch.equal(found.sort(dim=1).values, torch.arange(columns).expand(5, columns))
+
+
 def test_nan_counts_as_the_largest() -> None:
     ordered, columns = sorted_rows(torch.tensor([[float("nan"), 1.0, float("inf")]]))
     assert columns.tolist() == [[1, 2, 0]]

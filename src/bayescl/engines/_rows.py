@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from bayescl._axes import Bool, Float, PerAnchor, Tensor
+from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
+from bayescl.functional._sorting import sorted_rows
+from bayescl.functional.candidates import ContrastiveBatch
 from bayescl.functional.objectives import Bayesian, InfoNCE
+from bayescl.functional.ranks import just_above
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ def row_losses(
     temperature: float | Tensor,
     positive: Float[Tensor, "rows"],
     logits: Float[Tensor, "rows candidates"],
-    valid: Bool[Tensor, "rows candidates"] | None,
+    batch: ContrastiveBatch,
+    rows: slice,
     upstream: Float[Tensor, "rows"] | None,
     *,
     differentiate: bool,
@@ -45,13 +50,33 @@ def row_losses(
         temperature: what the logits were divided by.
         positive: logits of the positives.
         logits: logits of the candidates.
-        valid: True where a candidate counts.
+        batch: says which candidates count.
+        rows: which anchors these are.
         upstream: what each loss's gradient is multiplied by; ones unless given.
         differentiate: whether gradients are wanted.
     """
     objective = objective_at(temperature)
     if isinstance(objective, InfoNCE | Bayesian):
-        return _softmax_rows(objective, positive, logits, valid, upstream, differentiate)
+        excluded = batch.rule.excluded_columns(rows)
+        if isinstance(objective, Bayesian) and excluded is not None and logits.device.type == "cpu":
+            log_negative, shares = _sorted_shares(objective, logits, excluded)
+        else:
+            if isinstance(objective, Bayesian):
+                logits += objective.log_weights(logits, valid=batch.mask(rows.start, rows.stop))
+            if excluded is not None:
+                logits.scatter_(1, excluded, -torch.inf)
+            elif (valid := batch.mask(rows.start, rows.stop)) is not None:
+                logits.masked_fill_(~valid, -torch.inf)
+            log_negative, shares = _softmax_in_place(logits)
+        losses = contrast(positive, log_negative)
+        if not differentiate:
+            return losses, None
+        slope = torch.sigmoid(log_negative - positive)
+        if upstream is not None:
+            slope = slope * upstream
+        return losses, RowGradients(shares(slope), -slope)
+
+    valid = batch.mask(rows.start, rows.stop)
     if not differentiate:
         return objective(positive, logits, valid=valid), None
     with torch.enable_grad():
@@ -68,30 +93,42 @@ def row_losses(
     return losses.detach(), RowGradients(of_logits, of_positive, direct)
 
 
-def _softmax_rows(
-    objective: InfoNCE | Bayesian,
-    positive: Tensor,
-    logits: Tensor,
-    valid: Tensor | None,
-    upstream: Tensor | None,
-    differentiate: bool,
-) -> tuple[Tensor, RowGradients | None]:
-    """A softmax with constant weights, whose gradient is the softmax itself; in place."""
-    if isinstance(objective, Bayesian):
-        logits += objective.log_weights(logits, valid=valid)
-    if valid is not None:
-        logits.masked_fill_(~valid, -torch.inf)
+Shares = Callable[[Tensor], Tensor]
+"""Turns what each row's gradient sums to into the gradient of its logits."""
+
+
+def _softmax_in_place(logits: Tensor) -> tuple[Tensor, Shares]:
+    """Log of each row's sum of exponentials, and the softmax; overwrites ``logits``."""
     largest = logits.amax(dim=1)
     # A row with nothing to sum must not subtract infinities.
     largest = torch.where(largest > -torch.inf, largest, 0.0)
-    shares = logits.sub_(largest[:, None]).exp_()
-    total = shares.sum(dim=1)
-    log_negative = total.log() + largest
-    losses = contrast(positive, log_negative)
-    if not differentiate:
-        return losses, None
-    slope = torch.sigmoid(log_negative - positive)
-    if upstream is not None:
-        slope = slope * upstream
-    shares *= torch.where(total > 0, slope / total, 0.0)[:, None]
-    return losses, RowGradients(shares, -slope)
+    exponentials = logits.sub_(largest[:, None]).exp_()
+    total = exponentials.sum(dim=1)
+
+    def shares(slope: Tensor) -> Tensor:
+        return exponentials.mul_(torch.where(total > 0, slope / total, 0.0)[:, None])
+
+    return total.log() + largest, shares
+
+
+def _sorted_shares(objective: Bayesian, logits: Tensor, excluded: Tensor) -> tuple[Tensor, Shares]:
+    """The same for weighted logits, in sorted order: there the weights of all rows are one vector.
+
+    What the rule excludes is sorted to the end and cut off, so there is no mask either.
+    """
+    logits.scatter_(1, excluded, just_above(logits).expand_as(excluded))
+    ordered, columns = sorted_rows(logits)
+    count = logits.shape[1] - excluded.shape[1]
+    ordered, columns = ordered[:, :count], columns[:, :count]
+    tied = (ordered[:, 1:] == ordered[:, :-1]).any(dim=1).nonzero().squeeze(1)
+    # Tied candidates share the mean of their places: such rows get weights of their own.
+    shared_out = objective.log_weights(ordered[tied], valid=None) + ordered[tied]
+    ordered += objective.rank_log_weights(count, logits)
+    ordered[tied] = shared_out
+    log_negative, shares_in_order = _softmax_in_place(ordered)
+
+    def shares(slope: Tensor) -> Tensor:
+        logits.scatter_(1, excluded, 0.0)
+        return logits.scatter_(1, columns, shares_in_order(slope))
+
+    return log_negative, shares

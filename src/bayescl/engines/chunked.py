@@ -154,7 +154,8 @@ def _run(
             temperature,
             (anchors * positives).sum(dim=1),
             candidate_logits(anchors, columns, 1.0),
-            batch.mask(rows.start, rows.stop),
+            batch,
+            rows,
             None if upstream is None else upstream[rows],
             differentiate=any(wanted),
         )

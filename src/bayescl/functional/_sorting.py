@@ -2,8 +2,10 @@
 
 ``torch.sort`` moves some ten million numbers a second on a CPU core; NumPy sorts plain integers
 with vector instructions, many times faster, but has no such speed for a sort that also returns
-positions. So each float32 is packed with its column into one 64-bit integer that sorts the same
-way, and the column is read back from the low half.
+positions. So each value is packed with its column into one integer that sorts the same way, and
+the column is read back from its low bits. Short rows fit into 32 bits with their values rounded
+to some two million levels, which sorts faster still; rows in which the rounding confused two
+values are found and sorted again in 64 bits. The result is exact either way.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from torch import Tensor
 
 _LOW_HALF = 0xFFFF_FFFF
 _ALL_BUT_SIGN = 0x7FFF_FFFF
+_SHORT = 2**10
+"""Columns up to which rounded values seldom meet."""
 
 
 @torch.library.custom_op("bayescl::sorted_rows", mutates_args=())
@@ -32,16 +36,40 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     if values.device.type != "cpu":
         ordered, columns = torch.sort(values, dim=1)
         return ordered, columns
-    if values.dtype == torch.float32:
-        columns = _columns_by_packing(values)
-    else:
+    if values.dtype != torch.float32:
         columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
+        return values.gather(1, columns), columns
+    if 1 < values.shape[1] <= _SHORT:
+        return _sorted_by_rounding(values)
+    columns = _columns_by_packing(values)
     return values.gather(1, columns), columns
 
 
 @sorted_rows.register_fake
 def _(values: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
+
+
+def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
+    column_bits = (values.shape[1] - 1).bit_length()
+    levels = 2 ** (31 - column_bits)
+    low, high = values.amin(dim=1, keepdim=True), values.amax(dim=1, keepdim=True)
+    # Subtraction and multiplication round monotonically, so only near neighbours can meet on one
+    # level. Infinities give levels without meaning; such rows fail the check below.
+    scaled = (values - low).mul_((levels - 2) / (high - low))
+    packed = scaled.to(torch.int32)
+    packed <<= column_bits
+    packed |= torch.arange(values.shape[1], dtype=torch.int32)
+    packed.numpy().sort(axis=1)
+    packed &= 2**column_bits - 1
+    columns = packed.to(torch.int64)
+    ordered = values.gather(1, columns)
+    in_order = (ordered[:, 1:] >= ordered[:, :-1]).all(dim=1)
+    if not bool(in_order.all()):
+        rows = (~in_order).nonzero().squeeze(1)
+        columns[rows] = _columns_by_packing(values[rows])
+        ordered[rows] = values[rows].gather(1, columns[rows])
+    return ordered, columns
 
 
 def _columns_by_packing(values: Tensor) -> Tensor:

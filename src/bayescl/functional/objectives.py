@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.functional.bayesian import bayesian_loss
 from bayescl.functional.debiased import debiased_loss
 from bayescl.functional.hard import hard_loss
 from bayescl.functional.info_nce import info_nce_loss
 from bayescl.functional.ranks import Ranks
-from bayescl.functional.weights import logit_log_weights
+from bayescl.functional.weights import logit_log_weights, rank_log_weights
 
 
 class Objective(Protocol):
@@ -85,6 +85,17 @@ class Bayesian:
             tau_plus=self.tau_plus,
             valid=valid,
             ranks=self.ranks,
+        )
+
+    def rank_log_weights(self, count: int, like: Tensor) -> Float[Tensor, "count"]:
+        """Return what :meth:`log_weights` gives a row without ties, from the lowest logit up."""
+        return rank_log_weights(
+            count,
+            alpha=self.alpha,
+            beta=self.beta,
+            tau_plus=self.tau_plus,
+            ranks=self.ranks,
+            like=like,
         )
 
 

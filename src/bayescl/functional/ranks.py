@@ -85,7 +85,7 @@ def map_cdf(
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
         valid = valid.reshape(values.shape)
-        values = values.masked_fill(~valid, torch.inf)
+        values = torch.where(valid, values, just_above(values))
         count = valid.sum(dim=1, keepdim=True)
     count = count.expand(len(values), 1)
 
@@ -104,6 +104,14 @@ def map_cdf(
         for block, some, out in zip(*blocks, strict=True):
             _map_mostly_untied_rows(block, some, transform, out)
     return result.view(unlabeled.shape)
+
+
+def just_above(
+    values: Float[Tensor, "rows columns"],
+) -> Float[Tensor, "rows 1"]:
+    """A value that sorts behind all of its row (beside them, where the largest is infinite)."""
+    largest = values.amax(dim=1, keepdim=True)
+    return largest.nextafter(torch.full_like(largest, torch.inf))
 
 
 def _map_any_rows(
@@ -130,7 +138,7 @@ def _map_mostly_untied_rows(
     shared = count[:1] if bool((count == count[:1]).all()) else count
     out.scatter_(1, columns, transform(position, position + 1, shared).expand_as(values))
     tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1, keepdim=True)
-    masked = (values.shape[1] - 1 - count).clamp(min=0)  # their +inf tie with one another
+    masked = (values.shape[1] - 1 - count).clamp(min=0)  # they tie with one another
     rows = (tied != masked).squeeze(1).nonzero().squeeze(1)
     if len(rows):
         out[rows] = _map_any_rows(values[rows], count[rows], transform)

@@ -103,6 +103,21 @@ def logit_log_weights(
     return map_cdf(unlabeled, lambda cdf: weights(cdf).log(), valid=valid, ranks=ranks)
 
 
+def rank_log_weights(
+    count: int,
+    *,
+    alpha: float,
+    beta: float,
+    tau_plus: float,
+    ranks: Ranks,
+    like: Float[Tensor, "*any"],
+) -> Float[Tensor, "count"]:
+    """Logarithm of the weight at each place of a row without ties, from the lowest logit up."""
+    place = torch.arange(count, dtype=like.dtype, device=like.device)
+    cdf = (place + (0.5 if ranks == "mid" else 1.0)) / count
+    return _weights_of_cdf(alpha, beta, tau_plus)(cdf).log()
+
+
 def _weights_of_cdf(alpha: float, beta: float, tau_plus: float) -> Callable[[Tensor], Tensor]:
     def weights(cdf: Tensor) -> Tensor:
         proposal = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
