@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 from torch import nn
 from typing_extensions import TypedDict
 
+from bayescl import distributed
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import (
     check_choice,
@@ -38,6 +40,7 @@ class SharedOptions(TypedDict, total=False):
     reduction: Reduction
     engine: Engine
     chunk_size: int | None
+    gather: bool
     check_finite: bool
 
 
@@ -63,6 +66,11 @@ class ContrastiveLoss(nn.Module):
         engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose by size; which one computed
             the last call is in ``engine_used``.
         chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
+        gather: whether anchors are scored against the candidates of all ranks of the default
+            process group, with gradients back to their owners. Ranks may hold unequal batches.
+            The ranks' means average to the mean over all anchors, so gradients that are averaged
+            over ranks, as ``DistributedDataParallel`` does, are those of one process with the
+            whole batch. Sums add up to the whole batch's sum.
         check_finite: whether every call looks for NaN and infinity in its embeddings and raises.
             Waits for the device, so it is off by default.
 
@@ -95,6 +103,7 @@ class ContrastiveLoss(nn.Module):
         reduction: Reduction = "mean",
         engine: Engine = "auto",
         chunk_size: int | None = None,
+        gather: bool = False,
         check_finite: bool = False,
     ) -> None:
         super().__init__()
@@ -114,6 +123,7 @@ class ContrastiveLoss(nn.Module):
         self.engine = engine
         self.engine_used: Engine | None = None
         self.chunk_size = chunk_size
+        self.gather = gather
         self.check_finite = check_finite
 
     def objective(self, temperature: float | Tensor) -> Objective:
@@ -140,18 +150,23 @@ class ContrastiveLoss(nn.Module):
             view_1: embeddings of the first views.
             view_2: embeddings of the second views, row by row of the same items.
             groups: one integer per item; items of one group are never each other's negatives.
-            valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count.
+            valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
+                ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per row of the two views in turn.
 
         Raises:
-            ValueError: if shapes do not fit or no row has a candidate.
+            ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
+                ranks if on one.
+            RuntimeError: with ``gather``, if there is no process group.
         """
-        self._require_groups(groups=groups)
-        view_1, view_2 = self._prepare(view_1=view_1, view_2=view_2)
-        batch = layouts.two_views(view_1, view_2, groups=groups, valid=valid)
-        return self._reduce(self._per_anchor(batch))
+        gather = self._gathers()
+        with distributed.shared_refusals(gather):
+            self._require_groups(groups=groups)
+            view_1, view_2 = self._prepare(view_1=view_1, view_2=view_2)
+            batch = layouts.two_views(view_1, view_2, groups=groups, valid=valid, gather=gather)
+        return self._evaluate("two views", [batch], gather)
 
     def in_batch(
         self,
@@ -176,8 +191,9 @@ class ContrastiveLoss(nn.Module):
                 other's negatives.
             extra_groups: the groups of ``extra``, where they are known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
-                are ``positives``, then ``extra``. What it says of an anchor and its own positive
-                is ignored.
+                are ``positives``, then ``extra``; with ``gather``, those of rank 0, then those of
+                rank 1, and so on, and then not together with ``both_directions``. What it says of
+                an anchor and its own positive is ignored.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
 
@@ -186,25 +202,35 @@ class ContrastiveLoss(nn.Module):
             positives' values follow the anchors'.
 
         Raises:
-            ValueError: if shapes do not fit or no row has a candidate.
+            ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
+                ranks if on one.
+            RuntimeError: with ``gather``, if there is no process group.
         """
-        self._require_groups(groups=groups)
-        if extra is None:
-            anchors, positives = self._prepare(anchors=anchors, positives=positives)
-        else:
-            self._require_groups(extra_groups=extra_groups)
-            anchors, positives, extra = self._prepare(
-                anchors=anchors, positives=positives, extra=extra
+        gather = self._gathers()
+        with distributed.shared_refusals(gather):
+            self._require_groups(groups=groups)
+            if extra is None:
+                anchors, positives = self._prepare(anchors=anchors, positives=positives)
+            else:
+                self._require_groups(extra_groups=extra_groups)
+                anchors, positives, extra = self._prepare(
+                    anchors=anchors, positives=positives, extra=extra
+                )
+            there = layouts.pairs(
+                anchors,
+                positives,
+                extra=extra,
+                groups=groups,
+                extra_groups=extra_groups,
+                valid=valid,
+                gather=gather,
             )
-        batch = layouts.pairs(
-            anchors, positives, extra=extra, groups=groups, extra_groups=extra_groups, valid=valid
-        )
-        losses = self._per_anchor(batch)
-        if both_directions:
-            flipped = None if valid is None else valid[:, : len(anchors)].T
-            back = layouts.pairs(positives, anchors, groups=groups, valid=flipped)
-            losses = torch.cat([losses, self._per_anchor(back)])
-        return self._reduce(losses)
+            batches = [there]
+            if both_directions:
+                turned = layouts.turned_mask(valid, len(anchors), gather)
+                back = layouts.pairs(positives, anchors, groups=groups, valid=turned, gather=gather)
+                batches.append(back)
+        return self._evaluate("in_batch", batches, gather)
 
     def sampled(
         self,
@@ -222,31 +248,38 @@ class ContrastiveLoss(nn.Module):
             anchors: embeddings of users or queries.
             positives: embeddings of each anchor's item, row by row.
             candidates: ``[batch, candidates, dim]``, each anchor's own, or ``[candidates, dim]``,
-                the same for all.
+                the same for all. With ``gather``, those of all ranks are the same for all; ranks
+                should then draw different ones. Each anchor's own are not gathered.
             groups: one integer per anchor.
             candidate_groups: one integer per candidate, shaped like ``candidates`` without
                 ``dim``; a candidate of the anchor's group does not count.
-            valid: True where a candidate counts for an anchor.
+            valid: True where a candidate counts for an anchor; with ``gather``, columns are the
+                candidates of rank 0, then those of rank 1, and so on.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
 
         Raises:
-            ValueError: if shapes do not fit or there are no candidates.
+            ValueError: if shapes do not fit or there are no candidates; with ``gather``, on all
+                ranks if on one.
+            RuntimeError: with ``gather``, if there is no process group.
         """
-        self._require_groups(groups=groups)
-        anchors, positives, candidates = self._prepare(
-            anchors=anchors, positives=positives, candidates=candidates
-        )
-        batch = layouts.drawn(
-            anchors,
-            positives,
-            candidates,
-            groups=groups,
-            candidate_groups=candidate_groups,
-            valid=valid,
-        )
-        return self._reduce(self._per_anchor(batch))
+        gather = self._gathers()
+        with distributed.shared_refusals(gather):
+            self._require_groups(groups=groups)
+            anchors, positives, candidates = self._prepare(
+                anchors=anchors, positives=positives, candidates=candidates
+            )
+            batch = layouts.drawn(
+                anchors,
+                positives,
+                candidates,
+                groups=groups,
+                candidate_groups=candidate_groups,
+                valid=valid,
+                gather=gather,
+            )
+        return self._evaluate("sampled", [batch], gather)
 
     def from_logits(
         self,
@@ -256,6 +289,8 @@ class ContrastiveLoss(nn.Module):
         valid: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from logits of your own, already divided by the temperature.
+
+        With ``gather``, nothing but the number of anchors is exchanged, for the mean over all.
 
         Args:
             positive: logit of each anchor's positive.
@@ -268,29 +303,32 @@ class ContrastiveLoss(nn.Module):
         Raises:
             ValueError: if shapes do not fit or there are no candidates.
         """
-        for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
-            check_floating(name, logits)
-        check_shape("positive", positive, ("anchors",))
-        check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
-        if unlabeled.numel() == 0:
-            raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
-        if valid is not None:
-            check_mask("valid", valid, unlabeled.shape)
-        elif self.needs_groups:
-            raise ValueError(
-                f"{type(self).__name__} needs valid: True where a candidate is a true negative"
-            )
-        positive, unlabeled = _at_least_float32(positive, unlabeled)
-        counted = unlabeled.detach() != -torch.inf
-        if valid is not None:
-            counted = counted & valid
-        if self.check_finite:
-            check_finite("positive", positive)
-            check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
+        gather = self._gathers()
+        with distributed.shared_refusals(gather):
+            for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
+                check_floating(name, logits)
+            check_shape("positive", positive, ("anchors",))
+            check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
+            if unlabeled.numel() == 0:
+                raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
+            if valid is not None:
+                check_mask("valid", valid, unlabeled.shape)
+            elif self.needs_groups:
+                raise ValueError(
+                    f"{type(self).__name__} needs valid: True where a candidate is a true negative"
+                )
+            positive, unlabeled = _at_least_float32(positive, unlabeled)
+            counted = unlabeled.detach() != -torch.inf
+            if valid is not None:
+                counted = counted & valid
+            if self.check_finite:
+                check_finite("positive", positive)
+                check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
         objective = self.objective(self._current_temperature())
-        return self._reduce(objective(positive, unlabeled, valid=counted))
+        share = layouts.mean_share("from_logits", len(positive)) if gather else 1.0
+        return self._reduce(objective(positive, unlabeled, valid=counted), share)
 
     def _prepare(self, **embeddings: Tensor) -> list[Tensor]:
         """Check embeddings, raise half precision to float32 and scale to length 1 if asked."""
@@ -319,6 +357,20 @@ class ContrastiveLoss(nn.Module):
         temperature: Tensor = self.learnable_temperature()
         return temperature
 
+    def _gathers(self) -> bool:
+        """Whether there are other ranks' candidates to gather."""
+        return self.gather and distributed.world_size() > 1
+
+    def _evaluate(
+        self, call: str, batches: Sequence[ContrastiveBatch], gather: bool
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute and reduce the losses of one or more batches of one call."""
+        share = 1.0
+        if gather:
+            batches, share = layouts.across_ranks(call, batches)
+        losses = [self._per_anchor(batch) for batch in batches]
+        return self._reduce(losses[0] if len(losses) == 1 else torch.cat(losses), share)
+
     def _per_anchor(self, batch: ContrastiveBatch) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with torch.autocast(batch.anchors.device.type, enabled=False):
@@ -332,9 +384,10 @@ class ContrastiveLoss(nn.Module):
             )
         return losses
 
-    def _reduce(self, losses: Tensor) -> Tensor:
+    def _reduce(self, losses: Tensor, share: float) -> Tensor:
         if self.reduction == "mean":
-            return losses.mean()
+            mean = losses.mean()
+            return mean if share == 1 else mean * share
         return losses.sum() if self.reduction == "sum" else losses
 
     def get_extra_state(self) -> dict[str, float]:

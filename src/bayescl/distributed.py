@@ -1,0 +1,279 @@
+"""Rows of all ranks on every rank, with gradients flowing back to their owners.
+
+Ranks may hold unequal numbers of rows. Before anything large is sent, every rank sends a short
+note of what it holds; all ranks read the same notes and so all go on or all raise the same error,
+and nobody is left waiting for a rank that gave up.
+
+Reading the notes waits for them: over a CPU backend (gloo) that does not stop a GPU, over NCCL
+alone it costs one synchronisation per call. Unequal batches need it, since sizes of tensors live
+on the host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from bayescl._axes import Float, Tensor
+
+NOTE_BYTES = 2048
+_REFUSAL_CHARACTERS = 600
+_RANKS_NAMED = 8
+
+
+def world_size(group: dist.ProcessGroup | None = None) -> int:
+    """Return the number of ranks.
+
+    Args:
+        group: process group; the default one unless given.
+
+    Returns:
+        At least 1. A group of one rank has nothing to gather, and nothing is sent.
+
+    Raises:
+        RuntimeError: if ``torch.distributed`` has no process group yet.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        raise RuntimeError(
+            "gathering needs an initialised process group: call "
+            "torch.distributed.init_process_group first, or use gather=False in a single process"
+        )
+    return dist.get_world_size(group)
+
+
+def rank(group: dist.ProcessGroup | None = None) -> int:
+    """Return this rank's number in the group, from 0."""
+    return dist.get_rank(group)
+
+
+def gather(
+    rows: Float[Tensor, "rows *shape"], group: dist.ProcessGroup | None = None
+) -> Float[Tensor, "all_rows *shape"]:
+    """Return the rows of all ranks in the order of ranks; gradients flow back to their owners.
+
+    Every rank receives all rows, so what it computes from them may depend on the rows of others;
+    the gradients that all ranks find for a row are added up on the rank that owns it. May be
+    differentiated any number of times. Every rank of the group must call it.
+
+    Args:
+        rows: this rank's rows, one or more; the number may differ between ranks. Integers and
+            booleans (labels, masks) are gathered too, without gradient.
+        group: process group; the default one unless given.
+
+    Returns:
+        All rows on every rank; ``rows`` itself where the group has one rank.
+
+    Raises:
+        ValueError: on every rank alike, if a rank holds no row or the ranks' rows differ in
+            shape, dtype, kind of device or in whether they need a gradient.
+        RuntimeError: if ``torch.distributed`` has no process group yet.
+
+    Example:
+        With ``[2, dim]`` on rank 0 and ``[3, dim]`` on rank 1, both ranks get ``[5, dim]``::
+
+            everyone = gather(embeddings)
+    """
+    if world_size(group) == 1:
+        return rows
+    with shared_refusals(True, group):
+        if rows.ndim == 0:
+            raise ValueError("rows must have at least one axis, got a scalar")
+    notes = exchange({"call": "gather", **describe(rows)}, group)
+    agreed("the call", [note["call"] for note in notes])
+    return gather_rows(rows, agreed_sizes(notes), group)
+
+
+def describe(rows: Tensor) -> dict[str, Any]:
+    """Note what :func:`agreed_sizes` compares between ranks."""
+    return {
+        "rows": rows.shape[0],
+        "shape": list(rows.shape[1:]),
+        "dtype": str(rows.dtype).removeprefix("torch."),
+        "device": rows.device.type,
+        "gradient": rows.requires_grad and torch.is_grad_enabled(),
+    }
+
+
+def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return how many rows each rank holds, or refuse ranks whose rows do not fit together.
+
+    Args:
+        notes: by rank, what :func:`describe` says.
+
+    Raises:
+        ValueError: on every rank alike, naming ranks and values.
+    """
+    sizes = [int(note["rows"]) for note in notes]
+    if min(sizes) == 0:
+        raise ValueError(f"every rank must hold at least one row, got {by_rank(sizes)}")
+    for key, name in (
+        ("shape", "the shape of a row"),
+        ("dtype", "dtype"),
+        ("device", "the kind of device"),
+        # Gradients are added up by all ranks together: one that does not take part would leave
+        # the others waiting.
+        ("gradient", "whether rows need a gradient"),
+    ):
+        agreed(name, [note[key] for note in notes])
+    return sizes
+
+
+def agreed(name: str, values: Sequence[Any]) -> Any:
+    """Return the one value that all ranks hold, or raise ``ValueError`` naming who holds what."""
+    if any(value != values[0] for value in values):
+        raise ValueError(f"{name} must be the same on every rank, got {by_rank(values)}")
+    return values[0]
+
+
+def by_rank(values: Sequence[Any]) -> str:
+    """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``."""
+    ranks: dict[str, list[str]] = {}
+    for holder, value in enumerate(values):
+        ranks.setdefault(str(value), []).append(str(holder))
+    parts = []
+    for value, holders in ranks.items():
+        more = ", ..." if len(holders) > _RANKS_NAMED else ""
+        parts.append(f"{value} on rank {', '.join(holders[:_RANKS_NAMED])}{more}")
+    return "; ".join(parts)
+
+
+def exchange(
+    note: Mapping[str, Any], group: dist.ProcessGroup | None = None
+) -> list[dict[str, Any]]:
+    """Send this rank's note to all ranks and return everybody's, in the order of ranks.
+
+    Args:
+        note: a few numbers and words, less than two kilobytes as JSON.
+        group: process group; the default one unless given.
+
+    Raises:
+        ValueError: on every rank alike, if a rank refused its input; see :func:`shared_refusals`.
+    """
+    notes = _exchange(note, group)
+    refusal = _refusal(notes)
+    if refusal:
+        raise ValueError(refusal)
+    return notes
+
+
+def shared_refusals(
+    active: bool = True, group: dist.ProcessGroup | None = None
+) -> AbstractContextManager[None]:
+    """Let every rank raise when one refuses its input, in place of waiting for it forever.
+
+    What is inside checks this rank's input and sends nothing. Where it raises ``TypeError`` or
+    ``ValueError``, the other ranks, which go on to :func:`exchange`, raise the same message there.
+
+    Args:
+        active: whether to do anything at all.
+        group: process group; the default one unless given.
+    """
+    return _refusals_shared(group) if active else nullcontext()
+
+
+@contextmanager
+def _refusals_shared(group: dist.ProcessGroup | None) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        notes = _exchange({"refusal": str(error)[:_REFUSAL_CHARACTERS]}, group)
+        raise kind(_refusal(notes)) from error
+
+
+def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
+    """What ranks refused, or an empty string."""
+    return "; ".join(
+        f"rank {sender}: {note['refusal']}"
+        for sender, note in enumerate(notes)
+        if "refusal" in note
+    )
+
+
+def _exchange(note: Mapping[str, Any], group: dist.ProcessGroup | None) -> list[dict[str, Any]]:
+    text = json.dumps(note).encode()
+    if len(text) > NOTE_BYTES:
+        raise RuntimeError(f"a note must fit into {NOTE_BYTES} bytes, got {len(text)}")
+    device = _note_device(group)
+    mine = torch.frombuffer(bytearray(text.ljust(NOTE_BYTES)), dtype=torch.uint8).to(device)
+    everyone = mine.new_empty(dist.get_world_size(group) * NOTE_BYTES)
+    dist.all_gather_into_tensor(everyone, mine, group=group)
+    raw = everyone.cpu().numpy().tobytes()
+    return [json.loads(raw[i : i + NOTE_BYTES]) for i in range(0, len(raw), NOTE_BYTES)]
+
+
+def _note_device(group: dist.ProcessGroup | None) -> torch.device:
+    """The CPU where the group can send from it, else the current device of the group's kind."""
+    kinds = [pair.partition(":")[0] for pair in dist.get_backend_config(group).split(",")]
+    return torch.device("cpu" if "cpu" in kinds else kinds[0])
+
+
+def gather_rows(
+    rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None = None
+) -> Tensor:
+    """Gather rows whose number on each rank is known and whose fit was checked."""
+    if rows.requires_grad:
+        gathered: Tensor = _Gather.apply(rows, sizes, group)
+        return gathered
+    return _all_rows(rows, sizes, group)
+
+
+class _Gather(torch.autograd.Function):
+    """All ranks' rows; backward adds up what all ranks found for this rank's rows."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None
+    ) -> Tensor:
+        ctx.sizes, ctx.group = sizes, group
+        return _all_rows(rows, sizes, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _OwnSum.apply(gradient, ctx.sizes, ctx.group), None, None
+
+
+class _OwnSum(torch.autograd.Function):
+    """The adjoint of :class:`_Gather`, whose own adjoint gathers again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gradient: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None
+    ) -> Tensor:
+        ctx.sizes, ctx.group = sizes, group
+        return _own_sum(gradient, sizes, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Gather.apply(gradient, ctx.sizes, ctx.group), None, None
+
+
+def _all_rows(rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None) -> Tensor:
+    largest, shape = max(sizes), rows.shape[1:]
+    padded = rows.detach().contiguous()
+    if rows.shape[0] < largest:
+        padded = torch.cat([padded, padded.new_zeros(largest - rows.shape[0], *shape)])
+    everyone = padded.new_empty(len(sizes) * largest, *shape)
+    dist.all_gather_into_tensor(everyone, padded, group=group)
+    if min(sizes) == largest:
+        return everyone
+    blocks = torch.split(everyone, largest)
+    return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
+
+
+def _own_sum(gradient: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None) -> Tensor:
+    largest, shape = max(sizes), gradient.shape[1:]
+    padded = gradient.detach().contiguous()
+    if min(sizes) < largest:
+        padded = gradient.new_zeros(len(sizes) * largest, *shape)
+        blocks = torch.split(padded, largest)
+        for block, rows in zip(blocks, torch.split(gradient.detach(), list(sizes)), strict=True):
+            block[: len(rows)] = rows
+    own = padded.new_empty(largest, *shape)
+    dist.reduce_scatter_tensor(own, padded, group=group)
+    return own[: sizes[rank(group)]]
