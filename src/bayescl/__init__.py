@@ -5,21 +5,24 @@ Importing this package costs what importing torch costs; images, recommenders an
 subpackages with requirements of their own.
 """
 
-from bayescl import functional
+from bayescl import distributed, functional
 from bayescl.losses import (
     BayesianContrastiveLoss,
+    CandidateQueue,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
     LearnableTemperature,
     OracleContrastiveLoss,
+    cached_backward,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BayesianContrastiveLoss",
+    "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
@@ -27,5 +30,7 @@ __all__ = [
     "LearnableTemperature",
     "OracleContrastiveLoss",
     "__version__",
+    "cached_backward",
+    "distributed",
     "functional",
 ]

@@ -3,17 +3,21 @@
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.debiased import DebiasedContrastiveLoss
+from bayescl.losses.gradient_cache import cached_backward
 from bayescl.losses.hard import HardContrastiveLoss
 from bayescl.losses.info_nce import InfoNCELoss
 from bayescl.losses.oracle import OracleContrastiveLoss
+from bayescl.losses.queue import CandidateQueue
 from bayescl.losses.temperature import LearnableTemperature
 
 __all__ = [
     "BayesianContrastiveLoss",
+    "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
     "InfoNCELoss",
     "LearnableTemperature",
     "OracleContrastiveLoss",
+    "cached_backward",
 ]

@@ -1,0 +1,194 @@
+"""A step of a large batch through an encoder that only fits a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bayescl._axes import Float, Tensor
+
+Loss = Callable[..., Tensor]
+"""Called with one tensor of embeddings per view; returns a scalar."""
+
+
+def cached_backward(
+    loss: Loss,
+    encoder: nn.Module | Sequence[nn.Module],
+    *views: Sequence[Any],
+    backward: Callable[[Tensor], Any] = torch.Tensor.backward,
+) -> Float[Tensor, ""]:
+    r"""Compute a loss over many chunks and its gradients, holding the graph of one chunk.
+
+    A contrastive loss needs all embeddings at once, but not all graphs: the first pass encodes
+    without a graph, the loss then gives the gradient of every embedding, and the second pass
+    encodes each chunk again and carries its gradient on into the parameters. It takes two forward
+    passes and one backward.
+
+    The second pass draws the random numbers of the first, so dropout masks agree. Buffers are put
+    back between the passes: running statistics of BatchNorm move once per step, in the second
+    pass, and both passes see the same. Both passes must see the same data: what is drawn by other
+    means than PyTorch's generators, or kept elsewhere than in buffers, does not repeat itself.
+    BatchNorm in training mode normalises each chunk by itself, so its step equals that of
+    ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the unsplit batch.
+
+    Parameters' gradients are added to, as by ``backward``, a learnable temperature's included.
+    Works inside ``torch.autocast``. Under ``DistributedDataParallel`` gradients are exchanged with
+    the last chunk only; ranks may hold unequal numbers of chunks, and the loss may gather.
+
+    Args:
+        loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;
+            returns a scalar. A loss of this package, or ``lambda users, items:
+            loss.in_batch(users, items, groups=groups)``.
+        encoder: the encoder of all views, or one per view. Returns one embedding per row.
+        *views: the chunks of each view, one or more. A chunk is the encoder's input: a tensor, or
+            a tuple of positional or a mapping of named arguments.
+        backward: differentiates the scalar, where that takes more than ``value.backward()``:
+            ``lambda value: scaler.scale(value).backward()``.
+
+    Returns:
+        The loss, without graph.
+
+    Raises:
+        ValueError: if a view has no chunk, encoders and views differ in number, or the loss
+            returns no scalar.
+
+    Example:
+        >>> encoder = torch.nn.Linear(8, 4)
+        >>> view_1, view_2 = torch.randn(2, 6, 8)
+        >>> loss = lambda first, second: (first * second).sum(1).square().mean()
+        >>> value = cached_backward(loss, encoder, view_1.split(2), view_2.split(2))
+        >>> torch.allclose(value, loss(encoder(view_1), encoder(view_2)))
+        True
+        >>> encoder.weight.grad.shape
+        torch.Size([4, 8])
+
+    Reference:
+        Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+        RepL4NLP 2021.
+    """
+    encoders = [encoder] * len(views) if isinstance(encoder, nn.Module) else list(encoder)
+    if len(encoders) != len(views) or not views:
+        raise ValueError(f"views must be one per encoder, got {len(views)} for {len(encoders)}")
+    for number, chunks in enumerate(views):
+        if len(chunks) == 0:
+            raise ValueError(f"views must hold a chunk or more, got none in view {number}")
+    # Views one after the other, in both passes: buffers and random numbers follow this order.
+    steps = [(view, chunk) for view, chunks in enumerate(views) for chunk in chunks]
+    devices = _cuda_devices(encoders)
+
+    states: list[_RandomState] = []
+    embeddings: list[list[Tensor]] = [[] for _ in views]
+    with _buffers_put_back(encoders), torch.no_grad():
+        for view, chunk in steps:
+            states.append(_RandomState(devices))
+            embeddings[view].append(_encode(encoders[view], chunk))
+    # Casts of parameters that autocast cached here carry no gradient.
+    torch.clear_autocast_cache()
+
+    wholes = [torch.cat(parts).requires_grad_() for parts in embeddings]
+    with torch.enable_grad():
+        value = loss(*wholes)
+        if value.numel() != 1:
+            raise ValueError(f"loss must return a scalar, got shape {list(value.shape)}")
+        backward(value)
+    gradients = [torch.zeros_like(whole) if whole.grad is None else whole.grad for whole in wholes]
+    pieces = iter(
+        piece
+        for gradient, parts in zip(gradients, embeddings, strict=True)
+        for piece in torch.split(gradient, [len(part) for part in parts])
+    )
+    del embeddings, wholes
+
+    last = {id(encoders[view]): index for index, (view, _) in enumerate(steps)}
+    with torch.random.fork_rng(devices), torch.enable_grad():
+        for index, ((view, chunk), state, piece) in enumerate(
+            zip(steps, states, pieces, strict=True)
+        ):
+            own = encoders[view]
+            with nullcontext() if index == last[id(own)] else _no_sync(own):
+                state.restore()
+                embedding = _encode(own, chunk)
+                if embedding.requires_grad:
+                    torch.autograd.backward(embedding, piece)
+            torch.clear_autocast_cache()
+    return value.detach()
+
+
+def _encode(encoder: nn.Module, chunk: Any) -> Tensor:
+    """Call an encoder on one chunk."""
+    if isinstance(chunk, Mapping):
+        embedding = encoder(**chunk)
+    elif isinstance(chunk, (tuple, list)):
+        embedding = encoder(*chunk)
+    else:
+        embedding = encoder(chunk)
+    if not isinstance(embedding, Tensor):
+        raise TypeError(f"encoder must return a tensor, got {type(embedding).__name__}")
+    return embedding
+
+
+class _RandomState:
+    """The state of PyTorch's generators on the CPU and on the encoders' GPUs."""
+
+    def __init__(self, devices: list[int]) -> None:
+        self._cpu = torch.get_rng_state()
+        self._cuda = [(device, torch.cuda.get_rng_state(device)) for device in devices]
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._cpu)
+        for device, state in self._cuda:
+            torch.cuda.set_rng_state(state, device)
+
+
+def _cuda_devices(encoders: Sequence[nn.Module]) -> list[int]:
+    """The GPUs that encoders lie on."""
+    tensors = (
+        tensor
+        for encoder in encoders
+        for tensor in (*encoder.parameters(), *encoder.buffers())
+        if tensor.is_cuda
+    )
+    return sorted({tensor.device.index for tensor in tensors})
+
+
+@contextmanager
+def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
+    """Undo at the end what encoders did to their buffers."""
+    saved: list[tuple[nn.Module, str, Tensor, Tensor]] = []
+    seen: set[int] = set()
+
+    def save(root: nn.Module, _: Any) -> None:
+        if id(root) in seen:
+            return
+        seen.add(id(root))
+        for module in root.modules():
+            for name, buffer in module.named_buffers(recurse=False):
+                saved.append((module, name, buffer, buffer.clone()))
+
+    # Just before an encoder first runs: by then DistributedDataParallel has brought buffers in
+    # line with rank 0, which it does not repeat in the second pass.
+    inner = [
+        encoder.module if isinstance(encoder, DistributedDataParallel) else encoder
+        for encoder in encoders
+    ]
+    hooks = [encoder.register_forward_pre_hook(save) for encoder in inner]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        with torch.no_grad():
+            for module, name, buffer, value in reversed(saved):
+                buffer.copy_(value)
+                setattr(module, name, buffer)  # a module may also put another tensor there
+
+
+def _no_sync(encoder: nn.Module) -> AbstractContextManager[None]:
+    """Put off the exchange of gradients, where the encoder exchanges any."""
+    no_sync = getattr(encoder, "no_sync", None)
+    return nullcontext() if no_sync is None else no_sync()

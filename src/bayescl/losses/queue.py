@@ -1,0 +1,161 @@
+"""Candidates kept from earlier batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from bayescl import distributed
+from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl._checks import check_count, check_floating, check_shape
+from bayescl.losses.layouts import check_groups
+
+
+class CandidateQueue(nn.Module):
+    """The newest embeddings of earlier batches, as further candidates without gradient.
+
+    A queue starts empty, and places that were never filled are never handed out. Rows, groups,
+    the place of the next row and the number of filled places travel in ``state_dict``, so training
+    resumes exactly where it stopped. The last two are numbers on the host: nothing here waits for
+    a GPU.
+
+    Across ranks, let either the loss or the queue gather, never both, or every kept row counts
+    once per rank. With ``gather=True`` on the loss each rank keeps its own rows, and the loss sees
+    the queues of all ranks. With ``gather=True`` here every rank keeps the same rows, those of all
+    ranks. ``DistributedDataParallel`` overwrites buffers with those of rank 0: keep a queue that
+    differs between ranks outside the module that it wraps.
+
+    Args:
+        size: number of places.
+        dim: coordinates of an embedding.
+        groups: whether an integer is kept with every row.
+        gather: whether the rows of all ranks of the default process group are enqueued.
+
+    Raises:
+        ValueError: if ``size`` or ``dim`` is no positive whole number.
+
+    Example:
+        >>> queue = CandidateQueue(size=4, dim=2)
+        >>> queue.candidates is None
+        True
+        >>> queue.enqueue(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+        >>> queue.candidates
+        tensor([[1., 0.],
+                [0., 1.]])
+
+        In a step, with in-batch candidates from the start and queued ones as they come::
+
+            value = loss.in_batch(queries, keys, extra=queue.candidates)
+            queue.enqueue(keys)
+
+    Reference:
+        He et al., "Momentum Contrast for Unsupervised Visual Representation Learning", CVPR 2020.
+    """
+
+    embeddings: Tensor
+    """All places, ``[size, dim]``; those that :attr:`valid` denies were never filled."""
+
+    _groups: Tensor | None
+
+    def __init__(self, size: int, dim: int, *, groups: bool = False, gather: bool = False) -> None:
+        super().__init__()
+        self.size = check_count("size", size, 1)
+        self.dim = check_count("dim", dim, 1)
+        self.gather = gather
+        self._next = 0
+        self._filled = 0
+        self.register_buffer("embeddings", torch.zeros(size, dim))
+        self.register_buffer("_groups", torch.zeros(size, dtype=torch.int64) if groups else None)
+
+    @property
+    def filled(self) -> int:
+        """Number of filled places."""
+        return self._filled
+
+    @property
+    def candidates(self) -> Float[Tensor, "filled dim"] | None:
+        """The kept rows, or None while there are none: what ``extra=`` of a loss takes.
+
+        A copy, so rows may be enqueued before the loss is differentiated. The order of rows says
+        nothing about their age.
+        """
+        return self.embeddings[: self._filled].clone() if self._filled else None
+
+    @property
+    def groups(self) -> Int[Tensor, "filled"] | None:
+        """The groups of :attr:`candidates`, or None while there are none or none are kept."""
+        kept = self._groups
+        return None if kept is None or not self._filled else kept[: self._filled].clone()
+
+    @property
+    def valid(self) -> Bool[Tensor, "size"]:
+        """True where a place was filled, for code that wants one shape from the first step on.
+
+        Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
+        valid=queue.valid.expand(len(anchors), -1))``.
+        """
+        return torch.arange(self.size, device=self.embeddings.device) < self._filled
+
+    @torch.no_grad()
+    def enqueue(
+        self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, "rows"] | None = None
+    ) -> None:
+        """Keep rows in place of the oldest ones; of too many rows, the last ``size``.
+
+        Args:
+            embeddings: rows to keep, in the order of age; their values, not their gradients.
+            groups: one integer per row, if the queue was made to keep groups.
+
+        Raises:
+            ValueError: if shapes do not fit, or groups are given to a queue without or missing
+                for a queue with them; with ``gather``, on all ranks if on one.
+            RuntimeError: with ``gather``, if there is no process group.
+        """
+        kept = self._groups
+        gather = self.gather and distributed.world_size() > 1
+        with distributed.shared_refusals(gather):
+            check_floating("embeddings", embeddings)
+            check_shape("embeddings", embeddings, ("rows", self.dim))
+            check_groups("groups", groups, embeddings.shape[:1])
+            if (groups is None) != (kept is None):
+                expected = "None" if kept is None else "given: this queue keeps them"
+                raise ValueError(f"groups must be {expected}")
+        embeddings = embeddings.detach()
+        if gather:
+            embeddings = distributed.gather(embeddings)
+            if groups is not None:
+                groups = distributed.gather(groups)
+        # Where the row after the last lies if rows are written one after the other.
+        end = (self._next + embeddings.shape[0]) % self.size
+        self._write(self.embeddings, embeddings[-self.size :], end)
+        if kept is not None and groups is not None:
+            self._write(kept, groups[-self.size :], end)
+        self._next = end
+        self._filled = min(self.size, self._filled + embeddings.shape[0])
+
+    def _write(self, places: Tensor, rows: Tensor, end: int) -> None:
+        """Write up to ``size`` rows so that the last lies before ``end``, around the corner."""
+        rows = rows.to(places)
+        before = min(end, rows.shape[0])  # rows that lie in front of the end without a corner
+        places[end - before : end] = rows[rows.shape[0] - before :]
+        behind = rows.shape[0] - before
+        places[self.size - behind :] = rows[:behind]
+
+    def get_extra_state(self) -> dict[str, int]:
+        """Return the place of the next row and the number of filled places."""
+        return {"next": self._next, "filled": self._filled}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take both numbers out of a ``state_dict``."""
+        self._next = check_count("next", state["next"], 0) % self.size
+        self._filled = min(check_count("filled", state["filled"], 0), self.size)
+
+    def extra_repr(self) -> str:
+        """Show the sizes and what is kept."""
+        with_groups = self._groups is not None
+        return (
+            f"size={self.size}, dim={self.dim}, groups={with_groups}, gather={self.gather}, "
+            f"filled={self._filled}"
+        )
