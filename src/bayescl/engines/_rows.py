@@ -10,7 +10,7 @@ import torch
 from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
-from bayescl.functional._sorting import sorted_rows
+from bayescl.functional._sorting import smallest_step, sorted_on_cpu
 from bayescl.functional.candidates import ContrastiveBatch
 from bayescl.functional.objectives import Bayesian, InfoNCE
 from bayescl.functional.ranks import just_above
@@ -116,15 +116,17 @@ def _sorted_shares(objective: Bayesian, logits: Tensor, excluded: Tensor) -> tup
 
     What the rule excludes is sorted to the end and cut off, so there is no mask either.
     """
+    logits.scatter_(1, excluded, -torch.inf)
     logits.scatter_(1, excluded, just_above(logits).expand_as(excluded))
-    ordered, columns = sorted_rows(logits)
+    ordered, columns = sorted_on_cpu(logits)
     count = logits.shape[1] - excluded.shape[1]
     ordered, columns = ordered[:, :count], columns[:, :count]
-    tied = (ordered[:, 1:] == ordered[:, :-1]).any(dim=1).nonzero().squeeze(1)
-    # Tied candidates share the mean of their places: such rows get weights of their own.
-    shared_out = objective.log_weights(ordered[tied], valid=None) + ordered[tied]
-    ordered += objective.rank_log_weights(count, logits)
-    ordered[tied] = shared_out
+    tied = (~(smallest_step(ordered) > 0)).nonzero().squeeze(1) if count > 1 else []
+    weights = objective.rank_log_weights(count, logits)
+    if len(tied):  # tied candidates share the mean of their places: these rows go by themselves
+        weights = weights.repeat(len(ordered), 1)
+        weights[tied] = objective.log_weights(ordered[tied], valid=None)
+    ordered += weights
     log_negative, shares_in_order = _softmax_in_place(ordered)
 
     def shares(slope: Tensor) -> Tensor:

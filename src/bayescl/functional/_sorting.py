@@ -36,6 +36,16 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     if values.device.type != "cpu":
         ordered, columns = torch.sort(values, dim=1)
         return ordered, columns
+    return sorted_on_cpu(values)
+
+
+@sorted_rows.register_fake
+def _(values: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
+
+
+def sorted_on_cpu(values: Tensor) -> tuple[Tensor, Tensor]:
+    """What :func:`sorted_rows` does on the CPU, without the cost of calling an operator."""
     if values.dtype != torch.float32:
         columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
         return values.gather(1, columns), columns
@@ -45,14 +55,9 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     return values.gather(1, columns), columns
 
 
-@sorted_rows.register_fake
-def _(values: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
-
-
 def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
     column_bits = (values.shape[1] - 1).bit_length()
-    levels = 2 ** (31 - column_bits)
+    levels = 2 ** (32 - column_bits)
     low, high = values.amin(dim=1, keepdim=True), values.amax(dim=1, keepdim=True)
     # Subtraction and multiplication round monotonically, so only near neighbours can meet on one
     # level. Infinities give levels without meaning; such rows fail the check below.
@@ -60,16 +65,23 @@ def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
     packed = scaled.to(torch.int32)
     packed <<= column_bits
     packed |= torch.arange(values.shape[1], dtype=torch.int32)
-    packed.numpy().sort(axis=1)
+    packed.numpy().view(np.uint32).sort(axis=1)
     packed &= 2**column_bits - 1
     columns = packed.to(torch.int64)
     ordered = values.gather(1, columns)
-    in_order = (ordered[:, 1:] >= ordered[:, :-1]).all(dim=1)
-    if not bool(in_order.all()):
-        rows = (~in_order).nonzero().squeeze(1)
+    rows = (~(smallest_step(ordered) >= 0)).nonzero().squeeze(1)
+    if len(rows):
         columns[rows] = _columns_by_packing(values[rows])
         ordered[rows] = values[rows].gather(1, columns[rows])
     return ordered, columns
+
+
+def smallest_step(ordered: Tensor) -> Tensor:
+    """Smallest difference from one value of a row to the next: 0 where there are ties.
+
+    Negative where the row is not in order, NaN where it holds NaN or one infinity twice.
+    """
+    return (ordered[:, 1:] - ordered[:, :-1]).amin(dim=1)
 
 
 def _columns_by_packing(values: Tensor) -> Tensor:

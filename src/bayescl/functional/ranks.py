@@ -137,7 +137,7 @@ def _map_mostly_untied_rows(
     position = torch.arange(values.shape[1])[None]
     shared = count[:1] if bool((count == count[:1]).all()) else count
     out.scatter_(1, columns, transform(position, position + 1, shared).expand_as(values))
-    tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1, keepdim=True)
+    tied = (ordered[:, 1:] == ordered[:, :-1]).count_nonzero(dim=1)[:, None]
     masked = (values.shape[1] - 1 - count).clamp(min=0)  # they tie with one another
     rows = (tied != masked).squeeze(1).nonzero().squeeze(1)
     if len(rows):
