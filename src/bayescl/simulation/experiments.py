@@ -20,13 +20,28 @@ from bayescl.simulation.pair_order import pair_order
 from bayescl.simulation.reliability import reliability
 from bayescl.simulation.sampling_bias import sampling_bias
 from bayescl.simulation.settings import Settings
+from bayescl.simulation.summaries import (
+    Summarise,
+    Summary,
+    of_columns,
+    of_error_bound,
+    of_reliability,
+    of_sweeps,
+    of_verdicts,
+)
 from bayescl.simulation.sweeps import SWEEPS, Tick, sweep
 from bayescl.simulation.tables import Table
+from bayescl.simulation.verdicts import SWEPT_PROPOSALS, verdicts
 
 Run = Callable[[Settings, int, Tick], Table]
 
 PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 """The swept parameters of the paper's figure, panel by panel."""
+
+
+def _nothing(_table: Table) -> list[Summary]:
+    """No table to print."""
+    return []
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,7 @@ class Experiment:
         run: computes the table from settings and a seed, and calls back after each step.
         draw: draws the figure from the table.
         steps: how often ``run`` calls back.
+        summarise: the tables to print; none for curves that are better looked at.
     """
 
     name: str
@@ -46,6 +62,7 @@ class Experiment:
     run: Run
     draw: Callable[[Table], Figure]
     steps: int = 0
+    summarise: Summarise = _nothing
 
 
 def _swept(*parameters: str) -> tuple[Run, int]:
@@ -55,20 +72,30 @@ def _swept(*parameters: str) -> tuple[Run, int]:
 
 
 def _sweep_experiment(
-    name: str, summary: str, draw: Callable[[Table], Figure], *parameters: str, **fixed: str
+    name: str,
+    summary: str,
+    draw: Callable[[Table], Figure],
+    summarise: Summarise,
+    *parameters: str,
+    proposal: str | None = None,
 ) -> Experiment:
-    """An experiment that is a sweep, with some settings fixed."""
+    """An experiment that is a sweep, with the settings' proposal or another."""
     run, steps = _swept(*parameters)
-    if fixed:
-        return Experiment(
-            name,
-            summary,
-            lambda settings, seed, tick: run(replace(settings, **fixed), seed, tick),  # type: ignore[arg-type]
-            draw,
-            steps,
-        )
-    return Experiment(name, summary, run, draw, steps)
 
+    def run_with_proposal(settings: Settings, seed: int, tick: Tick) -> Table:
+        here = settings if proposal is None else replace(settings, proposal=proposal)
+        return run(here, seed, tick)
+
+    return Experiment(name, summary, run_with_proposal, draw, steps, summarise)
+
+
+_ERRORS = of_sweeps("mse", ("biased", "debiased", "bayesian_upper", "bayesian_mid"))
+_VARIANTS = (
+    "bayesian_upper",
+    "bayesian_upper_normalized",
+    "bayesian_mid",
+    "bayesian_mid_normalized",
+)
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
@@ -88,6 +115,17 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
         lambda settings, seed, _tick: acceptance(settings, seed),
         figures.draw_acceptance,
+        0,
+        of_columns(
+            "Accept-reject: rate, and p-values of Kolmogorov-Smirnov tests",
+            "alpha",
+            "class",
+            "expected",
+            "rate",
+            "rejection_p",
+            "inversion_p",
+            "both_p",
+        ),
     ),
     Experiment(
         "cdf-transform",
@@ -108,22 +146,37 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         figures.draw_sampling_bias,
     ),
     _sweep_experiment(
-        "mse", "error of the estimators over six parameters", figures.draw_mse, *PANELS
+        "mse", "error of the estimators over six parameters", figures.draw_mse, _ERRORS, *PANELS
     ),
     _sweep_experiment(
         "mse-script",
         "the same with the proposals of the authors' script",
         figures.draw_mse,
+        _ERRORS,
         *PANELS,
         proposal="script",
     ),
+    Experiment(
+        "verdicts",
+        "where the Bayesian estimator's error is below its rivals', point by point",
+        lambda settings, seed, tick: verdicts(PANELS, settings, seed, tick),
+        figures.draw_verdicts,
+        len(SWEPT_PROPOSALS) * _swept(*PANELS)[1],
+        of_verdicts,
+    ),
     _sweep_experiment(
-        "means", "mean values of the estimators", figures.draw_means, "gamma", "alpha"
+        "means",
+        "mean values of the estimators",
+        figures.draw_means,
+        of_sweeps("mean", ("supervised", "biased", "debiased", "bayesian_upper", "bayesian_mid")),
+        "gamma",
+        "alpha",
     ),
     _sweep_experiment(
         "ranks",
         "variants of the Bayesian estimator",
         figures.draw_ranks,
+        of_sweeps("mse", _VARIANTS),
         "candidates",
         "alpha",
     ),
@@ -131,6 +184,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "hard",
         "how the hard estimator's error explodes",
         figures.draw_hard,
+        of_sweeps("mse", ("hard", "biased", "debiased", "bayesian_upper", "bayesian_mid")),
         "concentration",
         "temperature",
     ),
@@ -140,6 +194,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         pair_order,
         figures.draw_pair_order,
         len(SWEEPS["alpha"]),
+        of_columns(
+            "AUC of independent pairs, and the Bayesian estimator's MSE given alpha or the AUC",
+            "alpha",
+            "closed_form",
+            "measured",
+            "mse_alpha",
+            "mse_auc",
+        ),
     ),
     Experiment(
         "lemma-1",
@@ -147,6 +209,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         reliability,
         figures.draw_reliability,
         6,
+        of_reliability,
     ),
     Experiment(
         "lemma-2",
@@ -154,6 +217,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         convergence,
         figures.draw_convergence,
         len(CANDIDATES),
+        of_columns("Lemma 2: loss less supervised loss", "candidates", "anchors", "loss", "gap"),
     ),
     Experiment(
         "lemma-3",
@@ -161,6 +225,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         error_bound,
         figures.draw_error_bound,
         len(ALPHAS) * (len(CANDIDATES) + len(PRIORS)),
+        of_error_bound,
     ),
 )
 """Every experiment, in the order of the page that describes them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -18,7 +19,7 @@ def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> It
 
     Tensor operations on a few ten thousand numbers gain nothing from several threads each, and
     lose much where cores are busy; so each runs on one, and items side by side instead. The
-    setting is restored at the end.
+    caller's own number of threads stays as it is.
 
     Args:
         function: must not depend on what other calls do; each draw has its own generator.
@@ -31,11 +32,12 @@ def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> It
         >>> list(in_parallel(lambda n: n * n, [1, 2, 3]))
         [1, 4, 9]
     """
-    threads = torch.get_num_threads()
+    yield from _pool().map(function, items)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """The process's workers; always the same ones, so that each reuses its own memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        yield from pool.map(function, items)
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
+    # The initializer's setting is that of the worker's own thread.
+    return ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))

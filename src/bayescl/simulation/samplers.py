@@ -57,10 +57,11 @@ def sample_by_inversion(
         torch.Size([1, 2])
     """
     level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
-    proposal_level = torch.where(
-        true_negative,
-        F.true_negative_quantile(level, alpha=alpha),
-        F.false_negative_quantile(level, alpha=alpha),
+    proposal_level = F.true_negative_quantile(level, alpha=alpha)
+    # False negatives are few: invert their CDF for them alone.
+    false_negative = (~true_negative).flatten().nonzero().squeeze(1)
+    proposal_level.view(-1)[false_negative] = F.false_negative_quantile(
+        level.view(-1)[false_negative], alpha=alpha
     )
     return proposals.quantile(proposal_level, torch.arange(len(level))[:, None])
 

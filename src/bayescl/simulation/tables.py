@@ -46,7 +46,7 @@ class Table:
         """The table in a CSV file."""
         with file.open(encoding="utf-8", newline="") as stream:
             return cls(
-                tuple({k: _parsed(v) for k, v in row.items()} for row in csv.DictReader(stream))
+                tuple({k: parsed(v) for k, v in row.items()} for row in csv.DictReader(stream))
             )
 
     def as_csv(self) -> str:
@@ -88,7 +88,7 @@ def _rounded(value: Value) -> Value:
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
 
 
-def _parsed(text: str) -> Value:
+def parsed(text: str) -> Value:
     """The number that a cell holds, else its text."""
     for kind in (int, float):
         try:

@@ -10,7 +10,13 @@ from bayescl.simulation.figures.curves import (
 from bayescl.simulation.figures.lemmas import draw_convergence, draw_error_bound, draw_reliability
 from bayescl.simulation.figures.model import draw_acceptance, draw_pair_order
 from bayescl.simulation.figures.style import png
-from bayescl.simulation.figures.sweeps import draw_hard, draw_means, draw_mse, draw_ranks
+from bayescl.simulation.figures.sweeps import (
+    draw_hard,
+    draw_means,
+    draw_mse,
+    draw_ranks,
+    draw_verdicts,
+)
 
 __all__ = [
     "draw_acceptance",
@@ -26,6 +32,7 @@ __all__ = [
     "draw_ranks",
     "draw_reliability",
     "draw_sampling_bias",
+    "draw_verdicts",
     "draw_weights",
     "png",
 ]

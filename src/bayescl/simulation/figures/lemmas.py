@@ -18,6 +18,7 @@ from bayescl.simulation.figures.style import (
     legend_below,
     panels,
 )
+from bayescl.simulation.summaries import measured_rate
 from bayescl.simulation.tables import Table
 
 MARKERS = ("o", "s", "^", "D")
@@ -95,8 +96,11 @@ def draw_error_bound(table: Table) -> Figure:
         for alpha, colour, line, marker in zip(
             here.distinct("alpha"), LEVELS, LINES, MARKERS, strict=False
         ):
+            part = here.where(alpha=alpha)
             label = rf"measured, $\alpha$ = {alpha:g}"
-            banded(axis, here.where(alpha=alpha), swept, "error", Look(colour, line, marker), label)
+            if swept == "candidates":
+                label += f", falls as $N^{{{measured_rate(part):.2f}}}$"
+            banded(axis, part, swept, "error", Look(colour, line, marker), label)
         bound = here.where(alpha=here.distinct("alpha")[0])
         for column, colour, line, label in (
             ("bound", FALSE_COLOUR, "-", r"bound as stated, $\tau^-\sqrt{2\pi/N}$"),

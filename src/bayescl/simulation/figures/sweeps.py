@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from bayescl.simulation.estimators import SUPERVISED
+from bayescl.simulation.estimators import SUPERVISED, TITLES
 from bayescl.simulation.figures.style import (
     BAND_NOTE,
+    ESTIMATORS,
+    LABELS,
     estimator_curves,
     label_swept,
     legend_below,
@@ -44,6 +46,37 @@ def draw_mse(table: Table) -> Figure:
         label_swept(axis, parameter, "MSE / mean MSE of biased" if relative else MSE)
         axis.set_yscale("log")
     legend_below(figure, axes[0], note=BAND_NOTE)
+    return figure
+
+
+def draw_verdicts(table: Table) -> Figure:
+    """MSE of the Bayesian estimator over that of each rival, for every swept point."""
+    proposals = table.distinct("proposal")
+    figure, axes = panels(
+        2, 1, title="Every swept point: MSE of the Bayesian estimator over a rival's"
+    )
+    parameters = table.distinct("parameter")
+    for axis, proposal in zip(axes, proposals, strict=True):
+        for shift, estimator in ((-0.24, "bayesian_upper"), (0.06, "bayesian_mid")):
+            for side, rival, marker in ((0.0, "biased", "s"), (0.16, "debiased", "^")):
+                here = table.where(proposal=proposal, estimator=estimator, rival=rival)
+                place = [parameters.index(r["parameter"]) + shift + side for r in here.records]
+                axis.plot(
+                    place,
+                    here.numbers("ratio"),
+                    ls="none",
+                    marker=marker,
+                    ms=4,
+                    alpha=0.7,
+                    color=ESTIMATORS[estimator].colour,
+                    label=f"{TITLES[estimator]} over {rival}",
+                )
+        axis.axhline(1, color="black", lw=1)
+        axis.set(title=f"proposals: {proposal}", yscale="log", ylabel="ratio of MSE")
+        axis.set_xticks(range(len(parameters)), [LABELS[str(name)] for name in parameters])
+        axis.tick_params(axis="x", labelrotation=12)
+    legend_below(figure, axes[0], columns=2, note="below the line the Bayesian estimator is better")
+    figure.set_size_inches(8.5, 8)
     return figure
 
 
