@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
 import torch
 import yaml
 
@@ -66,8 +65,7 @@ def test_a_resumed_run_keeps_its_settings_and_refuses_others(bayescl, bars):
     assert "the run in run has lr = 0.001, got 0.5" in outcome.complaint
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, rows, tmp_path):
+def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):
     bars = bars.replace("--epochs 3", "--epochs 5")
     command = [sys.executable, "-m", "bayescl.cli", "train", "images", *bars.split()]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
@@ -77,7 +75,7 @@ def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, rows, t
     metrics = Path("killed/metrics.csv")
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if metrics.is_file() and len(metrics.read_text().splitlines()) > rows:
+        if metrics.is_file() and len(metrics.read_text().splitlines()) > 2:
             break
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,15 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 _NOT_SETTINGS = ("out", "resume", "workers")
 """Options that say where and how a run happens, not what it is."""
+
+_KINDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "str": "text",
+    "dict": "a mapping",
+}
+"""What a type is called in messages."""
 
 
 def parse_options(
@@ -106,16 +116,27 @@ def _parse(parser: ArgumentParser, words: list[str], *, defaults: bool) -> Names
     try:
         options = parser.parse_args(words, defaults=defaults)
     except (ArgumentError, TypeError, KeyError) as error:
-        raise ValueError(_short(str(error))) from None
+        raise ValueError(_in_our_words(str(error))) from None
     for name in ("config", "print_config"):
         options.pop(name, None)
     return options
 
 
-def _short(message: str) -> str:
-    """Jsonargparse's message without the types it tried in vain."""
-    lines = [line.strip() for line in message.strip().splitlines()]
-    return " ".join(line for line in lines if line)
+def _in_our_words(message: str) -> str:
+    r"""An error of jsonargparse in the wording of the library's own checks.
+
+    Example:
+        >>> _in_our_words("Parser key \"lr\":\n  Expected a <class 'float'>. Got value: x")
+        'lr must be a number, got x'
+    """
+    line = " ".join(message.split())
+    key = re.search(r'Parser key "(\w+)"', line)
+    expected = re.search(r"Expected a <class '(\w+)'>", line)
+    value = re.search(r".*(?:Got|Given) value: (.*)", line)
+    if not (key and expected and value):
+        return line
+    kind = _KINDS.get(expected[1], expected[1])
+    return f"{key[1]} must be {kind}, got {value[1]}"
 
 
 def _underscored(word: str) -> str:

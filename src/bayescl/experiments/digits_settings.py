@@ -74,15 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--workers", type=int, default=usable_cores())
     options = parser.parse_args(arguments)
+    origin = provenance()
 
-    first = _score_all(
+    first, first_commits = _score_all(
         {"info_nce": settings_of(SHARED_GRID)},
         lambda loss, values: ImageSettings(loss=LossSettings(loss), **_FIXED, **values),
         options,
     )
     shared_scores = first["info_nce"]
     shared = best(shared_scores)
-    second = _score_all(
+    second, commits = _score_all(
         {loss: settings_of(LOSS_GRIDS[loss]) for loss in LOSSES},
         lambda loss, values: ImageSettings(loss=LossSettings(loss, values), **_FIXED, **shared),
         options,
@@ -98,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "choice": choice,
         "shared": {"choice": shared, "scores": shared_scores},
         "losses": losses,
-        **provenance(),
+        "commits_of_runs": sorted(first_commits | commits),
+        **origin,
     }
     write_atomically(options.results / "settings.json", as_json(record))
     write_atomically(Path(__file__).with_name("digits_choice.json"), as_json(choice))
@@ -123,8 +125,11 @@ def _score_all(
     grids: Mapping[str, list[dict[str, float]]],
     settings: Callable[[str, dict[str, float]], ImageSettings],
     options: argparse.Namespace,
-) -> dict[str, dict[str, Any]]:
-    """Train every setting of every loss with every seed, and score it on the validation part."""
+) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Train every setting of every loss with every seed, and score it on the validation part.
+
+    Also returns the commits that the runs were made at: finished runs are kept from call to call.
+    """
     runs = {}
     keys: dict[tuple[str, str, int], str] = {}
     for loss, grid in grids.items():
@@ -153,7 +158,7 @@ def _score_all(
                 "score": mean_and_spread(means),
                 **{probe: mean_and_spread([one[probe] for one in probes]) for probe in CRITERION},
             }
-    return scores
+    return scores, {str(result["commit"]) for result in results.values()}
 
 
 def _name(values: Mapping[str, float]) -> str:

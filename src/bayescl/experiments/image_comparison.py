@@ -99,6 +99,7 @@ def compare_images(
             the comparison or holds another one.
     """
     check_count("workers", workers, 1)
+    origin = provenance()
     runs = comparison.runs()
     if resume:
         folder = RunFolder.open(out, KIND)
@@ -122,7 +123,7 @@ def compare_images(
         "summary": summarise([results[name] for name in runs]),
         "workers": workers,
         "threads_per_run": 1,
-        **provenance(),
+        **origin,
     }
     folder.write_result(result)
     return result

@@ -118,6 +118,7 @@ def train_images(
         ValueError: if the data cannot be used with these settings, or ``out`` is no place for
             the run, or holds another run or a damaged checkpoint.
     """
+    origin = provenance()  # of the code that trains, whatever the checkout holds at the end
     if resume:
         folder = RunFolder.open(out, KIND)
         if folder.config() != settings.as_config():
@@ -168,7 +169,7 @@ def train_images(
         "seconds_per_epoch": journal.seconds_per_epoch(),
         "loss": journal.rows[-1]["loss"],
         "probes": run.probe(),
-        **provenance(),
+        **origin,
     }
     folder.write_result(result)
     return result

@@ -23,11 +23,11 @@ def provenance() -> dict[str, object]:
 
     Returns:
         ``versions`` of Python, bayescl and what it stands on, ``hardware``, the git ``commit``
-        of a source checkout (None elsewhere), the ``command`` and the time ``written``.
+        of a source checkout (None elsewhere), the ``command`` and the time ``started``.
     """
     return {
         "command": command_line(),
-        "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": git_commit(),
         "versions": versions(),
         "hardware": hardware(),
