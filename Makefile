@@ -25,7 +25,9 @@ check: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest src -n $(PROCESSES)
 
 bench: $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt pytorch-metric-learning lightly
 	$(BIN)/python benchmarks/loss_speed.py
+	$(BIN)/python benchmarks/loss_memory.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

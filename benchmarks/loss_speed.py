@@ -14,29 +14,10 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from baselines import comparison_bayesian, cross_entropy_info_nce
+from contenders import COMPARISON, REFERENCE, contenders
 from harness import median_ratio, time_side_by_side, write_result
 from rich.console import Console
 from rich.table import Table
-
-import bayescl
-
-REFERENCE = "F.cross_entropy InfoNCE"
-COMPARISON = "N x N comparison"
-COMPARISON_LIMIT = 300
-"""Largest batch for the N x N comparison, which needs some 70 GB at 1,024."""
-
-
-def losses() -> dict[str, Callable[..., torch.Tensor]]:
-    """Everything that is measured, by the name that tables show."""
-    return {
-        REFERENCE: cross_entropy_info_nce,
-        "InfoNCE": bayescl.InfoNCELoss(),
-        "debiased": bayescl.DebiasedContrastiveLoss(),
-        "hard": bayescl.HardContrastiveLoss(),
-        "Bayesian": bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.9),
-        COMPARISON: comparison_bayesian,
-    }
 
 
 def step(loss: Callable[..., torch.Tensor], view_1: torch.Tensor, view_2: torch.Tensor) -> None:
@@ -58,10 +39,7 @@ def main() -> None:
     for batch in arguments.batch:
         generator = torch.Generator().manual_seed(batch)
         views = [torch.randn(batch, arguments.dim, generator=generator) for _ in range(2)]
-        chosen = losses()
-        if batch > COMPARISON_LIMIT:
-            del chosen[COMPARISON]
-        methods = {name: partial(step, loss, *views) for name, loss in chosen.items()}
+        methods = {name: partial(step, loss, *views) for name, loss in contenders(batch).items()}
         measured = time_side_by_side(methods, rounds=arguments.rounds)
         table = Table(
             "loss",

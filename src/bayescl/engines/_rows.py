@@ -12,7 +12,7 @@ from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
 from bayescl.functional._sorting import smallest_step, sorted_on_cpu
 from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Bayesian, InfoNCE
+from bayescl.functional.objectives import Bayesian, Debiased, InfoNCE, Objective
 from bayescl.functional.ranks import just_above
 
 
@@ -56,45 +56,56 @@ def row_losses(
         differentiate: whether gradients are wanted.
     """
     objective = objective_at(temperature)
-    if isinstance(objective, InfoNCE | Bayesian):
-        excluded = batch.rule.excluded_columns(rows)
-        if isinstance(objective, Bayesian) and excluded is not None and logits.device.type == "cpu":
-            log_negative, shares = _sorted_shares(objective, logits, excluded)
-        else:
-            if isinstance(objective, Bayesian):
-                logits += objective.log_weights(logits, valid=batch.mask(rows.start, rows.stop))
-            if excluded is not None:
-                logits.scatter_(1, excluded, -torch.inf)
-            elif (valid := batch.mask(rows.start, rows.stop)) is not None:
-                logits.masked_fill_(~valid, -torch.inf)
-            log_negative, shares = _softmax_in_place(logits)
-        losses = contrast(positive, log_negative)
-        if not differentiate:
-            return losses, None
-        slope = torch.sigmoid(log_negative - positive)
-        if upstream is not None:
-            slope = slope * upstream
-        return losses, RowGradients(shares(slope), -slope)
+    shares: Shares | None = None
+    inner = logits
+    if isinstance(objective, InfoNCE | Bayesian | Debiased):
+        # These see their candidates through one sum of exponentials alone, whose gradient is a
+        # softmax: autograd is left with a value or two per anchor.
+        inner, shares = _log_sums(objective, logits, batch, rows)
 
-    valid = batch.mask(rows.start, rows.stop)
+    def losses_of(objective: Objective, positive: Tensor, inner: Tensor) -> Tensor:
+        if isinstance(objective, InfoNCE | Bayesian):
+            return contrast(positive, inner)
+        if isinstance(objective, Debiased):
+            count = batch.log_counts(rows, inner.dtype)
+            return objective.from_log_sum(positive, inner, count)
+        return objective(positive, inner, valid=batch.mask(rows))
+
     if not differentiate:
-        return objective(positive, logits, valid=valid), None
+        return losses_of(objective, positive, inner), None
     with torch.enable_grad():
-        leaves = [positive.detach().requires_grad_(), logits.detach().requires_grad_()]
+        leaves = [positive.detach().requires_grad_(), inner.detach().requires_grad_()]
         if isinstance(temperature, Tensor):
             leaves.append(temperature.detach().requires_grad_())
             objective = objective_at(leaves[2])
-        losses = objective(leaves[0], leaves[1], valid=valid)
+        losses = losses_of(objective, leaves[0], leaves[1])
         weights = torch.ones_like(losses) if upstream is None else upstream
-        of_positive, of_logits, *of_temperature = torch.autograd.grad(
+        of_positive, of_inner, *of_temperature = torch.autograd.grad(
             losses, leaves, weights, allow_unused=True
         )
     direct = of_temperature[0] if of_temperature else None
+    of_logits = of_inner if shares is None else shares(of_inner)
     return losses.detach(), RowGradients(of_logits, of_positive, direct)
 
 
 Shares = Callable[[Tensor], Tensor]
 """Turns what each row's gradient sums to into the gradient of its logits."""
+
+
+def _log_sums(
+    objective: InfoNCE | Bayesian | Debiased, logits: Tensor, batch: ContrastiveBatch, rows: slice
+) -> tuple[Tensor, Shares]:
+    """Log of each row's (weighted) sum of exponentials over its candidates."""
+    excluded = batch.rule.excluded_columns(rows)
+    if isinstance(objective, Bayesian):
+        if excluded is not None and logits.device.type == "cpu":
+            return _weighted_in_order(objective, logits, excluded)
+        logits += objective.log_weights(logits, valid=batch.mask(rows))
+    if excluded is not None:
+        logits.scatter_(1, excluded, -torch.inf)
+    elif (valid := batch.mask(rows)) is not None:
+        logits.masked_fill_(~valid, -torch.inf)
+    return _softmax_in_place(logits)
 
 
 def _softmax_in_place(logits: Tensor) -> tuple[Tensor, Shares]:
@@ -111,7 +122,9 @@ def _softmax_in_place(logits: Tensor) -> tuple[Tensor, Shares]:
     return total.log() + largest, shares
 
 
-def _sorted_shares(objective: Bayesian, logits: Tensor, excluded: Tensor) -> tuple[Tensor, Shares]:
+def _weighted_in_order(
+    objective: Bayesian, logits: Tensor, excluded: Tensor
+) -> tuple[Tensor, Shares]:
     """The same for weighted logits, in sorted order: there the weights of all rows are one vector.
 
     What the rule excludes is sorted to the end and cut off, so there is no mask either.
@@ -121,16 +134,16 @@ def _sorted_shares(objective: Bayesian, logits: Tensor, excluded: Tensor) -> tup
     ordered, columns = sorted_on_cpu(logits)
     count = logits.shape[1] - excluded.shape[1]
     ordered, columns = ordered[:, :count], columns[:, :count]
-    tied = (~(smallest_step(ordered) > 0)).nonzero().squeeze(1) if count > 1 else []
+    tied = (~(smallest_step(ordered) > 0)).nonzero().squeeze(1)
     weights = objective.rank_log_weights(count, logits)
     if len(tied):  # tied candidates share the mean of their places: these rows go by themselves
         weights = weights.repeat(len(ordered), 1)
         weights[tied] = objective.log_weights(ordered[tied], valid=None)
     ordered += weights
-    log_negative, shares_in_order = _softmax_in_place(ordered)
+    log_sum, shares_in_order = _softmax_in_place(ordered)
 
     def shares(slope: Tensor) -> Tensor:
         logits.scatter_(1, excluded, 0.0)
         return logits.scatter_(1, columns, shares_in_order(slope))
 
-    return log_negative, shares
+    return log_sum, shares

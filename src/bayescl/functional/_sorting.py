@@ -81,6 +81,8 @@ def smallest_step(ordered: Tensor) -> Tensor:
 
     Negative where the row is not in order, NaN where it holds NaN or one infinity twice.
     """
+    if ordered.shape[1] < 2:
+        return torch.full_like(ordered[:, 0], torch.inf)
     return (ordered[:, 1:] - ordered[:, :-1]).amin(dim=1)
 
 

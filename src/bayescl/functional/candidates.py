@@ -102,9 +102,18 @@ class ContrastiveBatch:
         """The candidates of some anchors: all where they are shared, else these anchors' own."""
         return self.candidates if self.candidates.ndim == 2 else self.candidates[rows]
 
-    def mask(
-        self, start: int = 0, stop: int | None = None
-    ) -> Bool[Tensor, "rows candidates"] | None:
-        """The rule's mask for anchors ``start`` to ``stop`` (all where absent)."""
-        rows = slice(start, self.num_anchors if stop is None else stop)
+    def mask(self, rows: slice | None = None) -> Bool[Tensor, "rows candidates"] | None:
+        """The rule's mask for some anchors (all where absent)."""
+        rows = slice(0, self.num_anchors) if rows is None else rows
         return self.rule.mask(rows, self.num_candidates, self.anchors.device)
+
+    def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
+        """Log of the number of candidates of some anchors; -inf for an anchor with none."""
+        excluded = self.rule.excluded_columns(rows)
+        mask = self.mask(rows) if excluded is None else None
+        if mask is not None:
+            counts = mask.sum(dim=1)
+        else:
+            few = 0 if excluded is None else excluded.shape[1]
+            counts = torch.full((1,), self.num_candidates - few, device=self.anchors.device)
+        return counts.to(dtype).log()

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.functional._log_space import contrast
 from bayescl.functional.bayesian import bayesian_loss
-from bayescl.functional.debiased import debiased_loss
+from bayescl.functional.debiased import debiased_loss, subtract_positives
 from bayescl.functional.hard import hard_loss
 from bayescl.functional.info_nce import info_nce_loss
 from bayescl.functional.ranks import Ranks
@@ -120,6 +121,18 @@ class Debiased:
             tau_plus=self.tau_plus,
             minimum_logit=self.minimum_logit,
             valid=valid,
+        )
+
+    def from_log_sum(
+        self,
+        positive: PositiveLogits,
+        log_sum: PerAnchor,
+        log_count: Float[Tensor, "#anchors"],
+    ) -> PerAnchor:
+        """Return the same from the log of the candidates' sum and of their number."""
+        return contrast(
+            positive,
+            subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit),
         )
 
 

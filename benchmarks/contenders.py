@@ -1,0 +1,57 @@
+"""Everything that is measured side by side, by the name that tables show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import torch
+from baselines import comparison_bayesian, cross_entropy_info_nce
+
+import bayescl
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+REFERENCE = "F.cross_entropy InfoNCE"
+COMPARISON = "Bayesian by N x N comparison"
+COMPARISON_LIMIT = 300
+"""Largest batch for the N x N comparison, which needs some 70 GB at 1,024."""
+
+TEMPERATURE = 0.5
+BAYESIAN = {"alpha": 0.9, "beta": 0.9, "temperature": TEMPERATURE}
+
+
+def contenders(batch: int = 0) -> dict[str, Loss]:
+    """Losses on two views, the reference first; those that do not fit the batch are left out.
+
+    Other libraries' losses are there where they are installed (``make bench`` does so).
+    """
+    found: dict[str, Loss] = {
+        REFERENCE: cross_entropy_info_nce,
+        "InfoNCE": bayescl.InfoNCELoss(temperature=TEMPERATURE),
+        "debiased": bayescl.DebiasedContrastiveLoss(temperature=TEMPERATURE),
+        "hard": bayescl.HardContrastiveLoss(temperature=TEMPERATURE),
+        "Bayesian": bayescl.BayesianContrastiveLoss(**BAYESIAN),
+        "Bayesian, dense engine": bayescl.BayesianContrastiveLoss(**BAYESIAN, engine="dense"),
+    }
+    if find_spec("pytorch_metric_learning"):
+        found["pytorch-metric-learning NTXentLoss"] = _metric_learning()
+    if find_spec("lightly"):
+        from lightly.loss import NTXentLoss
+
+        found["lightly NTXentLoss"] = NTXentLoss(temperature=TEMPERATURE)
+    if batch <= COMPARISON_LIMIT:
+        found[COMPARISON] = comparison_bayesian
+    return found
+
+
+def _metric_learning() -> Loss:
+    from pytorch_metric_learning.losses import NTXentLoss
+
+    loss = NTXentLoss(temperature=TEMPERATURE)
+
+    def of_views(view_1: torch.Tensor, view_2: torch.Tensor) -> torch.Tensor:
+        item = torch.arange(len(view_1)).repeat(2)
+        return loss(torch.cat([view_1, view_2]), item)
+
+    return of_views

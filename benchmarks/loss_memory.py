@@ -1,0 +1,98 @@
+"""How much memory one forward and backward of a two-view loss adds, each in a process of its own.
+
+    python benchmarks/loss_memory.py --batch 1024 4096 --dim 128
+
+The figure is the growth of the process's peak resident memory over a first, small step: what the
+step needs beyond the embeddings, their gradients and the libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shlex
+import subprocess
+import sys
+
+import torch
+from contenders import REFERENCE, contenders
+from harness import write_result
+from rich.console import Console
+from rich.table import Table
+
+
+def peak_megabytes() -> float:
+    """Peak resident memory of this process so far (Linux counts in kilobytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def extra_megabytes(name: str, batch: int, dim: int) -> float:
+    """Peak memory that a step adds in this process."""
+    loss = contenders()[name]
+
+    def step(size: int) -> None:
+        views = [torch.randn(size, dim, requires_grad=True) for _ in range(2)]
+        loss(*views).backward()
+
+    step(64)
+    views = [torch.randn(batch, dim, requires_grad=True) for _ in range(2)]
+    for view in views:
+        view.grad = torch.ones_like(view)
+    before = peak_megabytes()
+    loss(*views).backward()
+    return peak_megabytes() - before
+
+
+def measure_apart(name: str, batch: int, dim: int) -> float:
+    """The same in a fresh process."""
+    command = [sys.executable, __file__, "--child", name, "--batch", str(batch), "--dim", str(dim)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(json.loads(output))
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, nargs="+", default=[1024, 4096])
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        found = extra_megabytes(arguments.child, arguments.batch[0], arguments.dim)
+        sys.stdout.write(json.dumps(found))
+        return
+
+    console, body = Console(), []
+    for batch in arguments.batch:
+        title = f"2 x {batch} embeddings of {arguments.dim}"
+        table = Table("loss", "extra MB (median)", "range", "x " + REFERENCE, title=title)
+        reference = 0.0
+        for name in contenders(batch):
+            found = sorted(
+                measure_apart(name, batch, arguments.dim) for _ in range(arguments.repeats)
+            )
+            median = found[len(found) // 2]
+            reference = reference or median  # the reference comes first
+            ratio = median / reference
+            body.append(
+                {
+                    "loss": name,
+                    "batch": batch,
+                    "dim": arguments.dim,
+                    "extra_mb": [round(one, 2) for one in found],
+                    "median_mb": round(median, 2),
+                    "ratio_to_cross_entropy": round(ratio, 4),
+                }
+            )
+            table.add_row(
+                name, f"{median:.1f}", f"{found[0]:.1f} - {found[-1]:.1f}", f"{ratio:.2f}"
+            )
+        console.print(table)
+    command = shlex.join(["python", "benchmarks/loss_memory.py", *sys.argv[1:]])
+    console.print(f"written to {write_result('loss-memory', command, {'measurements': body})}")
+
+
+if __name__ == "__main__":
+    main()
