@@ -12,7 +12,7 @@ on the host.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import distributed as dist
 
 from bayescl._axes import Float, Tensor
 
-NOTE_BYTES = 2048
+NOTE_BYTES = 4096
 _REFUSAL_CHARACTERS = 600
 _RANKS_NAMED = 8
 
@@ -117,7 +117,7 @@ def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
         ("device", "the kind of device"),
         # Gradients are added up by all ranks together: one that does not take part would leave
         # the others waiting.
-        ("gradient", "whether rows need a gradient"),
+        ("gradient", "requires_grad"),
     ):
         agreed(name, [note[key] for note in notes])
     return sizes
@@ -132,14 +132,19 @@ def agreed(name: str, values: Sequence[Any]) -> Any:
 
 def by_rank(values: Sequence[Any]) -> str:
     """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``."""
-    ranks: dict[str, list[str]] = {}
-    for holder, value in enumerate(values):
-        ranks.setdefault(str(value), []).append(str(holder))
-    parts = []
-    for value, holders in ranks.items():
-        more = ", ..." if len(holders) > _RANKS_NAMED else ""
-        parts.append(f"{value} on rank {', '.join(holders[:_RANKS_NAMED])}{more}")
-    return "; ".join(parts)
+    holders = _holders(enumerate(values))
+    return "; ".join(f"{value} on rank {ranks}" for value, ranks in holders.items())
+
+
+def _holders(held: Iterable[tuple[int, Any]]) -> dict[str, str]:
+    """The ranks that hold each value, of many the first few."""
+    holders: dict[str, list[str]] = {}
+    for holder, value in held:
+        holders.setdefault(str(value), []).append(str(holder))
+    return {
+        value: ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if len(ranks) > _RANKS_NAMED else "")
+        for value, ranks in holders.items()
+    }
 
 
 def exchange(
@@ -148,7 +153,7 @@ def exchange(
     """Send this rank's note to all ranks and return everybody's, in the order of ranks.
 
     Args:
-        note: a few numbers and words, less than two kilobytes as JSON.
+        note: a few numbers and words, less than four kilobytes as JSON.
         group: process group; the default one unless given.
 
     Raises:
@@ -166,8 +171,8 @@ def shared_refusals(
 ) -> AbstractContextManager[None]:
     """Let every rank raise when one refuses its input, in place of waiting for it forever.
 
-    What is inside checks this rank's input and sends nothing. Where it raises ``TypeError`` or
-    ``ValueError``, the other ranks, which go on to :func:`exchange`, raise the same message there.
+    What is inside checks this rank's input and sends nothing. Where it raises, the other ranks,
+    which go on to :func:`exchange`, raise a ``ValueError`` with the same message there.
 
     Args:
         active: whether to do anything at all.
@@ -180,19 +185,19 @@ def shared_refusals(
 def _refusals_shared(group: dist.ProcessGroup | None) -> Iterator[None]:
     try:
         yield
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        notes = _exchange({"refusal": str(error)[:_REFUSAL_CHARACTERS]}, group)
-        raise kind(_refusal(notes)) from error
+    except Exception as error:
+        text = str(error).encode("ascii", "replace").decode()[:_REFUSAL_CHARACTERS]
+        notes = _exchange({"refusal": text or type(error).__name__}, group)
+        for kind in (TypeError, ValueError):
+            if isinstance(error, kind):
+                raise kind(_refusal(notes)) from error
+        raise
 
 
 def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
     """What ranks refused, or an empty string."""
-    return "; ".join(
-        f"rank {sender}: {note['refusal']}"
-        for sender, note in enumerate(notes)
-        if "refusal" in note
-    )
+    holders = _holders((i, note["refusal"]) for i, note in enumerate(notes) if "refusal" in note)
+    return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders.items())
 
 
 def _exchange(note: Mapping[str, Any], group: dist.ProcessGroup | None) -> list[dict[str, Any]]:

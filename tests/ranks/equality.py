@@ -1,0 +1,270 @@
+"""Ranks with unequal batches against one process with the whole batch: how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import bayescl
+from ranks.launch import Findings
+
+BATCHES = {2: (3, 5), 3: (2, 5, 1), 4: (1, 4, 2, 3)}
+EXTRA = {2: (2, 3), 3: (3, 1, 2), 4: (2, 1, 1, 3)}
+DIM = 6
+
+bayesian = partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.7, tau_plus=0.1)
+LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
+    "info_nce": bayescl.InfoNCELoss,
+    "debiased": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
+    "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.5),
+    "bayesian": bayesian,
+    "bayesian, chunked": partial(bayesian, engine="chunked", chunk_size=3),
+    "oracle": bayescl.OracleContrastiveLoss,
+}
+
+
+@dataclass
+class Data:
+    """Everything that a layout may be fed, of the whole batch."""
+
+    first: Tensor
+    second: Tensor
+    extra: Tensor
+    own: Tensor
+    logits: Tensor
+    groups: Tensor
+    extra_groups: Tensor
+    own_groups: Tensor
+    views_mask: Tensor
+    pairs_mask: Tensor
+    logits_mask: Tensor
+
+    @classmethod
+    def draw(cls, batch: int, extra: int, dtype: torch.dtype) -> Data:
+        generator = torch.Generator().manual_seed(17)
+
+        def normal(*shape: int) -> Tensor:
+            drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+            return drawn.to(dtype).requires_grad_()
+
+        def labels(*shape: int) -> Tensor:
+            return torch.randint(-2, 4, shape, generator=generator)
+
+        def mask(*shape: int) -> Tensor:
+            return torch.rand(*shape, generator=generator) < 0.7
+
+        return cls(
+            first=normal(batch, DIM),
+            second=normal(batch, DIM),
+            extra=normal(extra, DIM),
+            own=normal(batch, 4, DIM),
+            logits=normal(batch, 5),
+            groups=labels(batch),
+            extra_groups=labels(extra),
+            own_groups=labels(batch, 4),
+            views_mask=mask(2 * batch, 2 * batch),
+            pairs_mask=mask(batch, batch + extra),
+            logits_mask=mask(batch, 4),
+        )
+
+    def leaves(self) -> list[Tensor]:
+        values = [getattr(self, field.name) for field in fields(self)]
+        return [value for value in values if value.requires_grad]
+
+
+@dataclass
+class Part:
+    """The rows of one rank, and the columns of the whole batch in the order of ranks."""
+
+    rows: Tensor
+    extra: Tensor
+    both_views: Tensor
+    views_columns: Tensor
+    pairs_columns: Tensor
+
+
+def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
+    batch = sum(batches)
+    rows, extra = torch.arange(batch).split(batches), torch.arange(sum(extras)).split(extras)
+    both = [torch.cat([own, batch + own]) for own in rows]
+    views_columns = torch.cat(both)
+    pairs_columns = torch.cat(
+        [torch.cat([own, batch + other]) for own, other in zip(rows, extra, strict=True)]
+    )
+    return [
+        Part(own, other, views, views_columns, pairs_columns)
+        for own, other, views in zip(rows, extra, both, strict=True)
+    ]
+
+
+Layout = Callable[[bayescl.ContrastiveLoss, Data, Part], Tensor]
+LAYOUTS: dict[str, Layout] = {
+    "two views": lambda loss, data, part: loss(data.first[part.rows], data.second[part.rows]),
+    "two views, groups": lambda loss, data, part: loss(
+        data.first[part.rows], data.second[part.rows], groups=data.groups[part.rows]
+    ),
+    "two views, mask": lambda loss, data, part: loss(
+        data.first[part.rows],
+        data.second[part.rows],
+        groups=data.groups[part.rows],
+        valid=data.views_mask[part.both_views][:, part.views_columns],
+    ),
+    "in batch": lambda loss, data, part: loss.in_batch(
+        data.first[part.rows], data.second[part.rows]
+    ),
+    "in batch, extra, mask": lambda loss, data, part: loss.in_batch(
+        data.first[part.rows],
+        data.second[part.rows],
+        extra=data.extra[part.extra],
+        valid=data.pairs_mask[part.rows][:, part.pairs_columns],
+    ),
+    "in batch, extra on rank 0 alone": lambda loss, data, part: loss.in_batch(
+        data.first[part.rows],
+        data.second[part.rows],
+        extra=data.extra if 0 in part.rows else None,
+        groups=data.groups[part.rows],
+    ),
+    "in batch, extra, groups": lambda loss, data, part: loss.in_batch(
+        data.first[part.rows],
+        data.second[part.rows],
+        extra=data.extra[part.extra],
+        groups=data.groups[part.rows],
+        extra_groups=data.extra_groups[part.extra],
+    ),
+    "both directions, groups": lambda loss, data, part: loss.in_batch(
+        data.first[part.rows],
+        data.second[part.rows],
+        extra=data.extra[part.extra],
+        groups=data.groups[part.rows],
+        extra_groups=data.extra_groups[part.extra],
+        both_directions=True,
+    ),
+    "sampled for all": lambda loss, data, part: loss.sampled(
+        data.first[part.rows],
+        data.second[part.rows],
+        data.extra[part.extra],
+        groups=data.groups[part.rows],
+        candidate_groups=data.extra_groups[part.extra],
+    ),
+    "sampled for each": lambda loss, data, part: loss.sampled(
+        data.first[part.rows],
+        data.second[part.rows],
+        data.own[part.rows],
+        groups=data.groups[part.rows],
+        candidate_groups=data.own_groups[part.rows],
+    ),
+    "from logits": lambda loss, data, part: loss.from_logits(
+        data.logits[part.rows, 0],
+        data.logits[part.rows, 1:],
+        valid=data.logits_mask[part.rows],
+    ),
+}
+NEEDS_NO_GROUPS = {
+    "two views",
+    "in batch",
+    "in batch, extra, mask",
+    "in batch, extra on rank 0 alone",
+}
+"""Layouts that say too little for the oracle."""
+
+
+def cases() -> Iterator[tuple[str, str]]:
+    for layout in LAYOUTS:
+        for name in LOSSES:
+            if not (name == "oracle" and layout in NEEDS_NO_GROUPS):
+                yield layout, name
+
+
+def distance(value: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the largest expected entry."""
+    scale = expected.abs().max()
+    return ((value - expected).abs().max() / torch.where(scale > 0, scale, 1.0)).item()
+
+
+def summed_over_ranks(vectors: list[Tensor]) -> list[Tensor]:
+    """Add vectors up over ranks, all in one message."""
+    total = torch.cat([vector.detach().double() for vector in vectors])
+    dist.all_reduce(total)
+    return list(total.split([len(vector) for vector in vectors]))
+
+
+def found_by(loss: bayescl.ContrastiveLoss, value: Tensor, data: Data) -> list[Tensor]:
+    """The value, the gradient of everything that was fed, and that of the temperature."""
+    value.backward()
+    slope = loss.learnable_temperature.logit.grad
+    return [
+        value.detach().reshape(1),
+        torch.cat(
+            [
+                torch.zeros(leaf.numel()) if leaf.grad is None else leaf.grad.flatten()
+                for leaf in data.leaves()
+            ]
+        ),
+        torch.zeros(1) if slope is None else slope.reshape(1),
+    ]
+
+
+def layouts(rank: int, world_size: int) -> Findings:
+    """Distances of value, gradients and the temperature's gradient, by case and precision."""
+    batches, extras = BATCHES[world_size], EXTRA[world_size]
+    mine = parts(batches, extras)[rank]
+    whole = parts((sum(batches),), (sum(extras),))[0]
+    names, own_found, one_found = [], [], []
+    for layout, name in cases():
+        for dtype in (torch.float32, torch.float64):
+            names.append(f"{layout}; {name}; {dtype}")
+            for found, part, gather in ((own_found, mine, True), (one_found, whole, False)):
+                data = Data.draw(sum(batches), sum(extras), dtype)
+                loss = LOSSES[name](temperature=bayescl.LearnableTemperature(0.3), gather=gather)
+                found += found_by(loss, LAYOUTS[layout](loss, data, part), data)
+    distances = [
+        distance(total / world_size, expected.double())
+        for total, expected in zip(summed_over_ranks(own_found), one_found, strict=True)
+    ]
+    return {name: tuple(distances[3 * i : 3 * i + 3]) for i, name in enumerate(names)}
+
+
+class Model(nn.Module):
+    """A small encoder with its loss, so that a learnable temperature is averaged too."""
+
+    def __init__(self, loss: bayescl.ContrastiveLoss, dtype: torch.dtype) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.encoder = nn.Sequential(nn.Linear(DIM, 8), nn.Tanh(), nn.Linear(8, 4)).to(dtype)
+        self.loss = loss
+
+    def forward(self, first: Tensor, second: Tensor, groups: Tensor, layout: str) -> Tensor:
+        first, second = self.encoder(torch.cat([first, second])).chunk(2)
+        if layout == "two views":
+            return self.loss(first, second, groups=groups)
+        return self.loss.in_batch(first, second, groups=groups, both_directions=True)
+
+
+def data_parallel(rank: int, world_size: int) -> Findings:
+    """Distances of parameters' gradients under DistributedDataParallel, by case and precision."""
+    batches, extras = BATCHES[world_size], EXTRA[world_size]
+    mine = parts(batches, extras)[rank]
+    found: Findings = {}
+    for layout in ("two views", "both directions"):
+        for name, make in LOSSES.items():
+            for dtype in (torch.float32, torch.float64):
+                data = Data.draw(sum(batches), sum(extras), dtype)
+                one = Model(make(temperature=bayescl.LearnableTemperature(0.3)), dtype)
+                own = Model(make(temperature=bayescl.LearnableTemperature(0.3), gather=True), dtype)
+                wrapped = DistributedDataParallel(own)
+                one(data.first, data.second, data.groups, layout).backward()
+                rows = mine.rows
+                wrapped(data.first[rows], data.second[rows], data.groups[rows], layout).backward()
+                found[f"{layout}; {name}; {dtype}"] = max(
+                    distance(parameter.grad, other.grad)
+                    for parameter, other in zip(
+                        own.encoder.parameters(), one.encoder.parameters(), strict=True
+                    )
+                )
+    return found

@@ -1,0 +1,148 @@
+"""Gathering by itself, a queue on every rank, and a gradient cache on every rank."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import bayescl
+from bayescl import CandidateQueue, cached_backward, distributed
+from ranks.equality import BATCHES, DIM, distance
+from ranks.launch import Findings
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def own_slice(rank: int, world_size: int) -> slice:
+    start = sum(BATCHES[world_size][:rank])
+    return slice(start, start + BATCHES[world_size][rank])
+
+
+def gathered(rank: int, world_size: int) -> Findings:
+    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
+    whole, labels = drawn(count, 2, 3), torch.arange(count)
+    found: Findings = {
+        "rows": torch.equal(distributed.gather(whole[own]), whole),
+        "a slice with strides": torch.equal(
+            distributed.gather(whole[own].transpose(1, 2)), whole.transpose(1, 2)
+        ),
+        "integers": torch.equal(distributed.gather(labels[own]), labels),
+        "booleans": torch.equal(distributed.gather(labels[own] > 2), labels > 2),
+    }
+    for dtype in (torch.bfloat16, torch.float16):
+        half = whole.to(dtype)
+        found[str(dtype)] = torch.equal(distributed.gather(half[own]), half)
+    with torch.no_grad():
+        silent = distributed.gather(whole[own].requires_grad_())
+    found["no gradient asked for"] = not silent.requires_grad
+
+    # Every rank weighs all rows in its own way; owners must receive the sum over ranks.
+    rows = whole[own].clone().requires_grad_()
+    upstream = [drawn(count, 2, 3, seed=1 + other) for other in range(world_size)]
+    (distributed.gather(rows) * upstream[rank]).sum().backward()
+    found["gradient"] = distance(rows.grad, sum(upstream)[own])
+
+    # sum of cubes on every rank: second derivative 6 x on each, added up over ranks
+    rows = whole[own].clone().requires_grad_()
+    (first,) = torch.autograd.grad(distributed.gather(rows).pow(3).sum(), rows, create_graph=True)
+    found["first derivative"] = distance(first.detach(), 3 * world_size * whole[own].square())
+    (second,) = torch.autograd.grad(distributed.gather(first).sum(), rows)
+    # Both the cubes and this sum are taken by every rank.
+    found["second derivative"] = distance(second, 6 * world_size**2 * whole[own])
+    return found
+
+
+def reductions(rank: int, world_size: int) -> Findings:
+    """Sums of ranks add up to the whole batch's sum; losses per anchor are the whole batch's."""
+    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
+    inputs = [drawn(count, DIM, seed=seed).requires_grad_() for seed in (0, 1)]
+    parts = [rows.detach()[own].requires_grad_() for rows in inputs]
+    expected = bayescl.BayesianContrastiveLoss(reduction="sum")(*inputs)
+    expected.backward()
+    value = bayescl.BayesianContrastiveLoss(reduction="sum", gather=True)(*parts)
+    value.backward()
+    total = value.detach().clone()
+    dist.all_reduce(total)
+    each = bayescl.BayesianContrastiveLoss(reduction="none")(*inputs).detach()
+    mine = bayescl.BayesianContrastiveLoss(reduction="none", gather=True)(*parts).detach()
+    return {
+        "sum": distance(total, expected.detach()),
+        "gradient of the sum": max(
+            distance(part.grad, whole.grad[own]) for part, whole in zip(parts, inputs, strict=True)
+        ),
+        "one per anchor": distance(mine, torch.cat([view[own] for view in each.chunk(2)])),
+    }
+
+
+def queues(rank: int, world_size: int) -> Findings:
+    """Queues that gather hold the same on all ranks; queues that do not are gathered by a loss."""
+    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
+    shared = CandidateQueue(count + 2, DIM, groups=True, gather=True).double()
+    alone = CandidateQueue(count + 2, DIM, groups=True).double()
+    local = CandidateQueue(3, DIM).double()
+    unions: list[list[Tensor]] = [[] for _ in range(world_size)]
+    for step in range(3):
+        rows = drawn(count, DIM, seed=step)
+        labels = torch.arange(count) + 10 * step
+        shared.enqueue(rows[own], labels[own])
+        alone.enqueue(rows, labels)
+        local.enqueue(rows[own])
+        for other in range(world_size):
+            unions[other].append(rows[own_slice(other, world_size)])
+    union = torch.cat([torch.cat(rows)[-3:] for rows in unions])
+    anchors, positives = drawn(count, DIM, seed=7), drawn(count, DIM, seed=8)
+    mean = bayescl.BayesianContrastiveLoss(gather=True).in_batch(
+        anchors[own], positives[own], extra=local.candidates
+    )
+    dist.all_reduce(mean)
+    expected = bayescl.BayesianContrastiveLoss().in_batch(anchors, positives, extra=union)
+    return {
+        "same rows": torch.equal(shared.candidates, alone.candidates),
+        "same groups": torch.equal(shared.groups, alone.groups),
+        "gathered by the loss": distance(mean / world_size, expected),
+    }
+
+
+def encoder() -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(
+        nn.Linear(DIM, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 4)
+    )
+
+
+def cache(rank: int, world_size: int) -> Findings:
+    """The gradient cache under DistributedDataParallel, ranks with unequal numbers of chunks."""
+    chunks = [
+        [drawn(4, DIM, seed=100 * rank + 10 * view + k).float() for k in range(1 + rank)]
+        for view in range(2)
+    ]
+    wrapped, plain = DistributedDataParallel(encoder()), encoder()
+    loss = bayescl.BayesianContrastiveLoss(gather=True)
+    distances = []
+    for step in range(2):
+        # Ranks normalise by their own rows; forward passes start from rank 0's running statistics.
+        for buffer in plain.buffers():
+            dist.broadcast(buffer, src=0)
+        wrapped.zero_grad()
+        plain.zero_grad()
+        torch.manual_seed(1000 * step + rank)
+        value = cached_backward(loss, wrapped, *chunks)
+        after = torch.rand(1)
+        torch.manual_seed(1000 * step + rank)
+        embeddings = [torch.cat([plain(chunk) for chunk in view]) for view in chunks]
+        expected = loss(*embeddings)
+        expected.backward()
+        distances.append(distance(value, expected.detach()))
+        distances.append(float((after - torch.rand(1)).abs()))
+        for parameter, other in zip(wrapped.module.parameters(), plain.parameters(), strict=True):
+            dist.all_reduce(other.grad)
+            difference = (parameter.grad - other.grad / world_size).abs().max()
+            distances.append(difference.item())
+        for buffer, other in zip(wrapped.module.buffers(), plain.buffers(), strict=True):
+            distances.append(distance(buffer.float(), other.float()))
+    return {"distance": max(distances)}

@@ -1,0 +1,181 @@
+"""Two, three and four ranks with unequal batches do what one process does, or refuse together."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from ranks import equality, gathering, launch, refusals
+from torch import distributed as dist
+
+import bayescl
+from bayescl import distributed
+
+pytestmark = pytest.mark.distributed
+
+WORK = {
+    "layouts": equality.layouts,
+    "data_parallel": equality.data_parallel,
+    "gathered": gathering.gathered,
+    "reductions": gathering.reductions,
+    "queues": gathering.queues,
+    "cache": gathering.cache,
+    "messages": refusals.messages,
+}
+PRECISIONS = {"torch.float32": 1e-6, "torch.float64": 1e-13}
+worlds = pytest.mark.parametrize("world_size", [2, 3, 4])
+
+
+def everything(rank: int, world_size: int) -> launch.Findings:
+    return {name: work(rank, world_size) for name, work in WORK.items()}
+
+
+@cache
+def found(world_size: int) -> list[dict[str, Any]]:
+    """What every rank found; starting processes costs more than all they do."""
+    return launch.run(everything, world_size, seconds=180)
+
+
+@worlds
+@pytest.mark.parametrize("precision", list(PRECISIONS))
+@pytest.mark.parametrize(("layout", "name"), list(equality.cases()))
+def test_ranks_equal_one_process(layout: str, name: str, precision: str, world_size: int) -> None:
+    for findings in found(world_size):
+        value, gradient, slope = findings["layouts"][f"{layout}; {name}; {precision}"]
+        assert value < PRECISIONS[precision]
+        assert gradient < PRECISIONS[precision]
+        assert slope < 1e-6  # the learnable temperature is kept in float32
+
+
+@worlds
+@pytest.mark.parametrize("precision", list(PRECISIONS))
+@pytest.mark.parametrize("name", list(equality.LOSSES))
+@pytest.mark.parametrize("layout", ["two views", "both directions"])
+def test_data_parallel_training_has_the_gradients_of_one_process(
+    layout: str, name: str, precision: str, world_size: int
+) -> None:
+    for findings in found(world_size):
+        distance = findings["data_parallel"][f"{layout}; {name}; {precision}"]
+        assert distance < PRECISIONS[precision]
+
+
+@worlds
+def test_sums_add_up_over_ranks_and_losses_per_anchor_are_the_whole_batches(
+    world_size: int,
+) -> None:
+    for findings in found(world_size):
+        assert max(findings["reductions"].values()) < 1e-13
+
+
+@worlds
+@pytest.mark.parametrize(
+    "what",
+    [
+        "rows",
+        "a slice with strides",
+        "integers",
+        "booleans",
+        "torch.bfloat16",
+        "torch.float16",
+        "no gradient asked for",
+    ],
+)
+def test_unequal_rows_of_any_kind_are_gathered_in_the_order_of_ranks(
+    what: str, world_size: int
+) -> None:
+    assert all(findings["gathered"][what] for findings in found(world_size))
+
+
+@worlds
+@pytest.mark.parametrize("what", ["gradient", "first derivative", "second derivative"])
+def test_gathered_rows_send_gradients_to_their_owners(what: str, world_size: int) -> None:
+    for findings in found(world_size):
+        assert findings["gathered"][what] < 1e-14
+
+
+@worlds
+def test_a_queue_that_gathers_is_the_same_on_every_rank(world_size: int) -> None:
+    for findings in found(world_size):
+        assert findings["queues"]["same rows"]
+        assert findings["queues"]["same groups"]
+
+
+@worlds
+def test_a_loss_that_gathers_sees_the_queues_of_all_ranks(world_size: int) -> None:
+    for findings in found(world_size):
+        assert findings["queues"]["gathered by the loss"] < 1e-14
+
+
+@worlds
+def test_the_gradient_cache_equals_the_uncached_step_on_every_rank(world_size: int) -> None:
+    """With dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
+    for findings in found(world_size):
+        assert findings["cache"]["distance"] < 1e-6
+
+
+REFUSALS = {  # rank 1 is the one that differs
+    "an empty batch": "view_1 must not be empty, got shape [0, 3]",
+    "other dimensions": "the shape of a row must be the same on every rank, got [3] on rank 0",
+    "another precision": "dtype must be the same on every rank, got float32 on rank 0",
+    "no gradient": "requires_grad must be the same on every rank, got True on rank 0",
+    "groups on one rank": "whether groups are given must be the same on every rank",
+    "views that do not fit": "view_2 must have shape [4, 3], got [3, 3]",
+    "no tensor": "view_1 must be a tensor, got list",
+    "rows elsewhere": "the kind of device must be the same on every rank, got cpu on rank 0",
+    "no memory": "out of memory",
+    "a NaN": "view_1 must be finite, got 12 NaN or infinite entries",
+    "a mask of its own columns": "] on rank 1 (its anchors, the candidates of all ranks",
+    "a mask for both directions": "valid must be None where both_directions and gather are set",
+    "another layout": "the layout must be the same on every rank, got in_batch on rank 0",
+    "one direction": "the number of directions must be the same on every rank, got 1 on rank 0",
+    "its own candidates": "the layout must be the same on every rank, got sampled on rank 0",
+    "logits that do not fit": "unlabeled must have shape [3, candidates], got [4, 3]",
+    "no rows to gather": "every rank must hold at least one row, got 2 on rank 0",
+    "a scalar to gather": "rows must have at least one axis, got a scalar",
+    "another shape to gather": "the shape of a row must be the same on every rank",
+    "a queue of another width": "embeddings must have shape [rows, 3], got [2, 4]",
+}
+
+
+@worlds
+@pytest.mark.parametrize("case", list(refusals.CASES))
+def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(case: str, world_size: int) -> None:
+    said = [findings["messages"][case] for findings in found(world_size)]
+    assert all(in_step for _, in_step in said)
+    # A rank that breaks down raises its own error; the others say which rank that was.
+    texts = {raised.partition(": ")[2].removeprefix("rank 1: ") for raised, _ in said}
+    assert len(texts) == 1
+    assert REFUSALS[case] in texts.pop()
+    assert any("rank 1" in raised for raised, _ in said)
+
+
+def test_gathering_without_a_process_group_is_refused() -> None:
+    rows = torch.eye(3)
+    loss = bayescl.InfoNCELoss(gather=True)
+    queue = bayescl.CandidateQueue(4, 3, gather=True)
+    for call in (
+        lambda: loss(rows, rows),
+        lambda: loss.in_batch(rows, rows),
+        lambda: loss.sampled(rows, rows, rows),
+        lambda: loss.from_logits(rows[:, 0], rows),
+        lambda: queue.enqueue(rows),
+        lambda: distributed.gather(rows),
+    ):
+        with pytest.raises(RuntimeError, match="needs an initialised process group"):
+            call()
+
+
+def test_a_group_of_one_rank_has_nothing_to_gather() -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows, other = torch.randn(2, 4, 3, generator=generator)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        assert distributed.gather(rows) is rows
+        loss = bayescl.BayesianContrastiveLoss(gather=True)
+        assert torch.equal(loss(rows, other), bayescl.BayesianContrastiveLoss()(rows, other))
+        with pytest.raises(ValueError, match=r"^view_1 must hold at least 2 rows, got 1"):
+            loss(rows[:1], other[:1])
+    finally:
+        dist.destroy_process_group()
