@@ -1,0 +1,167 @@
+"""A queue hands out the newest rows, never a place that was not filled, and resumes exactly."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import bayescl
+from bayescl import CandidateQueue
+
+
+def numbered(start: int, count: int) -> Tensor:
+    """Rows that say when they came: [start, 1], [start + 1, 1], ..."""
+    numbers = torch.arange(start, start + count, dtype=torch.float32)
+    return torch.stack([numbers, torch.ones(count)], dim=1)
+
+
+def drawn(count: int, seed: int, dim: int = 3) -> Tensor:
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+
+
+@settings(max_examples=60, deadline=None)
+@given(size=st.integers(1, 9), batches=st.lists(st.integers(0, 20), max_size=6))
+def test_the_newest_rows_are_kept_with_their_groups(size: int, batches: list[int]) -> None:
+    queue, one_by_one = CandidateQueue(size, 2, groups=True), CandidateQueue(size, 2, groups=True)
+    newest: deque[int] = deque(maxlen=size)
+    came = 0
+    for batch in batches:
+        queue.enqueue(numbered(came, batch), torch.arange(came, came + batch))
+        for row in range(came, came + batch):
+            one_by_one.enqueue(numbered(row, 1), torch.tensor([row]))
+            newest.append(row)
+        came += batch
+    assert queue.filled == len(newest)
+    assert int(queue.valid.sum()) == len(newest)
+    if not newest:
+        assert queue.candidates is None
+        assert queue.groups is None
+        return
+    assert sorted(queue.candidates[:, 0].tolist()) == list(newest)
+    assert queue.groups.tolist() == queue.candidates[:, 0].tolist()
+    # Not only the same rows but the same places, so batch sizes leave no trace.
+    assert torch.equal(queue.embeddings, one_by_one.embeddings)
+
+
+def test_an_empty_queue_leaves_the_loss_to_the_batch() -> None:
+    loss, users, items = bayescl.BayesianContrastiveLoss(), drawn(4, 0), drawn(4, 1)
+    queue = CandidateQueue(8, 3, groups=True)
+    alone = loss.in_batch(users, items, groups=torch.arange(4))
+    value = loss.in_batch(
+        users, items, extra=queue.candidates, groups=torch.arange(4), extra_groups=queue.groups
+    )
+    assert torch.equal(value, alone)
+
+
+def test_places_that_were_never_filled_are_no_candidates() -> None:
+    loss, users, items = bayescl.BayesianContrastiveLoss(), drawn(4, 0), drawn(4, 1)
+    queue = CandidateQueue(100, 3)
+    queue.enqueue(drawn(5, 2))
+    assert torch.equal(
+        loss.in_batch(users, items, extra=queue.candidates),
+        loss.in_batch(users, items, extra=drawn(5, 2)),
+    )
+    # The same in one shape from the first step on, by mask.
+    masked = loss.sampled(users, items, queue.embeddings, valid=queue.valid.expand(4, -1))
+    torch.testing.assert_close(masked, loss.sampled(users, items, drawn(5, 2)))
+
+
+def test_resuming_from_a_saved_state_continues_exactly(tmp_path) -> None:
+    queue = CandidateQueue(7, 3, groups=True)
+    for step, count in enumerate((3, 2, 5)):
+        queue.enqueue(drawn(count, step), torch.full((count,), step))
+    torch.save(queue.state_dict(), tmp_path / "queue.pt")
+    resumed = CandidateQueue(7, 3, groups=True)
+    resumed.load_state_dict(torch.load(tmp_path / "queue.pt", weights_only=True))
+    for step, count in enumerate((1, 4, 9, 2), start=10):
+        for each in (queue, resumed):
+            each.enqueue(drawn(count, step), torch.full((count,), step))
+        assert torch.equal(queue.candidates, resumed.candidates)
+        assert torch.equal(queue.groups, resumed.groups)
+        assert torch.equal(queue.embeddings, resumed.embeddings)
+
+
+def test_a_half_filled_queue_resumes_half_filled() -> None:
+    queue, resumed = CandidateQueue(7, 3), CandidateQueue(7, 3)
+    queue.enqueue(drawn(3, 0))
+    resumed.load_state_dict(queue.state_dict())
+    assert resumed.filled == 3
+    assert torch.equal(resumed.candidates, drawn(3, 0))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_rows_may_be_enqueued_before_the_loss_is_differentiated(normalize: bool) -> None:
+    loss = bayescl.InfoNCELoss(normalize=normalize)
+    queue = CandidateQueue(4, 3)
+    queue.enqueue(drawn(4, 0))
+    users, items = drawn(3, 1).requires_grad_(), drawn(3, 2).requires_grad_()
+    value = loss.sampled(users, items, queue.candidates)
+    queue.enqueue(items)
+    value.backward()
+    fresh = drawn(3, 1).requires_grad_()
+    loss.sampled(fresh, drawn(3, 2), drawn(4, 0)).backward()
+    torch.testing.assert_close(users.grad, fresh.grad)
+    assert not queue.candidates.requires_grad
+
+
+def test_a_queued_row_of_the_anchors_group_does_not_count() -> None:
+    loss = bayescl.OracleContrastiveLoss(reduction="none")
+    queue = CandidateQueue(4, 3, groups=True)
+    queue.enqueue(drawn(2, 0), torch.tensor([5, 6]))
+    users, items, groups = drawn(2, 1), drawn(2, 2), torch.tensor([5, 7])
+    value = loss.in_batch(
+        users, items, extra=queue.candidates, groups=groups, extra_groups=queue.groups
+    )
+    valid = torch.tensor([[True, True, False, True], [True, True, True, True]])
+    expected = bayescl.InfoNCELoss(reduction="none").in_batch(
+        users, items, extra=drawn(2, 0), valid=valid
+    )
+    torch.testing.assert_close(value, expected)
+
+
+def test_rows_take_the_precision_of_the_queue() -> None:
+    queue = CandidateQueue(4, 3)
+    queue.enqueue(drawn(2, 0).bfloat16())
+    assert queue.candidates.dtype == torch.float32
+    queue.double().enqueue(drawn(1, 1))
+    assert queue.candidates.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CandidateQueue(0, 3), "size must be a whole number of at least 1, got 0"),
+        (lambda: CandidateQueue(4, 2.5), "dim must be a whole number of at least 1, got 2.5"),
+        (lambda: CandidateQueue(4, 3).enqueue(drawn(2, 0, 5)), r"embeddings .*\[rows, 3\], got"),
+        (lambda: CandidateQueue(4, 3).enqueue(torch.ones(2, 3).long()), "embeddings must hold fl"),
+        (lambda: CandidateQueue(4, 3).enqueue(drawn(2, 0), torch.arange(2)), "groups must be None"),
+        (lambda: CandidateQueue(4, 3, groups=True).enqueue(drawn(2, 0)), "groups must be given"),
+        (
+            lambda: CandidateQueue(4, 3, groups=True).enqueue(drawn(2, 0), torch.arange(3)),
+            r"groups must have shape \[2\], got \[3\]",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_refused_batch_leaves_the_queue_as_it_was() -> None:
+    queue = CandidateQueue(4, 3, groups=True)
+    queue.enqueue(drawn(2, 0), torch.arange(2))
+    with pytest.raises(ValueError, match="groups"):
+        queue.enqueue(drawn(2, 1), torch.arange(5))
+    assert queue.filled == 2
+    assert torch.equal(queue.candidates, drawn(2, 0))
+
+
+def test_a_queue_shows_its_settings() -> None:
+    queue = CandidateQueue(8, 3)
+    queue.enqueue(drawn(2, 0))
+    assert "size=8, dim=3, groups=False, gather=False, filled=2" in repr(queue)
