@@ -28,6 +28,7 @@ bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt pytorch-metric-learning lightly
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
+	$(BIN)/python benchmarks/distributed_scaling.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
