@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from bayescl import functional as F
-from bayescl.simulation.curves import ALPHAS, FALSE_NEGATIVE, TRUE_NEGATIVE
+from bayescl.simulation.curves import FALSE_NEGATIVE, TRUE_NEGATIVE
+from bayescl.simulation.parallel import in_parallel
 from bayescl.simulation.proposals import NormalProposals
 from bayescl.simulation.samplers import sample_by_inversion, sample_by_rejection
 from bayescl.simulation.seeds import generator
@@ -34,13 +35,16 @@ def acceptance(settings: Settings, seed: int) -> Table:
     Reference:
         Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
     """
-    records: list[dict[str, Value]] = []
-    for alpha in sorted({*STEPS, *ALPHAS}):
-        for label, wanted in ((TRUE_NEGATIVE, True), (FALSE_NEGATIVE, False)):
-            records.append(
-                {"alpha": alpha, "class": label, **_measure(alpha, wanted, settings, seed)}
-            )
-    return Table.of(records)
+    points = [
+        (alpha, label, wanted)
+        for alpha in STEPS
+        for label, wanted in ((TRUE_NEGATIVE, True), (FALSE_NEGATIVE, False))
+    ]
+    found = in_parallel(lambda point: _measure(point[0], point[2], settings, seed), points)
+    return Table.of(
+        {"alpha": alpha, "class": label, **measured}
+        for (alpha, label, _), measured in zip(points, found, strict=True)
+    )
 
 
 def _measure(alpha: float, wanted: bool, settings: Settings, seed: int) -> dict[str, Value]:

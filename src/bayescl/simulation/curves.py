@@ -27,8 +27,8 @@ def densities() -> Table:
         One record per alpha and score.
 
     Example:
-        >>> densities().number("true_negative", alpha=0.5, score=0.0)
-        0.398942
+        >>> densities().number("true_negative", alpha=1.0, score=-4.0)
+        0.000267652
 
     Reference:
         Liu et al., ICML 2024, the figure of Eqs. "phitn" and "phifn".
@@ -110,7 +110,7 @@ def cdf_transform(tau_plus: float) -> Table:
 
     Example:
         >>> cdf_transform(0.1).number("proposal_cdf", alpha=0.9, unlabeled_cdf=0.5)
-        0.353693
+        0.353699
 
     Reference:
         Liu et al., ICML 2024, the figure of Eq. "cdftrans".

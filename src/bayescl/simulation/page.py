@@ -5,8 +5,8 @@ A number in the page is followed by a comment that says where it is from::
     an error of 0.00116<!-- mse.csv; parameter=alpha, value=0.9, estimator=biased; mse; .3g -->
 
 The four parts are the file, the records meant, what to take of them, and how to print it. What to
-take is a column (of one record), ``count``, ``max COLUMN``, ``min COLUMN``, or ``rate COLUMN``:
-the exponent of the power of the candidates that fits the column.
+take is a column (of one record), ``count``, ``max COLUMN``, ``min COLUMN``, ``largest COLUMN``
+(the absolute value), or ``rate COLUMN``: the exponent of the power of the candidates that fits it.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def taken(table: Table, what: str) -> float:
         return max(numbers)
     if kind == "min":
         return min(numbers)
+    if kind == "largest":
+        return max(abs(number) for number in numbers)
     if kind == "rate":
         sizes = torch.tensor(table.numbers("candidates"))
         return fitted_rate(sizes, torch.tensor(numbers))[0]

@@ -1,0 +1,64 @@
+"""Experiments: files, figures, printed tables, and the same seed giving the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bayescl.simulation import Settings
+from bayescl.simulation.experiments import EXPERIMENTS, Experiment, chosen, write
+from bayescl.simulation.tables import Table
+
+SMALL = Settings(anchors=20, draws=2)
+EACH = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=[e.name for e in EXPERIMENTS])
+
+
+@EACH
+def test_an_experiment_writes_data_and_figure_and_counts_its_steps(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    steps: list[str] = []
+    table = experiment.run(SMALL, 0, steps.append)
+    data, picture = write(experiment, table, tmp_path)
+    assert len(steps) == experiment.steps
+    assert Table.read(data) == table
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    for summary in experiment.summarise(table):
+        assert summary.rows
+        assert {len(row) for row in summary.rows} == {len(summary.header)}
+
+
+@pytest.mark.parametrize("name", ["means", "lemma-2", "empirical"])
+def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(
+    name: str, tmp_path: Path
+) -> None:
+    (experiment,) = chosen([name])
+    kinds = ("csv", "png")
+    runs = []
+    for index, seed in enumerate((3, 3, 4)):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        write(experiment, experiment.run(SMALL, seed, lambda _: None), folder)
+        runs.append([(folder / f"{name}.{kind}").read_bytes() for kind in kinds])
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[2][0]
+
+
+@pytest.mark.parametrize("name", ["mse", "lemma-3", "pair-order"])
+def test_settings_reach_the_experiment(name: str) -> None:
+    (experiment,) = chosen([name])
+    first = experiment.run(SMALL, 0, lambda _: None)
+    other = Settings(anchors=20, draws=2, tau_plus=0.3)
+    assert first != experiment.run(other, 0, lambda _: None)
+
+
+def test_names_are_unique_and_an_unknown_one_is_refused_with_the_known() -> None:
+    names = [experiment.name for experiment in EXPERIMENTS]
+    assert len(set(names)) == len(names)
+    with pytest.raises(ValueError, match="there is no experiment 'mess'; known are densities"):
+        chosen(["mse", "mess"])
+
+
+def test_naming_an_experiment_twice_runs_it_once() -> None:
+    assert len(chosen(["mse", "mse"])) == 1

@@ -1,0 +1,136 @@
+"""The three lemmas, and what the simulation says against the paper."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy import integrate
+
+from bayescl import functional as F
+from bayescl.simulation import Settings, generator, observe
+from bayescl.simulation.acceptance import acceptance
+from bayescl.simulation.convergence import convergence
+from bayescl.simulation.error_bound import error_bound, mended_bound, stated_bound
+from bayescl.simulation.pair_order import independent_pair_auc, pair_order
+from bayescl.simulation.reliability import reliability
+from bayescl.simulation.sampling_bias import ATTAINED, FORMULA, density_ratio, sampling_bias
+from bayescl.simulation.statistics import fitted_rate, spread
+from bayescl.simulation.summaries import measured_rate
+from bayescl.simulation.tables import Table
+
+
+@pytest.fixture(scope="module", name="bounds")
+def bounds_fixture() -> Table:
+    return error_bound(Settings(draws=4, anchors=300), seed=0)
+
+
+def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
+    # With the proposal CDF known, so that only the formula is tested.
+    settings = Settings(anchors=2000, alpha=0.85, tau_plus=0.3, proposal="normal", temperature=1.0)
+    scores, labels = [], []
+    for chunk in observe(settings, generator(0)):
+        scores.append(chunk.unlabeled.flatten())
+        labels.append(chunk.true_negative.flatten())
+    posterior = F.posterior(torch.special.ndtr(torch.cat(scores)), alpha=0.85, tau_plus=0.3)
+    label = torch.cat(labels).double()
+    for low in torch.arange(0.25, 0.95, 0.1).tolist():
+        inside = (posterior >= low) & (posterior < low + 0.1)
+        if inside.sum() < 100:
+            continue
+        expected = posterior[inside]
+        error = (expected * (1 - expected)).sum().sqrt()
+        assert abs(float((label[inside] - expected).sum() / error)) < 4
+
+
+def test_lemma_1_holds_with_ranks_but_for_the_top_of_short_rows() -> None:
+    table = reliability(Settings(draws=6), seed=0).where(alpha=0.9)
+    many = table.where(candidates=64, ranks="mid")
+    assert max(abs(number) for number in many.numbers("excess")) < 0.02
+    top = table.where(candidates=8, ranks="upper", bin=8)
+    assert top.numbers("posterior") == [0.5]
+    assert top.numbers("excess")[0] > 0.15
+    assert 0 < table.where(candidates=8, ranks="mid", bin=8).numbers("excess")[0] < 0.05
+
+
+def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays() -> None:
+    table = convergence(Settings(draws=8), seed=0)
+    for name in ("bayesian_upper", "bayesian_mid"):
+        for count in (1024, 2048, 4096):
+            record = table.where(loss=name, candidates=count).records[0]
+            assert abs(record["gap"]) < 4 * record["gap_error"] < 0.02
+    few = table.where(candidates=8)
+    assert few.number("gap", loss="bayesian_upper") < -0.03
+    biased = table.where(loss="biased", candidates=4096).records[0]
+    assert biased["gap"] > 10 * biased["gap_error"]
+
+
+def test_lemma_3_the_error_falls_as_the_root_of_candidates(bounds: Table) -> None:
+    for alpha in bounds.distinct("alpha"):
+        here = bounds.where(axis="candidates", alpha=alpha, estimator="bayesian_mid")
+        assert -0.56 < measured_rate(here) < -0.42
+
+
+def test_lemma_3_holds_at_the_papers_prior(bounds: Table) -> None:
+    for record in bounds.where(axis="candidates").records:
+        assert record["error"] < record["bound"]
+
+
+def test_lemma_3_is_broken_where_most_candidates_are_false_negatives(bounds: Table) -> None:
+    for alpha in bounds.distinct("alpha"):
+        here = bounds.where(axis="tau_plus", tau_plus=0.9, alpha=alpha)
+        for record in here.records:
+            assert record["error"] > record["bound"] + 10 * record["error_error"]
+    assert all(record["error"] < record["mended_bound"] for record in bounds.records)
+
+
+def test_bounds_are_the_integrals_of_their_tails() -> None:
+    n, tau_plus = 50, 0.3
+    tau_minus = 1 - tau_plus
+
+    def area(exponent: float) -> float:
+        return integrate.quad(lambda e: 2 * math.exp(-exponent * e * e), 0, math.inf)[0]
+
+    assert stated_bound(n, tau_plus) == pytest.approx(area(n / (2 * tau_minus**2)))
+    # McDiarmid: 2 (eps / e)^2 over the sum of squares of (e - 1/e) / (N tau_minus).
+    squares = n * ((math.e - 1 / math.e) / (n * tau_minus)) ** 2
+    assert mended_bound(n, tau_plus) == pytest.approx(area(2 / math.e**2 / squares))
+
+
+def test_no_attained_score_reaches_the_jump_and_the_ratio_only_rises() -> None:
+    table = sampling_bias(0.2)
+    for alpha in table.where(kind=ATTAINED).distinct("alpha"):
+        here = table.where(kind=ATTAINED, alpha=alpha)
+        score, ratio = (torch.tensor(here.numbers(name)) for name in ("score", "ratio"))
+        assert score.max() < 5
+        assert (score.diff() >= 0).all()
+        assert (ratio.diff() >= 0).all()
+        torch.testing.assert_close(density_ratio(score, tau_plus=0.2), ratio, rtol=1e-3, atol=0)
+    beyond = [r for r in table.where(kind=FORMULA).records if r["score"] > 5]
+    assert all(record["ratio"] < 0 for record in beyond)
+
+
+def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
+    table = pair_order(Settings(draws=4, anchors=100), seed=0)
+    for record in table.records:
+        assert abs(record["measured"] - record["closed_form"]) < 5 * (0.25 / 80_000) ** 0.5
+    assert table.number("measured", alpha=0.9) < 0.8
+    assert independent_pair_auc(1.0) == pytest.approx(5 / 6)
+
+
+def test_acceptance_rates_and_samples_pass_their_tests() -> None:
+    table = acceptance(Settings(draws=5), seed=0)
+    for record in table.records:
+        assert abs(record["rate"] - record["expected"]) <= 5 * record["rate_error"] + 1e-12
+        for name in ("rejection_p", "inversion_p", "both_p"):
+            assert record[name] > 0.001
+
+
+def test_spread_of_equal_draws_is_a_point() -> None:
+    assert spread(torch.full((4,), 2.0)) == (2.0, 2.0, 2.0, 0.0)
+
+
+def test_fitted_rate_recovers_a_power_law() -> None:
+    sizes = torch.tensor([4.0, 8.0, 16.0, 64.0])
+    assert fitted_rate(sizes, 2 * sizes**-0.7) == pytest.approx((-0.7, 2.0), rel=1e-6)

@@ -1,0 +1,96 @@
+"""Sweeps: what the paper claims of the estimators at its defaults, and how records are made."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayescl.simulation import Settings, generator
+from bayescl.simulation.sweeps import SWEEPS, one_draw, sweep
+from bayescl.simulation.verdicts import verdict, verdicts
+
+DEFAULTS = Settings(draws=6)
+BAYESIAN = ("bayesian_upper", "bayesian_mid")
+
+
+@pytest.fixture(scope="module", name="by_concentration")
+def by_concentration_fixture() -> object:
+    return sweep(["concentration"], DEFAULTS, seed=0)
+
+
+@pytest.mark.parametrize("estimator", BAYESIAN)
+@pytest.mark.parametrize("rival", ["biased", "debiased"])
+def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults(
+    by_concentration: object, estimator: str, rival: str
+) -> None:
+    # All values but the hard estimator's exponent are the defaults.
+    for record in by_concentration.where(estimator=estimator).records:
+        assert record[f"below_{rival}"] > 10 * record[f"below_{rival}_error"] > 0
+
+
+def test_the_hard_estimators_error_explodes_with_its_concentration(
+    by_concentration: object,
+) -> None:
+    hard = by_concentration.where(estimator="hard").numbers("mse")
+    debiased = by_concentration.where(estimator="debiased").numbers("mse")
+    assert hard[0] == debiased[0]
+    assert hard == sorted(hard)
+    assert hard[-1] > 500 * hard[0]
+
+
+def test_upper_ranks_lose_to_the_biased_mean_at_four_candidates() -> None:
+    settings = Settings(candidates=4)
+    draws = [one_draw(settings, generator(0, "few", index)) for index in range(3)]
+    for drawn in draws:
+        assert drawn.error["bayesian_upper"] > drawn.error["biased"]
+        assert drawn.error["bayesian_mid"] < drawn.error["biased"]
+
+
+def test_a_random_encoder_ties_bayesian_and_biased() -> None:
+    drawn = one_draw(Settings(alpha=0.5, anchors=100), generator(0))
+    assert drawn.error["bayesian_mid"] == pytest.approx(drawn.error["biased"], rel=1e-12)
+
+
+def test_anchors_without_true_negatives_are_left_out_and_counted() -> None:
+    settings = Settings(candidates=2, tau_plus=0.5, anchors=4000)
+    drawn = one_draw(settings, generator(0))
+    assert abs(drawn.left_out - 1000) < 4 * (4000 * 0.25 * 0.75) ** 0.5
+    assert drawn.error["biased"] == drawn.error["biased"]
+
+
+def test_a_draw_of_nothing_but_false_negatives_is_refused() -> None:
+    settings = Settings(candidates=1, tau_plus=0.999, anchors=1, draws=2)
+    with pytest.raises(ValueError, match="no anchor has a true negative at concentration = 0"):
+        sweep(["concentration"], settings, seed=0)
+
+
+def test_bands_hold_the_mean_and_the_supervised_estimator_has_no_error() -> None:
+    table = sweep(["gamma"], Settings(draws=5, anchors=100), seed=1)
+    assert len(table.records) == len(SWEEPS["gamma"]) * 8
+    for record in table.records:
+        assert record["mse_low"] <= record["mse"] <= record["mse_high"]
+    assert set(table.where(estimator="supervised").numbers("mse")) == {0.0}
+    assert set(table.where(estimator="supervised").numbers("bias")) == {0.0}
+
+
+def test_a_sweeps_value_draws_the_same_alone_and_among_others() -> None:
+    settings = Settings(draws=2, anchors=20)
+    alone = sweep(["gamma"], settings, seed=5)
+    among = sweep(["temperature", "gamma"], settings, seed=5).where(parameter="gamma")
+    assert alone.records == among.records
+
+
+def test_verdicts_count_differences_beyond_two_standard_errors() -> None:
+    assert [verdict(margin, 1.0) for margin in (2.1, 1.9, -1.9, -2.1)] == [
+        "below",
+        "tied",
+        "tied",
+        "above",
+    ]
+    assert verdict(0.0, 0.0) == "tied"
+
+
+def test_verdicts_find_the_tie_at_a_random_encoder() -> None:
+    table = verdicts(["alpha"], Settings(draws=4, anchors=300), seed=0)
+    biased = table.where(rival="biased", estimator="bayesian_mid")
+    assert set(biased.where(value=0.5).distinct("verdict")) == {"tied"}
+    assert set(biased.where(value=0.9).distinct("verdict")) == {"below"}
