@@ -73,7 +73,7 @@ def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_pat
         [*command, "--out", "killed"], cwd=tmp_path, env=threads, stdout=subprocess.DEVNULL
     )
     metrics = Path("killed/metrics.csv")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         if metrics.is_file() and len(metrics.read_text().splitlines()) > 2:
             break
@@ -135,11 +135,11 @@ def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp
         text=True,
     )
     checkpoint = Path("run/checkpoints/last.ckpt")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while process.poll() is None and not checkpoint.is_file() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert err.strip().splitlines()[-1] == "bayescl: interrupted"
     assert "Traceback" not in err

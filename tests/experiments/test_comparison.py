@@ -113,7 +113,7 @@ def test_worker_processes_change_no_figure(settings, tmp_path):
     )
     for name, run in alone["runs"].items():
         assert shared["runs"][name]["probes"] == run["probes"]
-    assert heard == set(alone["runs"])
+    assert heard >= set(alone["runs"])
 
 
 def test_the_recorded_choice_is_the_one_that_was_measured():

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from bayescl.experiments.comparison_summary import BASELINE
+from bayescl.experiments.comparison_summary import BASELINE, ORACLE
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.vision.probes import probe_title
 
@@ -26,10 +26,10 @@ _COLOURS = {
 
 
 def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
-    """Draw a comparison's few-label accuracies, and all paired differences to InfoNCE.
+    """Draw a comparison's few-label accuracies, and paired differences to InfoNCE.
 
-    Each dot is a seed, and thin lines join the dots of one seed; bars are means. In the last
-    panel error bars are standard deviations over seeds.
+    Each dot is a seed, and thin lines join the dots of one seed; bars and figures are means. In
+    the last panel, which leaves the oracle out, error bars are standard deviations over seeds.
 
     Args:
         result: what :func:`~bayescl.experiments.image_comparison.compare_images` returns.
@@ -40,7 +40,8 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
     names = list(losses)
     probes = list(losses[names[0]]["probes"])
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
-    paired = [name for name in names if "paired_difference" in losses[name]]
+    # The oracle's difference is so large that it would hide the others'.
+    paired = [name for name in names if "paired_difference" in losses[name] and name != ORACLE]
     panels = len(few) + bool(paired)
 
     figure = Figure(figsize=(1.5 + 3.7 * panels, 4.4), layout="constrained")
@@ -76,18 +77,19 @@ def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: s
         axis.plot([column - 0.3, column + 0.3], [mean, mean], color=colour, lw=2.5, zorder=3)
         axis.annotate(
             f"{mean:.1f}",
-            (column + 0.3, mean),
-            xytext=(3, 0),
+            (column, max(points)),
+            xytext=(0, 7),
             textcoords="offset points",
-            va="center",
-            fontsize=8.5,
+            ha="center",
+            fontsize=9.5,
+            fontweight="bold",
             color=colour,
         )
     if BASELINE in names:
         level = 100 * losses[BASELINE]["probes"][probe]["mean"]
         axis.axhline(level, color=_COLOURS[BASELINE], lw=0.8, ls=":", zorder=0)
     axis.set_xticks(columns, [TITLES[name] for name in names], rotation=25, ha="right")
-    axis.set_xlim(-0.5, len(names) - 0.2)
+    axis.set_xlim(-0.5, len(names) - 0.5)
     axis.margins(y=0.12)
     axis.set_title(probe_title(probe), fontsize=11)
     axis.set_ylabel("accuracy, %")
@@ -116,7 +118,7 @@ def _draw_differences(
     axis.set_yticks(range(len(probes)), [probe_title(probe) for probe in probes])
     axis.invert_yaxis()
     axis.set_xlabel("points above InfoNCE, paired by seed")
-    axis.set_title("difference to InfoNCE", fontsize=11)
+    axis.set_title("difference to InfoNCE, oracle left out", fontsize=11)
     axis.legend(fontsize=8, frameon=False, loc="best")
     axis.spines[["top", "right"]].set_visible(False)
 

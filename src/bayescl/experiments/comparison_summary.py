@@ -99,12 +99,8 @@ def remarks(losses: Mapping[str, Any], seeds: int) -> list[str]:
                 )
     if SUBJECT in losses and BASELINE in losses:
         for probe, difference in losses[SUBJECT]["paired_difference"].items():
-            if difference["mean"] < 0:
-                direction = "BELOW"
-            elif difference["mean"] == 0:
-                direction = "level with"
-            else:
-                direction = "above"
+            points = round(100 * difference["mean"], 2)
+            direction = "BELOW" if points < 0 else "above" if points > 0 else "level with"
             said.append(
                 f"{TITLES[SUBJECT]} is {direction} InfoNCE on {probe_title(probe)}: "
                 f"{_points(difference)}{_doubt(difference, seeds)}."
@@ -116,7 +112,8 @@ def remarks(losses: Mapping[str, Any], seeds: int) -> list[str]:
 
 def _points(difference: Mapping[str, Any]) -> str:
     """A paired difference in percentage points."""
-    mean = f"{100 * difference['mean']:+.2f}"
+    # Adding 0.0 turns a rounded -0.0 into 0.0.
+    mean = f"{round(100 * difference['mean'], 2) + 0.0:+.2f}"
     if difference["spread"] is None:
         return f"{mean} points"
     return f"{mean} ± {100 * difference['spread']:.2f} points"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -110,11 +112,23 @@ _news: Any = None
 
 
 def _start_worker(news: Any) -> None:
-    """Prepare a worker process: one thread, and Ctrl-C left to the parent."""
+    """Prepare a worker process: one thread, Ctrl-C left to the parent, no life without it."""
     global _news
     _news = news
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent does, even if that was killed.
+
+    An orphan would go on writing to run folders that somebody may resume meanwhile.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _train_in_worker(settings: ImageSettings, out: Path, name: str) -> dict[str, Any]:
