@@ -124,6 +124,22 @@ def test_a_queued_row_of_the_anchors_group_does_not_count() -> None:
     torch.testing.assert_close(value, expected)
 
 
+@pytest.mark.parametrize(
+    "groups",
+    [
+        torch.tensor([0, 255, 0], dtype=torch.uint8),
+        torch.tensor([-1, -2, -1]),
+        torch.tensor([True, False, True]),
+    ],
+)
+def test_rows_without_groups_beside_anchors_with_groups_belong_to_nobody(groups: Tensor) -> None:
+    loss, users, items = bayescl.BayesianContrastiveLoss(), drawn(3, 0), drawn(3, 1)
+    value = loss.in_batch(users, items, extra=drawn(4, 2), groups=groups)
+    valid = torch.cat([groups[:, None] != groups, torch.ones(3, 4, dtype=torch.bool)], dim=1)
+    expected = loss.in_batch(users, items, extra=drawn(4, 2), valid=valid)
+    torch.testing.assert_close(value, expected)
+
+
 def test_rows_take_the_precision_of_the_queue() -> None:
     queue = CandidateQueue(4, 3)
     queue.enqueue(drawn(2, 0).bfloat16())

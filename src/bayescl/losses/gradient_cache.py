@@ -87,7 +87,7 @@ def cached_backward(
         for view, chunk in steps:
             states.append(_RandomState(devices))
             embeddings[view].append(_encode(encoders[view], chunk))
-    # Casts of parameters that autocast cached here carry no gradient.
+    # Older versions of PyTorch keep autocast's casts of parameters from here, without gradient.
     torch.clear_autocast_cache()
 
     wholes = [torch.cat(parts).requires_grad_() for parts in embeddings]
