@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def command(
-    names: tuple[str, ...] = (),
     *,
+    names: str = "",
     all: bool = False,
     list: bool = False,
     out: str = "runs/simulation",
@@ -40,7 +40,7 @@ def command(
     whatever is given here.
 
     Args:
-        names: experiments to run; --list shows them.
+        names: experiments to run, with commas between them; --list shows them.
         all: run every experiment.
         list: show the experiments and stop.
         out: the folder for data files and figures; files of the same names are replaced.
@@ -75,9 +75,10 @@ def command(
             listing.add_row(experiment.name, experiment.summary)
         screen.print(listing)
         return 0
-    if bool(names) == all:
-        raise ValueError("name the experiments to run, or give --all; --list shows their names")
-    experiments = EXPERIMENTS if all else chosen([*names])
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if bool(wanted) == all:
+        raise ValueError("give either --names or --all; --list shows the names")
+    experiments = EXPERIMENTS if all else chosen(wanted)
     settings = Settings(
         anchors=anchors,
         candidates=candidates,

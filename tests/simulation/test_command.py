@@ -1,0 +1,96 @@
+"""``bayescl simulate`` as typed: files, tables, and one line on bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bayescl.cli import main
+from bayescl.simulation.experiments import EXPERIMENTS
+
+QUICK = ["--anchors", "20", "--draws", "2"]
+
+
+def test_list_shows_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--list"]) == 0
+    output = capsys.readouterr().out
+    for experiment in EXPERIMENTS:
+        assert experiment.name in output
+        assert experiment.summary in output
+
+
+def test_named_experiments_leave_their_files_and_print_their_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "folder"
+    words = ["simulate", "--names", "weights, lemma-2", "--out", str(folder), *QUICK]
+    assert main(words) == 0
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "lemma-2.csv",
+        "lemma-2.png",
+        "weights.csv",
+        "weights.png",
+    ]
+    output = capsys.readouterr().out
+    assert "Lemma 2: loss less supervised loss" in output
+    assert "4096" in output
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
+    contents = []
+    for index, seed in enumerate(("1", "1", "2")):
+        folder = tmp_path / str(index)
+        words = ["--names", "means,lemma-1", "--out", str(folder), "--seed", seed, *QUICK]
+        assert main(["simulate", *words]) == 0
+        contents.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert contents[0] == contents[1]
+    assert contents[0]["means.csv"] != contents[2]["means.csv"]
+
+
+def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    comment = "<!-- cdf-transform.csv; alpha=0.5, unlabeled_cdf=0.5; proposal_cdf; .2f -->"
+    page.write_text(f"It is 9{comment}.")
+    words = ["--names", "cdf-transform", "--out", str(tmp_path), "--page", str(page)]
+    assert main(["simulate", *words]) == 0
+    assert page.read_text() == f"It is 0.50{comment}."
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--all", "--alpha", "0.4"], "alpha must lie in [0.5, 1], got 0.4"),
+        (["--all", "--tau-plus", "0"], "tau_plus must lie in (0, 1), got 0.0"),
+        (["--all", "--tau-plus", "1"], "tau_plus must lie in (0, 1), got 1.0"),
+        (["--all", "--candidates", "0"], "candidates must be a whole number of at least 1, got 0"),
+        (["--all", "--alpha", "nan"], "alpha must be a number, got nan"),
+        (["--all", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
+        (["--all", "--proposal", "beta"], "proposal must be one of slide, script, normal"),
+        (["--names", "mess"], "there is no experiment 'mess'; known are densities"),
+        ([], "give either --names or --all"),
+        (["--all", "--names", "mse"], "give either --names or --all"),
+        (["--all", "--page", "/nowhere/page.md"], "No such file"),
+    ],
+)
+def test_bad_input_gets_one_line_and_leaves_nothing(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["simulate", "--out", str(out), *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not out.exists()
+
+
+def test_an_unwritable_folder_gets_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    assert main(["simulate", "--all", "--out", str(file / "folder")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"bayescl: cannot write to the folder {file / 'folder'}: ")
+    assert error.count("\n") == 1
