@@ -1,0 +1,102 @@
+r"""Where similarities fall in their row's histogram, and what weight each bin gets.
+
+A row's CDF is kept as counts in ``K`` bins between its smallest and its largest similarity. With
+:math:`x \in [0, 1]` the distance from the largest, in units of that range, the bin is
+
+.. math::
+    \frac{K}{2}\Bigl[x + \tfrac{1}{P} \log_2\bigl(1 + (2^P - 1)\,x\bigr)\Bigr], \qquad P = 12:
+
+half of the bins resolve the range evenly, half of them halve their width from octave to octave
+towards the largest similarity. Few candidates lie there, but they carry most of the sum and of
+its gradient; in a clustered representation evenly spaced bins would put all of an anchor's own
+cluster into one of them.
+
+A bin's weight is the mean over the ranks it holds, so a row's weights add up to what they would
+without bins. All that is lost is how weights differ inside one bin. For equal logits that are
+not alone in their row this replaces the weight of the mean rank by the mean of the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from bayescl._axes import Float, Int, Tensor
+from bayescl.functional.ranks import Ranks
+
+OCTAVES = 12.0
+"""How often the width of the fine half of the bins doubles."""
+
+WeightsOfCdf = Callable[[Tensor], Tensor]
+"""Importance weights at given values of the unlabeled CDF."""
+
+_ROWS = 8192
+"""Rows whose weights are computed at a time: bounds the temporaries, not the result."""
+
+# Gauss-Legendre nodes and weights, to average over the ranks of a bin.
+_NODES = ((-math.sqrt(0.6), 5 / 18), (0.0, 8 / 18), (math.sqrt(0.6), 5 / 18))
+
+
+def inverse_widths(low: Float[Tensor, "rows"], top: Float[Tensor, "rows"]) -> Float[Tensor, "rows"]:
+    """One over each row's range; 0 where the row is empty or all of it is equal.
+
+    Example:
+        >>> inverse_widths(torch.tensor([0.0, 1.0]), torch.tensor([0.5, 1.0]))
+        tensor([2., 0.])
+    """
+    width = top - low
+    proper = (width > 0) & width.isfinite()
+    inverse = 1 / torch.where(proper, width, 1.0)
+    return torch.where(proper, inverse.clamp(max=torch.finfo(width.dtype).max), 0.0)
+
+
+def bin_indices(
+    similarity: Float[Tensor, "rows columns"],
+    top: Float[Tensor, "rows"],
+    inverse_width: Float[Tensor, "rows"],
+    bins: int,
+) -> Int[Tensor, "rows columns"]:
+    """Bin of each similarity, 0 for the row's largest; what the kernels compute per tile."""
+    depth = ((top[:, None] - similarity) * inverse_width[:, None]).clamp(0, 1)
+    fine = torch.log2(1 + (2**OCTAVES - 1) * depth) / OCTAVES
+    return (0.5 * bins * (depth + fine)).long().clamp(0, bins - 1)
+
+
+def log2_weights(
+    counts: Int[Tensor, "rows bins"],
+    inverse_width: Float[Tensor, "rows"],
+    weights_of_cdf: WeightsOfCdf,
+    ranks: Ranks,
+) -> Float[Tensor, "rows bins"]:
+    """Base-2 logarithm of each bin's weight, from how many candidates the row's bins hold.
+
+    Args:
+        counts: candidates per bin, bin 0 holding the largest.
+        inverse_width: as :func:`inverse_widths` gives it; rows where it is 0 are all ties.
+        weights_of_cdf: the weights as a function of the unlabeled CDF.
+        ranks: ``"mid"`` or ``"upper"``.
+
+    Returns:
+        Values without meaning where a bin is empty.
+    """
+    table = torch.empty(counts.shape, dtype=inverse_width.dtype, device=counts.device)
+    blocks = (torch.split(tensor, _ROWS) for tensor in (counts, inverse_width, table))
+    for some, inverse, out in zip(*blocks, strict=True):
+        through = some.flip(1).cumsum(1, dtype=some.dtype).flip(1)
+        total = through[:, :1].clamp(min=1).to(out.dtype)
+        count = some.to(out.dtype)
+        if ranks == "mid":
+            middle = through.to(out.dtype) - count / 2
+        else:  # the mean of the ranks below + 1 .. below + count, or where all tie the last
+            middle = through.to(out.dtype) - torch.where(inverse[:, None] > 0, (count - 1) / 2, 0.0)
+        # Ranks 1 .. n have the variance of a uniform density of this half width.
+        half = (count * count - 1).clamp(min=0).sqrt() / 2
+        half = torch.where(inverse[:, None] > 0, half, 0.0)
+        mean = torch.zeros_like(out)
+        for node, share in _NODES:
+            cdf = ((middle + node * half) / total).clamp(0, 1)
+            mean += share * weights_of_cdf(cdf)
+        torch.log2(mean, out=out)
+    return table

@@ -1,0 +1,198 @@
+"""The fused engine: Triton kernels that never hold the matrix of logits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from bayescl._axes import Float, Int, PerAnchor, Tensor
+from bayescl._checks import check_choice, check_non_negative
+from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums, Weighting
+from bayescl.engines._fused_bins import WeightsOfCdf
+from bayescl.engines._fused_tiles import MAXIMUM_DIM, PRECISIONS, Precision
+from bayescl.engines.dense import ObjectiveAt
+from bayescl.functional._log_space import contrast
+from bayescl.functional.candidates import ContrastiveBatch
+from bayescl.functional.cdfs import proposal_cdf
+from bayescl.functional.debiased import subtract_positives
+from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
+from bayescl.functional.similarity import pair_logits
+from bayescl.functional.weights import importance_weights
+
+BINS = (64, 128, 256, 512, 1024)
+"""Sizes of histogram to choose from."""
+
+_OLDEST_TRITON = (3, 4)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def fused_loss(
+    batch: ContrastiveBatch,
+    temperature: float | Float[Tensor, ""],
+    objective_at: ObjectiveAt,
+    *,
+    bins: int = 256,
+    precision: Precision = "ieee",
+) -> PerAnchor:
+    r"""Compute one loss per anchor on the GPU, in memory that does not grow with pairs.
+
+    Logits are computed tile by tile, once per pass over them: the range of each row, its
+    histogram, the weighted log-sum-exp, and the gradients of anchors and of candidates. InfoNCE
+    and the losses built on unweighted sums skip the first two passes and are exact. The Bayesian
+    weights see ranks through a histogram: the loss is within 1e-4 of :func:`dense_loss` and its
+    gradient within 2e-3, and more bins bring it closer. Memory beyond the embeddings is
+    ``4 * bins`` bytes per anchor for the weights (about four times that while they are made) and
+    one gradient.
+
+    Differentiable once with respect to anchors, positives, candidates and temperature. A second
+    differentiation raises a ``RuntimeError``, and ``torch.func`` transforms are not supported;
+    :func:`dense_loss` allows both. Nothing waits for the device, and results are the same from
+    run to run.
+
+    Args:
+        batch: anchors, positives, candidates shared by all anchors, and which of them count.
+            Embeddings in float32, bfloat16 or float16; logits and sums are float32. In half
+            precision the shares that gradients are made of are rounded as the embeddings are.
+        temperature: softmax scale, positive.
+        objective_at: gives the objective at that temperature; one of
+            :class:`~bayescl.functional.InfoNCE`, :class:`~bayescl.functional.Bayesian`,
+            :class:`~bayescl.functional.Debiased` and :class:`~bayescl.functional.Hard`.
+        bins: histogram bins per row, 64 to 1024 and a power of 2.
+        precision: how float32 embeddings are multiplied: ``"ieee"`` exactly, on the scalar
+            units; ``"tf32x3"`` on the matrix units in three parts, nearly as exact; ``"tf32"``
+            there with 10-bit mantissas. Triton's own default, ``"tf32"``, would lose the ranks of
+            close candidates.
+
+    Returns:
+        One loss per anchor, float32.
+
+    Raises:
+        ValueError: if the fused engine does not support the batch or the objective.
+        RuntimeError: if there is no Triton or no CUDA device.
+
+    See Also:
+        :func:`fused_supports` and :func:`fused_available`: the same questions asked beforehand.
+    """
+    check_choice("precision", precision, PRECISIONS)
+    if bins not in BINS:
+        raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
+    objective = objective_at(temperature)
+    if (reason := fused_available()) is not None:
+        raise RuntimeError(f'engine="fused" cannot run: {reason}')
+    if (reason := fused_supports(batch, objective)) is not None:
+        raise ValueError(f'engine="fused" cannot compute this loss: {reason}')
+    if not isinstance(temperature, Tensor):
+        temperature = torch.full((), temperature, device=batch.anchors.device)
+    positive = pair_logits(batch.anchors.float(), batch.positives.float(), temperature)
+    plain = RowSums(batch.rule, precision)
+    if isinstance(objective, Debiased | Hard):
+        return _subtracted(batch, positive, temperature, objective, replace(plain, count=True))
+    if isinstance(objective, Bayesian):
+        weighting = Weighting(_weights_of_cdf(objective), objective.ranks, bins)
+        log_sum, _ = _log_sum(batch, temperature, replace(plain, weighting=weighting))
+    else:
+        log_sum, _ = _log_sum(batch, temperature, plain)
+    return contrast(positive, log_sum)
+
+
+def fused_supports(batch: ContrastiveBatch, objective: Objective) -> str | None:
+    """Why the fused engine cannot compute this, in one sentence; None if it can.
+
+    Says nothing about whether the engine can run at all: see :func:`fused_available`.
+
+    Example:
+        >>> from bayescl.functional import CandidateRule
+        >>> rows = torch.eye(2, dtype=torch.float64)
+        >>> fused_supports(ContrastiveBatch(rows, rows, rows, CandidateRule()), InfoNCE())
+        'embeddings must be float32, bfloat16 or float16, got torch.float64'
+    """
+    anchors, candidates = batch.anchors, batch.candidates
+    if not isinstance(objective, InfoNCE | Bayesian | Debiased | Hard):
+        return f"it knows no objective {type(objective).__name__}"
+    if candidates.ndim != 2:
+        return "candidates must be shared by all anchors, not each anchor's own"
+    if anchors.dtype not in _DTYPES:
+        return f"embeddings must be float32, bfloat16 or float16, got {anchors.dtype}"
+    if candidates.dtype != anchors.dtype:
+        return f"anchors and candidates differ in dtype: {anchors.dtype}, {candidates.dtype}"
+    if candidates.device != anchors.device:
+        return f"anchors and candidates differ in device: {anchors.device}, {candidates.device}"
+    if anchors.device.type != ("cpu" if _interpreting() else "cuda"):
+        return f"embeddings must be on a CUDA device, got {anchors.device}"
+    if anchors.shape[1] > MAXIMUM_DIM:
+        return f"embeddings must have at most {MAXIMUM_DIM} coordinates, got {anchors.shape[1]}"
+    if 0 in anchors.shape or 0 in candidates.shape:
+        return "anchors and candidates must not be empty"
+    return None
+
+
+def fused_available() -> str | None:
+    """Why the fused engine cannot run here, in one sentence; None if it can.
+
+    It needs Triton and a CUDA device of compute capability 8.0 or newer, or Triton's interpreter
+    (``TRITON_INTERPRET=1`` in the environment before Triton is imported), which is slow and for
+    tests.
+    """
+    try:
+        found = version("triton")
+    except PackageNotFoundError:
+        return "Triton is not installed (it comes with PyTorch's CUDA builds on Linux)"
+    if tuple(int(part) for part in found.split(".")[:2]) < _OLDEST_TRITON:
+        return f"Triton must be at least {'.'.join(map(str, _OLDEST_TRITON))}, got {found}"
+    if _interpreting():
+        return None
+    if not torch.cuda.is_available():
+        return "there is no CUDA device"
+    capability = torch.cuda.get_device_capability()
+    if capability < (8, 0):
+        return f"the CUDA device must have compute capability 8.0 or newer, got {capability}"
+    return None
+
+
+def _interpreting() -> bool:
+    return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y")
+
+
+def _log_sum(
+    batch: ContrastiveBatch, temperature: Tensor, sums: RowSums
+) -> tuple[Float[Tensor, "anchors"], Int[Tensor, "anchors"]]:
+    return FusedLogSumExp.apply(  # type: ignore[no-any-return]
+        batch.anchors, batch.candidates, temperature, sums
+    )
+
+
+def _weights_of_cdf(objective: Bayesian) -> WeightsOfCdf:
+    parameters = {"alpha": objective.alpha, "tau_plus": objective.tau_plus}
+
+    def weights(cdf: Tensor) -> Tensor:
+        return importance_weights(
+            proposal_cdf(cdf, **parameters), beta=objective.beta, **parameters
+        )
+
+    return weights
+
+
+def _subtracted(
+    batch: ContrastiveBatch,
+    positive: Float[Tensor, "anchors"],
+    temperature: Float[Tensor, ""],
+    objective: Debiased | Hard,
+    sums: RowSums,
+) -> PerAnchor:
+    """The two losses that subtract the positives' share; the formulas are the functional's."""
+    concentration = objective.concentration if isinstance(objective, Hard) else 0.0
+    check_non_negative("concentration", concentration)
+    # e^(c s) at one temperature is e^s at another.
+    log_sum, count = _log_sum(batch, temperature / (1 + concentration), sums)
+    log_count = count.float().log()
+    if concentration > 0:
+        uncounted = replace(sums, count=False)
+        log_mean = _log_sum(batch, temperature / concentration, uncounted)[0] - log_count
+        log_sum = log_sum - log_mean
+    log_negative = subtract_positives(
+        log_sum, positive, log_count, objective.tau_plus, objective.minimum_logit
+    )
+    return contrast(positive, log_negative)

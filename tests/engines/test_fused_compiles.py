@@ -1,0 +1,173 @@
+"""The fused kernels compiled ahead of time for two generations of GPUs, without any at hand."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from bayescl.engines._fused_tiles import KERNELS, Kernel, Precision, tile_for
+
+triton = pytest.importorskip("triton")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") == "1", reason="compiles, does not interpret"
+)
+CAPABILITIES = {80: "sm_80", 90: "sm_90a"}
+TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+COMMON = ("own", "positive", "anchor_groups", "candidate_groups")
+OPTIONAL = ("valid", "anchor_groups", "candidate_groups")
+
+
+def kernel_function(kernel: Kernel):
+    from bayescl.engines import _fused_backward_kernels, _fused_forward_kernels
+
+    module = _fused_backward_kernels if "gradient" in kernel else _fused_forward_kernels
+    return getattr(module, f"{kernel}_kernel")
+
+
+def compile_kernel(
+    kernel: Kernel,
+    dtype: torch.dtype,
+    dim: int,
+    bins: int,
+    precision: Precision,
+    capability: int,
+    *,
+    masked: bool = False,
+):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from bayescl.engines._fused_launch import counts_in_shared_memory
+
+    function, tile = kernel_function(kernel), tile_for(kernel, dtype, dim, bins, precision)
+    constants = {
+        "dim": dim,
+        "bins": bins,
+        "block_rows": tile.rows,
+        "block_columns": tile.columns,
+        "block_dim": tile.dim,
+        "block_out": tile.out,
+        "precision": precision,
+        "shared_counts": counts_in_shared_memory(),
+    }
+    if not masked:
+        constants |= dict.fromkeys(OPTIONAL)
+    if kernel == "log_sum" and not masked:
+        constants["counts"] = None
+    if bins == 0 and kernel != "range":
+        constants |= dict.fromkeys(("tops", "inverse_widths", "log_weights"))
+    pointers = {
+        "anchors": TYPES[dtype],
+        "candidates": TYPES[dtype],
+        **dict.fromkeys(COMMON, "i64"),
+        "valid": "u8",
+        "counts": "i32",
+    }
+    signature, used, aligned = {}, {}, {}
+    for place, name in enumerate(function.arg_names):
+        if name in constants:
+            signature[name], used[name] = "constexpr", constants[name]
+        elif name in ("num_anchors", "num_candidates", "share"):
+            signature[name] = "i32"
+        else:
+            signature[name] = "*" + pointers.get(name, "fp32")
+            aligned[(place,)] = [["tt.divisibility", 16]]
+    return triton.compile(
+        ASTSource(function, signature, used, aligned),
+        target=GPUTarget("cuda", capability, 32),
+        options={"num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True},
+    )
+
+
+def resources(compiled, capability: int, folder: Path) -> dict[str, int]:
+    """Registers per thread and bytes spilled, as the assembler reports them."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    source = folder / "kernel.ptx"
+    source.write_text(compiled.asm["ptx"])
+    command = [get_ptxas(capability).path, "-v", f"--gpu-name={CAPABILITIES[capability]}"]
+    if tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 9):
+        command.append("--regAllocOptLevel=2")  # as Triton calls it
+    report = subprocess.run(
+        [*command, str(source), "-o", str(folder / "kernel.cubin")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    stored, loaded = re.search(
+        r"(\d+) bytes spill stores, (\d+) bytes spill loads", report
+    ).groups()
+    return {
+        "spilled": int(stored) + int(loaded),
+        "registers": int(re.search(r"Used (\d+) registers", report)[1]),
+        "shared": compiled.metadata.shared,
+    }
+
+
+SHIPPED = [
+    (torch.bfloat16, "ieee", 128, 0),
+    (torch.bfloat16, "ieee", 128, 256),
+    (torch.bfloat16, "ieee", 1024, 256),
+    (torch.float32, "ieee", 128, 256),
+    (torch.float32, "ieee", 1024, 256),
+    (torch.float32, "tf32x3", 128, 256),
+]
+FURTHER = [
+    (torch.float16, "ieee", 128, 256),
+    (torch.bfloat16, "ieee", 1024, 0),
+    (torch.bfloat16, "ieee", 32, 256),
+    (torch.bfloat16, "ieee", 128, 1024),
+    (torch.float32, "ieee", 128, 0),
+    (torch.float32, "ieee", 1024, 0),
+    (torch.float32, "ieee", 128, 1024),
+    (torch.float32, "tf32x3", 128, 0),
+    (torch.float32, "tf32x3", 1024, 256),
+    (torch.float32, "tf32", 128, 256),
+]
+CASES = [
+    pytest.param(*case, id="-".join([TYPES[case[0]], *map(str, case[1:])]), marks=marks)
+    for cases, marks in ((SHIPPED, ()), (FURTHER, pytest.mark.slow))
+    for case in cases
+]
+
+
+@pytest.mark.parametrize("capability", list(CAPABILITIES), ids=list(CAPABILITIES.values()))
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("dtype", "precision", "dim", "bins"), CASES)
+def test_kernels_compile_without_spilling_registers(
+    kernel: Kernel,
+    dtype: torch.dtype,
+    precision: Precision,
+    dim: int,
+    bins: int,
+    capability: int,
+    tmp_path: Path,
+) -> None:
+    if (kernel == "range" and bins > 0) or (kernel == "histogram" and bins == 0):
+        pytest.skip("the range has no weights, a histogram has bins")
+    compiled = compile_kernel(kernel, dtype, dim, bins, precision, capability)
+    used = resources(compiled, capability, tmp_path)
+    assert used["spilled"] == 0, used
+    assert used["shared"] <= 163 * 1024, used  # what a block may have at capability 8.0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernels_compile_with_groups_and_masks(kernel: Kernel) -> None:
+    bins = 0 if kernel == "range" else 256
+    compile_kernel(kernel, torch.bfloat16, 128, bins, "ieee", 90, masked=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [(torch.float32, "ieee"), (torch.bfloat16, "ieee")]
+)
+def test_float32_is_multiplied_exactly_and_half_precision_on_the_matrix_units(
+    dtype: torch.dtype, precision: Precision
+) -> None:
+    code = compile_kernel("log_sum", dtype, 128, 0, precision, 90).asm["ptx"]
+    assert ("wgmma" in code) == (dtype != torch.float32)
+    assert "tf32" not in code

@@ -1,0 +1,156 @@
+"""The fused engine's histogram weights in plain torch: how near they come to exact ranks."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from bayescl.engines import dense_loss
+from bayescl.engines._fused_bins import bin_indices, inverse_widths, log2_weights
+from bayescl.functional import (
+    Bayesian,
+    ContrastiveBatch,
+    candidate_logits,
+    importance_weights,
+    pair_logits,
+    proposal_cdf,
+    unit_vectors,
+)
+from bayescl.functional._log_space import contrast, masked_logsumexp
+from bayescl.losses.layouts import two_views
+
+BAYESIAN = Bayesian(alpha=0.9, beta=0.5, tau_plus=0.1)
+
+
+def embeddings(kind: str, batch: int, dim: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Two views, float64, of unit length: spread out, in ten clusters, or nearly one point."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(rows: int) -> Tensor:
+        return torch.randn(rows, dim, dtype=torch.float64, generator=generator)
+
+    word, _, noise = kind.partition(" ")
+    if word == "random":
+        centres = torch.zeros(batch, dim, dtype=torch.float64)
+    elif word == "clustered":
+        centres = normal(10)[torch.arange(batch) % 10]
+    else:
+        centres = normal(1).expand(batch, dim)
+    spread = float(noise or 1)
+    return (
+        unit_vectors(centres + spread * normal(batch)),
+        unit_vectors(centres + spread * normal(batch)),
+    )
+
+
+def weights_of(objective: Bayesian, cdf: Tensor) -> Tensor:
+    parameters = {"alpha": objective.alpha, "tau_plus": objective.tau_plus}
+    return importance_weights(proposal_cdf(cdf, **parameters), beta=objective.beta, **parameters)
+
+
+def emulate(
+    batch: ContrastiveBatch, temperature: float | Tensor, objective: Bayesian, bins: int
+) -> Tensor:
+    """What the kernels compute, with the whole matrix at hand and autograd for gradients."""
+    similarity = candidate_logits(batch.anchors, batch.candidates, 1.0)
+    mask = batch.mask()
+    mask = torch.ones_like(similarity, dtype=torch.bool) if mask is None else mask
+    still = similarity.detach()
+    low = still.masked_fill(~mask, torch.inf).amin(1)
+    top = still.masked_fill(~mask, -torch.inf).amax(1)
+    inverse = inverse_widths(low, top)
+    top = torch.where(mask.any(1), top, 0)
+    index = bin_indices(still, top, inverse, bins)
+    counts = torch.zeros(len(mask), bins, dtype=torch.int32).scatter_add_(1, index, mask.int())
+    table = log2_weights(counts, inverse, lambda cdf: weights_of(objective, cdf), objective.ranks)
+    log_weights = table.gather(1, index) * math.log(2)
+    counted = mask & (log_weights > -torch.inf)
+    logits = similarity / temperature + log_weights.to(similarity.dtype)
+    positive = pair_logits(batch.anchors, batch.positives, temperature)
+    return contrast(positive, masked_logsumexp(logits, counted))
+
+
+def errors(kind: str, temperature: float, objective: Bayesian, bins: int) -> tuple[float, float]:
+    """Absolute error of the mean loss and relative error of its gradient."""
+    views = [view.requires_grad_() for view in embeddings(kind, batch=200, dim=64)]
+    exact = dense_loss(two_views(*views), temperature, lambda _: objective).mean()
+    binned = emulate(two_views(*views), temperature, objective, bins).mean()
+    expected = torch.cat(torch.autograd.grad(exact, views))
+    gradient = torch.cat(torch.autograd.grad(binned, views))
+    apart = (gradient - expected).norm() / expected.norm()
+    return float((binned - exact).detach().abs()), float(apart)
+
+
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+@pytest.mark.parametrize("alpha", [0.6, 0.9, 1.0])
+def test_a_bin_weighs_as_its_ranks_do_on_average(alpha: float, ranks: str) -> None:
+    objective = Bayesian(alpha, 0.7, 0.1, ranks)
+    counts = torch.tensor([[1, 2, 0, 5, 1, 12, 40, 3]], dtype=torch.int32)
+    total = int(counts.sum())
+    shift = 0.5 if ranks == "mid" else 0.0
+    rank = torch.arange(1, total + 1, dtype=torch.float64)
+    exact = weights_of(objective, (rank - shift) / total)
+    table = log2_weights(
+        counts, torch.ones(1, dtype=torch.float64), lambda cdf: weights_of(objective, cdf), ranks
+    ).exp2()[0]
+    ends = total - counts[0].cumsum(0)
+    for weight, count, end in zip(table, counts[0].tolist(), ends.tolist(), strict=True):
+        if count:
+            average = exact[end : end + count].mean()
+            torch.testing.assert_close(weight, average, rtol=5e-3, atol=2e-3)
+        if count == 1:
+            torch.testing.assert_close(weight, exact[end], rtol=1e-12, atol=1e-12)
+    weighed = (table * counts[0]).nansum() / total
+    torch.testing.assert_close(weighed, exact.mean(), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(("ranks", "cdf"), [("mid", 0.5), ("upper", 1.0)])
+def test_a_row_of_ties_gets_the_weight_of_its_one_cdf_value(ranks: str, cdf: float) -> None:
+    counts = torch.tensor([[7, 0, 0, 0]], dtype=torch.int32)
+    table = log2_weights(
+        counts, torch.zeros(1, dtype=torch.float64), lambda u: weights_of(BAYESIAN, u), ranks
+    )
+    expected = weights_of(BAYESIAN, torch.tensor(cdf, dtype=torch.float64)).log2()
+    torch.testing.assert_close(table[0, 0], expected)
+
+
+def test_bins_cover_the_range_and_grow_finer_towards_the_largest() -> None:
+    similarity = torch.linspace(-1, 1, 100_001, dtype=torch.float64)[None]
+    top = torch.ones(1, dtype=torch.float64)
+    index = bin_indices(similarity, top, inverse_widths(-top, top), bins=256)[0]
+    assert index[0] == 255
+    assert index[-1] == 0
+    assert (index.diff() <= 0).all()
+    assert (index == 0).sum() < 5
+    assert 600 < (index == 255).sum() < 800  # half of the bins resolve the range evenly
+    doubled = torch.tensor([[1 - 2 * 2.0**-k for k in range(1, 9)]], dtype=torch.float64)
+    steps = bin_indices(doubled, top, inverse_widths(-top, top), bins=256)[0].diff()
+    assert (steps <= -10).all()
+
+
+@pytest.mark.parametrize("kind", ["random", "clustered 0.5", "collapsed 0.1", "collapsed 0.01"])
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+def test_256_bins_come_within_1e_4_and_2e_3(kind: str, temperature: float, ranks: str) -> None:
+    objective = Bayesian(BAYESIAN.alpha, BAYESIAN.beta, BAYESIAN.tau_plus, ranks)
+    loss, gradient = errors(kind, temperature, objective, bins=256)
+    assert loss < 1e-4
+    assert gradient < 2e-3
+
+
+@pytest.mark.parametrize("kind", ["clustered 0.2", "clustered 0.05"])
+def test_tight_clusters_keep_the_tolerance_at_the_paper_s_temperature(kind: str) -> None:
+    loss, gradient = errors(kind, 0.5, BAYESIAN, bins=256)
+    assert loss < 1e-4
+    assert gradient < 2e-3
+
+
+@pytest.mark.parametrize("kind", ["random", "clustered 0.2", "collapsed 0.01"])
+def test_the_error_falls_with_the_number_of_bins(kind: str) -> None:
+    measured = [errors(kind, 0.2, BAYESIAN, bins) for bins in (64, 256, 1024)]
+    losses, gradients = zip(*measured, strict=True)
+    assert gradients[0] > 1.5 * gradients[1] > 2 * gradients[2]
+    assert losses[0] > losses[1] > losses[2] or max(losses) < 1e-8
