@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -32,16 +33,30 @@ def everything(rank: int, world_size: int) -> launch.Findings:
     return {name: work(rank, world_size) for name, work in WORK.items()}
 
 
-@cache
-def found(world_size: int) -> list[dict[str, Any]]:
+Found = Callable[[int], list[launch.Findings]]
+
+
+@pytest.fixture(scope="session")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What every rank found; starting processes costs more than all they do."""
-    return launch.run(everything, world_size, seconds=180)
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers of this run
+
+    @cache
+    def by_world_size(world_size: int) -> list[launch.Findings]:
+        own = folder / f"{world_size}-ranks"
+        return launch.run_once(everything, world_size, seconds=180, folder=own)
+
+    return by_world_size
 
 
 @worlds
 @pytest.mark.parametrize("precision", list(PRECISIONS))
 @pytest.mark.parametrize(("layout", "name"), list(equality.cases()))
-def test_ranks_equal_one_process(layout: str, name: str, precision: str, world_size: int) -> None:
+def test_ranks_equal_one_process(
+    layout: str, name: str, precision: str, world_size: int, found: Found
+) -> None:
     for findings in found(world_size):
         value, gradient, slope = findings["layouts"][f"{layout}; {name}; {precision}"]
         assert value < PRECISIONS[precision]
@@ -54,7 +69,7 @@ def test_ranks_equal_one_process(layout: str, name: str, precision: str, world_s
 @pytest.mark.parametrize("name", list(equality.LOSSES))
 @pytest.mark.parametrize("layout", ["two views", "both directions"])
 def test_data_parallel_training_has_the_gradients_of_one_process(
-    layout: str, name: str, precision: str, world_size: int
+    layout: str, name: str, precision: str, world_size: int, found: Found
 ) -> None:
     for findings in found(world_size):
         distance = findings["data_parallel"][f"{layout}; {name}; {precision}"]
@@ -63,7 +78,7 @@ def test_data_parallel_training_has_the_gradients_of_one_process(
 
 @worlds
 def test_sums_add_up_over_ranks_and_losses_per_anchor_are_the_whole_batches(
-    world_size: int,
+    world_size: int, found: Found
 ) -> None:
     for findings in found(world_size):
         assert max(findings["reductions"].values()) < 1e-13
@@ -83,33 +98,37 @@ def test_sums_add_up_over_ranks_and_losses_per_anchor_are_the_whole_batches(
     ],
 )
 def test_unequal_rows_of_any_kind_are_gathered_in_the_order_of_ranks(
-    what: str, world_size: int
+    what: str, world_size: int, found: Found
 ) -> None:
     assert all(findings["gathered"][what] for findings in found(world_size))
 
 
 @worlds
 @pytest.mark.parametrize("what", ["gradient", "first derivative", "second derivative"])
-def test_gathered_rows_send_gradients_to_their_owners(what: str, world_size: int) -> None:
+def test_gathered_rows_send_gradients_to_their_owners(
+    what: str, world_size: int, found: Found
+) -> None:
     for findings in found(world_size):
         assert findings["gathered"][what] < 1e-14
 
 
 @worlds
-def test_a_queue_that_gathers_is_the_same_on_every_rank(world_size: int) -> None:
+def test_a_queue_that_gathers_is_the_same_on_every_rank(world_size: int, found: Found) -> None:
     for findings in found(world_size):
         assert findings["queues"]["same rows"]
         assert findings["queues"]["same groups"]
 
 
 @worlds
-def test_a_loss_that_gathers_sees_the_queues_of_all_ranks(world_size: int) -> None:
+def test_a_loss_that_gathers_sees_the_queues_of_all_ranks(world_size: int, found: Found) -> None:
     for findings in found(world_size):
         assert findings["queues"]["gathered by the loss"] < 1e-14
 
 
 @worlds
-def test_the_gradient_cache_equals_the_uncached_step_on_every_rank(world_size: int) -> None:
+def test_the_gradient_cache_equals_the_uncached_step_on_every_rank(
+    world_size: int, found: Found
+) -> None:
     """With dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found(world_size):
         assert findings["cache"]["distance"] < 1e-6
@@ -141,7 +160,9 @@ REFUSALS = {  # rank 1 is the one that differs
 
 @worlds
 @pytest.mark.parametrize("case", list(refusals.CASES))
-def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(case: str, world_size: int) -> None:
+def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(
+    case: str, world_size: int, found: Found
+) -> None:
     said = [findings["messages"][case] for findings in found(world_size)]
     assert all(in_step for _, in_step in said)
     # A rank that breaks down raises its own error; the others say which rank that was.
