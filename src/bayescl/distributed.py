@@ -4,9 +4,9 @@ Ranks may hold unequal numbers of rows. Before anything large is sent, every ran
 note of what it holds; all ranks read the same notes and so all go on or all raise the same error,
 and nobody is left waiting for a rank that gave up.
 
-Reading the notes waits for them: over a CPU backend (gloo) that does not stop a GPU, over NCCL
-alone it costs one synchronisation per call. Unequal batches need it, since sizes of tensors live
-on the host.
+Reading the notes waits for them; unequal batches need that, since sizes of tensors live on the
+host. Over NCCL alone it costs one synchronisation with the GPU per call; a group made with
+``init_process_group("cpu:gloo,cuda:nccl")`` sends notes from CPU to CPU, and the GPU works on.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def gather(
 
     Every rank receives all rows, so what it computes from them may depend on the rows of others;
     the gradients that all ranks find for a row are added up on the rank that owns it. May be
-    differentiated any number of times. Every rank of the group must call it.
+    differentiated any number of times, though not by ``torch.func``. Every rank of the group must
+    call it.
 
     Args:
         rows: this rank's rows, one or more; the number may differ between ranks. Integers and

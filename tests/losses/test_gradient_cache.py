@@ -71,6 +71,22 @@ def test_the_step_equals_the_uncached_one_with_dropout(name: str, sizes: tuple[i
     assert_same_state(loss, other)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("half", [False, True])
+def test_dropout_on_a_gpu_is_replayed(half: bool) -> None:
+    views = [rows(12, 1).cuda().split((5, 7)), rows(12, 2).cuda().split((5, 7))]
+    cached, plain = encoder(nn.Dropout(0.4)).cuda(), encoder(nn.Dropout(0.4)).cuda()
+    loss = bayescl.BayesianContrastiveLoss()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=half):
+        torch.manual_seed(9)
+        value = cached_backward(loss, cached, *views)
+        after = torch.rand(3, device="cuda")
+        torch.manual_seed(9)
+        torch.testing.assert_close(value, uncached(loss, [plain, plain], *views))
+    assert torch.equal(after, torch.rand(3, device="cuda"))
+    assert_same_state(cached, plain, tolerance=2e-2 if half else 1e-5)
+
+
 def test_the_step_equals_that_of_the_unsplit_batch_where_rows_do_not_meet() -> None:
     view_1, view_2 = rows(12, 1), rows(12, 2)
     cached, plain = encoder(nn.LayerNorm(24)), encoder(nn.LayerNorm(24))
