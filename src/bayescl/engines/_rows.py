@@ -63,12 +63,18 @@ def row_losses(
         # softmax: autograd is left with a value or two per anchor.
         inner, shares = _log_sums(objective, logits, batch, rows)
 
+    if shares is not None and not isinstance(objective, Debiased):
+        losses = contrast(positive, inner)
+        if not differentiate:
+            return losses, None
+        slope = torch.sigmoid(inner - positive)
+        if upstream is not None:
+            slope = slope * upstream
+        return losses, RowGradients(shares(slope), -slope)
+
     def losses_of(objective: Objective, positive: Tensor, inner: Tensor) -> Tensor:
-        if isinstance(objective, InfoNCE | Bayesian):
-            return contrast(positive, inner)
         if isinstance(objective, Debiased):
-            count = batch.log_counts(rows, inner.dtype)
-            return objective.from_log_sum(positive, inner, count)
+            return objective.from_log_sum(positive, inner, batch.log_counts(rows, inner.dtype))
         return objective(positive, inner, valid=batch.mask(rows))
 
     if not differentiate:
@@ -135,11 +141,11 @@ def _weighted_in_order(
     count = logits.shape[1] - excluded.shape[1]
     ordered, columns = ordered[:, :count], columns[:, :count]
     tied = (~(smallest_step(ordered) > 0)).nonzero().squeeze(1)
-    weights = objective.rank_log_weights(count, logits)
-    if len(tied):  # tied candidates share the mean of their places: these rows go by themselves
-        weights = weights.repeat(len(ordered), 1)
-        weights[tied] = objective.log_weights(ordered[tied], valid=None)
-    ordered += weights
+    # Tied candidates share the mean of their places: these rows have weights of their own.
+    apart = ordered[tied]
+    ordered += objective.untied_log_weights(count, logits.dtype, logits.device)
+    if len(tied):
+        ordered[tied] = apart + objective.sorted_log_weights(apart)
     log_sum, shares_in_order = _softmax_in_place(ordered)
 
     def shares(slope: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
 from bayescl.functional.similarity import candidate_logits
 
-_CPU_LOGITS = 2**17
-"""Logits per chunk on the CPU: half a megabyte, which stays in the cache."""
+_CPU_LOGITS = 2**16
+"""Logits per chunk on the CPU: a quarter of a megabyte, so all temporaries stay in the cache."""
 
 _DEVICE_LOGITS = 2**25
 """Logits per chunk elsewhere: enough work to fill a GPU."""

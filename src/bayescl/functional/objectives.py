@@ -7,7 +7,10 @@ Engines that know an objective by its class may compute the same value in a chea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
+
+import torch
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.functional._log_space import contrast
@@ -15,8 +18,8 @@ from bayescl.functional.bayesian import bayesian_loss
 from bayescl.functional.debiased import debiased_loss, subtract_positives
 from bayescl.functional.hard import hard_loss
 from bayescl.functional.info_nce import info_nce_loss
-from bayescl.functional.ranks import Ranks
-from bayescl.functional.weights import logit_log_weights, rank_log_weights
+from bayescl.functional.ranks import Ranks, sorted_cdf
+from bayescl.functional.weights import logit_log_weights, weights_of_cdf
 
 
 class Objective(Protocol):
@@ -88,16 +91,22 @@ class Bayesian:
             ranks=self.ranks,
         )
 
-    def rank_log_weights(self, count: int, like: Tensor) -> Float[Tensor, "count"]:
-        """Return what :meth:`log_weights` gives a row without ties, from the lowest logit up."""
-        return rank_log_weights(
-            count,
-            alpha=self.alpha,
-            beta=self.beta,
-            tau_plus=self.tau_plus,
-            ranks=self.ranks,
-            like=like,
-        )
+    def sorted_log_weights(
+        self, ordered: Float[Tensor, "anchors candidates"]
+    ) -> Float[Tensor, "anchors candidates"]:
+        """Return the same for rows in ascending order."""
+        weights = weights_of_cdf(self.alpha, self.beta, self.tau_plus)
+        return weights(sorted_cdf(ordered, self.ranks)).log()
+
+    @lru_cache(maxsize=16)  # noqa: B019 - instances are a few frozen numbers
+    def untied_log_weights(
+        self, count: int, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "1 count"]:
+        """Return the same for any such row without ties: all of them share it.
+
+        Remembered from call to call: do not write to it.
+        """
+        return self.sorted_log_weights(torch.arange(count, dtype=dtype, device=device)[None])
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,9 @@ def just_above(
 ) -> Float[Tensor, "rows 1"]:
     """A value that sorts behind all of its row (beside them, where the largest is infinite)."""
     largest = values.amax(dim=1, keepdim=True)
-    return largest.nextafter(torch.full_like(largest, torch.inf))
+    # A visible step where there is room for one, so that rounding does not close it.
+    next_float = largest.nextafter(torch.full_like(largest, torch.inf))
+    return torch.maximum(largest + largest.abs() / 1024, next_float)
 
 
 def _map_any_rows(
@@ -142,6 +144,15 @@ def _map_mostly_untied_rows(
     rows = (tied != masked).squeeze(1).nonzero().squeeze(1)
     if len(rows):
         out[rows] = _map_any_rows(values[rows], count[rows], transform)
+
+
+def sorted_cdf(
+    ordered: Float[Tensor, "rows columns"], ranks: Ranks
+) -> Float[Tensor, "rows columns"]:
+    """The empirical CDF at every value of rows that are in ascending order, all of them valid."""
+    below, through = _tie_bounds(ordered)
+    doubled = below + through if ranks == "mid" else 2 * through
+    return doubled.to(ordered.dtype) / (2 * ordered.shape[1])
 
 
 def _tie_bounds(

@@ -86,7 +86,7 @@ def logit_weights(
         >>> logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1)
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    return map_cdf(unlabeled, _weights_of_cdf(alpha, beta, tau_plus), valid=valid, ranks=ranks)
+    return map_cdf(unlabeled, weights_of_cdf(alpha, beta, tau_plus), valid=valid, ranks=ranks)
 
 
 def logit_log_weights(
@@ -99,26 +99,13 @@ def logit_log_weights(
     ranks: Ranks,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Logarithm of :func:`logit_weights`, taken once per rank where rows share their ranks."""
-    weights = _weights_of_cdf(alpha, beta, tau_plus)
+    weights = weights_of_cdf(alpha, beta, tau_plus)
     return map_cdf(unlabeled, lambda cdf: weights(cdf).log(), valid=valid, ranks=ranks)
 
 
-def rank_log_weights(
-    count: int,
-    *,
-    alpha: float,
-    beta: float,
-    tau_plus: float,
-    ranks: Ranks,
-    like: Float[Tensor, "*any"],
-) -> Float[Tensor, "count"]:
-    """Logarithm of the weight at each place of a row without ties, from the lowest logit up."""
-    place = torch.arange(count, dtype=like.dtype, device=like.device)
-    cdf = (place + (0.5 if ranks == "mid" else 1.0)) / count
-    return _weights_of_cdf(alpha, beta, tau_plus)(cdf).log()
+def weights_of_cdf(alpha: float, beta: float, tau_plus: float) -> Callable[[Tensor], Tensor]:
+    """Return the weight as a function of the unlabeled CDF."""
 
-
-def _weights_of_cdf(alpha: float, beta: float, tau_plus: float) -> Callable[[Tensor], Tensor]:
     def weights(cdf: Tensor) -> Tensor:
         proposal = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
         return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
