@@ -29,6 +29,15 @@ def test_an_experiment_writes_data_and_figure_and_counts_its_steps(
         assert {len(row) for row in summary.rows} == {len(summary.header)}
 
 
+@pytest.mark.parametrize("name", ["mse", "verdicts", "ranks"])
+def test_figures_stand_errors_of_zero(name: str, tmp_path: Path) -> None:
+    # So few candidates that some draws have no false negative: the biased error is then 0.
+    (experiment,) = chosen([name])
+    settings = Settings(anchors=12, draws=2, candidates=2, alpha=0.5, tau_plus=0.001)
+    table = experiment.run(settings, 0, lambda _: None)
+    assert write(experiment, table, tmp_path)[1].stat().st_size > 10_000
+
+
 @pytest.mark.parametrize("name", ["means", "lemma-2", "empirical"])
 def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(
     name: str, tmp_path: Path

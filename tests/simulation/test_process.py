@@ -52,6 +52,12 @@ def test_observations_are_double_precision_and_finite_at_extreme_temperature() -
     assert observation.max() > 1e13
 
 
+def test_a_temperature_at_which_squares_overflow_is_refused() -> None:
+    settings = Settings(proposal="script", temperature=0.1, anchors=50)
+    with pytest.raises(ValueError, match="temperature must be higher with script proposals"):
+        next(observe(settings, generator(0)))
+
+
 def test_chunks_stay_small_and_add_up() -> None:
     chunks = list(observe(Settings(anchors=7, candidates=CHUNK_ELEMENTS // 3), generator(0)))
     assert [len(chunk.unlabeled) for chunk in chunks] == [3, 3, 1]

@@ -15,6 +15,9 @@ from bayescl.simulation.settings import Settings
 CHUNK_ELEMENTS = 2**16
 """Scores drawn at a time; a chunk and what is computed from it take some ten megabytes."""
 
+HIGHEST_LOGIT = 350.0
+"""Up to here squares of observations, and so squared errors, fit float64."""
+
 
 @dataclass(frozen=True)
 class Observations:
@@ -48,6 +51,9 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
     Yields:
         Chunks of anchors, small enough to keep memory in the tens of megabytes at most.
 
+    Raises:
+        ValueError: if the temperature is so low that squared observations overflow.
+
     Example:
         >>> chunk = next(observe(Settings(anchors=3), torch.Generator().manual_seed(0)))
         >>> chunk.unlabeled.shape, chunk.positives.shape
@@ -76,6 +82,12 @@ def _observe_some(settings: Settings, anchors: int, generator: torch.Generator) 
             labels, proposals, alpha=settings.alpha, generator=generator
         ).scores
     logits = scores / settings.temperature
+    highest = float(logits.max())
+    if highest > HIGHEST_LOGIT:
+        raise ValueError(
+            f"temperature must be higher with {settings.proposal} proposals, got "
+            f"{settings.temperature}: squared observations overflow, logits reach {highest:.3g}"
+        )
     return Observations(
         unlabeled=logits[:, : settings.candidates].contiguous(),
         true_negative=true_negative,

@@ -51,7 +51,7 @@ def reliability(settings: Settings, seed: int, tick: Tick = lambda _: None) -> T
     mixtures = [(settings.alpha, settings.tau_plus), *OTHER_MIXTURES]
     points = [
         replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=candidates, beta=0.5)
-        for candidates in (settings.candidates, FEW_CANDIDATES)
+        for candidates in dict.fromkeys((settings.candidates, FEW_CANDIDATES))
         for alpha, tau_plus in dict.fromkeys(mixtures)
     ]
     records: list[dict[str, Value]] = []

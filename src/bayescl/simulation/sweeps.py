@@ -71,7 +71,7 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     left_out = 0
     for chunk in observe(settings, source):
         found = estimates(chunk, settings)
-        known = found[SUPERVISED].isfinite()
+        known = chunk.true_negative.any(dim=1)
         left_out += int((~known).sum())
         for name, value in found.items():
             kept.setdefault(name, []).append(value[known])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -62,13 +63,21 @@ def verdicts(
                         "proposal": proposal,
                         **point,
                         "rival": rival,
-                        "ratio": float(record["mse"])
-                        / mse[record["parameter"], record["value"], rival],
+                        "ratio": _ratio(
+                            float(record["mse"]), mse[record["parameter"], record["value"], rival]
+                        ),
                         "standard_errors_below": margin / error if error else 0.0,
                         "verdict": verdict(margin, error),
                     }
                 )
     return Table.of(records)
+
+
+def _ratio(error: float, rival: float) -> float:
+    """The quotient of two errors; a rival without any is matched only by one without."""
+    if rival == 0:
+        return 1.0 if error == 0 else math.inf
+    return error / rival
 
 
 def verdict(margin: float, error: float) -> str:

@@ -39,7 +39,7 @@ def draw_mse(table: Table) -> Figure:
     for axis, parameter in zip(axes, parameters, strict=True):
         here = table.where(parameter=parameter)
         biased = here.where(estimator="biased").numbers("mse")
-        relative = max(biased) > WIDE * min(biased)
+        relative = max(biased) > WIDE * min(biased) > 0
         if relative:
             here = _relative_to_biased(here)
         estimator_curves(axis, here, SHOWN, x="value", y="mse")
