@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bayescl.cli._console import percent
+from bayescl.experiments.comparison_summary import percent
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.vision.probes import probe_title
 

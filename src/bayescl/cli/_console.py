@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -65,9 +62,3 @@ class EpochBar:
         """Take the bar away."""
         if not self._progress.disable:
             self._progress.stop()
-
-
-def percent(entry: Mapping[str, Any], *, signed: bool = False) -> str:
-    """Mean and spread of an accuracy, in percent."""
-    mean = f"{100 * entry['mean']:{'+' if signed else ''}.1f}"
-    return mean if entry["spread"] is None else f"{mean} ± {100 * entry['spread']:.1f}"

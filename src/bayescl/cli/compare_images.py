@@ -63,6 +63,7 @@ def command(
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
     from bayescl.experiments.comparison_figure import draw_comparison
+    from bayescl.experiments.comparison_markdown import comparison_markdown
     from bayescl.experiments.image_comparison import (
         ImageComparison,
         compare_images,
@@ -70,6 +71,7 @@ def command(
     )
     from bayescl.experiments.image_settings import ImageSettings
     from bayescl.experiments.provenance import usable_cores
+    from bayescl.experiments.run_folder import write_atomically
 
     given = {
         "temperature": temperature,
@@ -113,7 +115,11 @@ def command(
         )
     figure = folder / "comparison.png"
     draw_comparison(result, figure)
+    write_atomically(folder / "comparison.md", comparison_markdown(result))
     screen = console()
     print_comparison(screen, result)
-    screen.print(f"figures: {folder / 'result.json'}\npicture: {figure}", soft_wrap=True)
+    screen.print(
+        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\npicture: {figure}",
+        soft_wrap=True,
+    )
     return 0

@@ -127,3 +127,15 @@ def _doubt(difference: Mapping[str, Any], seeds: int) -> str:
     if abs(difference["mean"]) < 2 * error:
         return ", less than two standard errors"
     return ""
+
+
+def percent(entry: Mapping[str, Any], *, digits: int = 1, signed: bool = False) -> str:
+    """Mean and spread of a share, in percent.
+
+    Example:
+        >>> percent({"mean": 0.123, "spread": 0.04}, signed=True)
+        '+12.3 ± 4.0'
+    """
+    sign = "+" if signed else ""
+    mean = f"{100 * entry['mean']:{sign}.{digits}f}"
+    return mean if entry["spread"] is None else f"{mean} ± {100 * entry['spread']:.{digits}f}"

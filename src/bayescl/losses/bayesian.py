@@ -33,7 +33,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
             ``1 - 1 / num_classes`` where they are not given.
         ranks: ``"mid"``, or ``"upper"`` as in the paper; see
             :func:`~bayescl.functional.empirical_cdf`.
-        **shared: temperature, normalize, reduction, engine and check_finite; see
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:

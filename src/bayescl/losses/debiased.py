@@ -27,7 +27,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
         minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
             With ``normalize=False`` similarities have no such bound: pass one that yours keep.
-        **shared: temperature, normalize, reduction, engine and check_finite; see
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:

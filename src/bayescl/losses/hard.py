@@ -25,7 +25,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
         minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
-        **shared: temperature, normalize, reduction, engine and check_finite; see
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:

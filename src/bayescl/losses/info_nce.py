@@ -16,7 +16,7 @@ class InfoNCELoss(ContrastiveLoss):
     the Bayesian one at ``alpha = beta = 0.5``.
 
     Args:
-        **shared: temperature, normalize, reduction, engine and check_finite; see
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Example:

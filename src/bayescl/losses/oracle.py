@@ -11,7 +11,7 @@ class OracleContrastiveLoss(InfoNCELoss):
     Call it with ``groups=labels``; candidates of the anchor's label do not count.
 
     Args:
-        **shared: temperature, normalize, reduction, engine and check_finite; see
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Example:

@@ -1,0 +1,40 @@
+"""What the front page shows is what the committed results say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bayescl.cli._app import commands
+from bayescl.experiments.comparison_markdown import comparison_markdown
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_is_that_of_the_committed_comparison() -> None:
+    result = json.loads((ROOT / "results/digits/comparison.json").read_text())
+    assert comparison_markdown(result) in README
+
+
+def test_every_command_that_the_readme_shows_exists() -> None:
+    known = commands()
+    shown = re.findall(r"^bayescl ([a-z ]+?)(?= -| [A-Z.]| \S*/| results|$)", README, re.MULTILINE)
+    assert shown
+    for words in shown:
+        assert any(words.startswith(name) for name in known), words
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
+def test_every_link_of_the_readme_leads_somewhere(link: str) -> None:
+    assert link.startswith("https://") or (ROOT / link).exists()
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert code
+    for block in code:
+        exec(compile(block, "README.md", "exec"), {})
