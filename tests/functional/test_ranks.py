@@ -127,5 +127,8 @@ def test_a_rank_convention_of_another_name_is_refused() -> None:
         empirical_cdf(torch.zeros(1, 2), ranks="lower")  # type: ignore[arg-type]
 
 
-def test_the_operator_is_well_formed() -> None:
-    torch.library.opcheck(sorted_rows, (torch.randn(3, 5),))
+def test_vmap_ranks_every_batch_alone() -> None:
+    logits = torch.randn(3, 4, 50, generator=torch.Generator().manual_seed(6)).round(decimals=1)
+    valid = torch.rand(3, 4, 50, generator=torch.Generator().manual_seed(7)) < 0.8
+    stacked = torch.func.vmap(lambda x, v: empirical_cdf(x, valid=v))(logits, valid)
+    assert torch.equal(stacked, empirical_cdf(logits, valid=valid))

@@ -10,7 +10,7 @@ import torch
 from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
-from bayescl.functional._sorting import smallest_step, sorted_on_cpu
+from bayescl.functional._sorting import can_look, smallest_step, sorted_rows
 from bayescl.functional.candidates import ContrastiveBatch
 from bayescl.functional.objectives import Bayesian, Debiased, InfoNCE, Objective
 from bayescl.functional.ranks import just_above
@@ -104,7 +104,7 @@ def _log_sums(
     """Log of each row's (weighted) sum of exponentials over its candidates."""
     excluded = batch.rule.excluded_columns(rows)
     if isinstance(objective, Bayesian):
-        if excluded is not None and logits.device.type == "cpu":
+        if excluded is not None and can_look(logits):
             return _weighted_in_order(objective, logits, excluded)
         logits += objective.log_weights(logits, valid=batch.mask(rows))
     if excluded is not None:
@@ -137,7 +137,7 @@ def _weighted_in_order(
     """
     logits.scatter_(1, excluded, -torch.inf)
     logits.scatter_(1, excluded, just_above(logits).expand_as(excluded))
-    ordered, columns = sorted_on_cpu(logits)
+    ordered, columns = sorted_rows(logits)
     count = logits.shape[1] - excluded.shape[1]
     ordered, columns = ordered[:, :count], columns[:, :count]
     tied = (~(smallest_step(ordered) > 0)).nonzero().squeeze(1)

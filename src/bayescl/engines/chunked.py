@@ -49,7 +49,7 @@ def chunked_loss(
     that need no gradient, and nothing waits for the device.
 
     Differentiable once: a second backward raises, and so do ``torch.func`` transforms; use the
-    dense engine there.
+    dense engine there, as ``engine="auto"`` does for the latter.
 
     Args:
         batch: anchors, positives, candidates and which of them count.

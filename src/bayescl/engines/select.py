@@ -27,8 +27,8 @@ def select_engine(batch: ContrastiveBatch) -> tuple[Engine, str]:
     Returns:
         Its name and the reason, in a few words.
     """
-    if torch.compiler.is_compiling():
-        return "dense", "it can be compiled"
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return "dense", "it can be traced"
     if batch.num_anchors * batch.num_candidates < _SMALL:
         return "dense", "the batch is small"
     return "chunked", "the matrix of logits is large"

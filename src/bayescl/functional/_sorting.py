@@ -20,12 +20,23 @@ _SHORT = 2**10
 """Columns up to which rounded values seldom meet."""
 
 
-@torch.library.custom_op("bayescl::sorted_rows", mutates_args=())
+def can_look(tensor: Tensor) -> bool:
+    """Whether Python may decide by the tensor's values, cheaply.
+
+    It may on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; any
+    other device would have to be waited for.
+    """
+    return (
+        tensor.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
 def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     """Sort each row in ascending order; also return the columns in that order.
 
-    An operator of its own, so that ``torch.compile`` and ``torch.func.grad`` take it as one
-    opaque step. Not differentiable: detach first. Equal values come in any order.
+    Not differentiable: detach first. Equal values come in any order.
 
     Args:
         values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
@@ -33,19 +44,9 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         The sorted values and, for each, the column that it came from; both as ``values``.
     """
-    if values.device.type != "cpu":
+    if not can_look(values):
         ordered, columns = torch.sort(values, dim=1)
         return ordered, columns
-    return sorted_on_cpu(values)
-
-
-@sorted_rows.register_fake
-def _(values: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
-
-
-def sorted_on_cpu(values: Tensor) -> tuple[Tensor, Tensor]:
-    """What :func:`sorted_rows` does on the CPU, without the cost of calling an operator."""
     if values.dtype != torch.float32:
         columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
         return values.gather(1, columns), columns

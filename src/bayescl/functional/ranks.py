@@ -9,7 +9,7 @@ import torch
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_choice
-from bayescl.functional._sorting import sorted_rows
+from bayescl.functional._sorting import can_look, sorted_rows
 
 Ranks = Literal["mid", "upper"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -95,7 +95,7 @@ def map_cdf(
         doubled = below + through if ranks == "mid" else 2 * through
         return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
 
-    if values.device.type != "cpu" or torch.compiler.is_compiling():
+    if not can_look(values):
         result = _map_any_rows(values, count, transform)
     else:
         result = torch.empty_like(values)
@@ -122,7 +122,7 @@ def _map_any_rows(
     """Map each value by its tie bounds and its row's count, without a look at the data."""
     ordered, columns = sorted_rows(values)
     below, through = _tie_bounds(ordered)
-    return torch.empty_like(values).scatter_(1, columns, transform(below, through, count))
+    return values.scatter(1, columns, transform(below, through, count))
 
 
 def _map_mostly_untied_rows(
