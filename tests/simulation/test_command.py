@@ -24,7 +24,7 @@ def test_named_experiments_leave_their_files_and_print_their_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "folder"
-    words = ["simulate", "--names", "weights, lemma-2", "--out", str(folder), *QUICK]
+    words = ["simulate", "weights", "lemma-2", "--out", str(folder), *QUICK]
     assert main(words) == 0
     assert sorted(file.name for file in folder.iterdir()) == [
         "lemma-2.csv",
@@ -68,8 +68,8 @@ def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
         (["--all", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
         (["--all", "--proposal", "beta"], "proposal must be one of slide, script, normal"),
         (["--names", "mess"], "there is no experiment 'mess'; known are densities"),
-        ([], "give either --names or --all"),
-        (["--all", "--names", "mse"], "give either --names or --all"),
+        ([], "name some experiments or give --all, not both"),
+        (["--all", "--names", "mse"], "name some experiments or give --all, not both"),
         (["--all", "--page", "/nowhere/page.md"], "No such file"),
     ],
 )

@@ -47,6 +47,8 @@ def parse_options(
         ValueError: if the words make no sense for the command.
     """
     parser = _parser(command, name)
+    if "names" in _parameters(command):
+        words = _gather_names(words)
     words = [_complete(_underscored(word), command) for word in words]
     if {"-h", "--help"} & set(words):
         sys.stdout.write(parser.format_help())
@@ -137,6 +139,18 @@ def _in_our_words(message: str) -> str:
         return line
     kind = _KINDS.get(expected[1], expected[1])
     return f"{key[1]} must be {kind}, got {value[1]}"
+
+
+def _gather_names(words: list[str]) -> list[str]:
+    """Bare words before the first option as the value of ``--names``.
+
+    Example:
+        >>> _gather_names(["mse", "lemma-1", "--seed", "3"])
+        ['--names=mse,lemma-1', '--seed', '3']
+    """
+    options = [number for number, word in enumerate(words) if word.startswith("-")]
+    first = options[0] if options else len(words)
+    return [f"--names={','.join(words[:first])}", *words[first:]] if first else words
 
 
 def _underscored(word: str) -> str:

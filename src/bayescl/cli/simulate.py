@@ -40,7 +40,8 @@ def command(
     whatever is given here.
 
     Args:
-        names: experiments to run, with commas between them; --list shows them.
+        names: experiments to run, typed right after the command or, with commas between them, here;
+            --list shows them.
         all: run every experiment.
         list: show the experiments and stop.
         out: the folder for data files and figures; files of the same names are replaced.
@@ -77,7 +78,7 @@ def command(
         return 0
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if bool(wanted) == all:
-        raise ValueError("give either --names or --all; --list shows the names")
+        raise ValueError("name some experiments or give --all, not both; --list shows the names")
     experiments = EXPERIMENTS if all else chosen(wanted)
     settings = Settings(
         anchors=anchors,
