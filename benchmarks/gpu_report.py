@@ -1,0 +1,77 @@
+"""The result files of ``gpu.py``: JSON with what produced it, and tables for people."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bayescl.experiments.provenance import git_commit, hardware, versions
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The tables of a result, for people."""
+    lines = [f"# GPU benchmark, {result['date']}", "", f"`{result['command']}`", ""]
+    lines += [f"{result['hardware']['gpu']}, {json.dumps(result['versions'])}", ""]
+    sections = result["sections"]
+    if isinstance(found := sections.get("accuracy"), dict) and "error" not in found:
+        lines += ["| engine | loss error | gradient error |", "|---|---|---|"]
+        for name, row in found.items():
+            lines.append(f"| {name} | {row['loss_error']:.1e} | {row['gradient_error']:.1e} |")
+        lines.append("")
+    if isinstance(rows := sections.get("speed"), list):
+        batches = sorted({row["batch"] for row in rows})
+        lines += ["Forward and backward, two views, median ms (extra MiB)", ""]
+        lines.append("| loss | " + " | ".join(f"B = {batch:,}" for batch in batches) + " |")
+        lines.append("|---" * (len(batches) + 1) + "|")
+        for name in dict.fromkeys(row["method"] for row in rows):
+            cells = {row["batch"]: _cell(row) for row in rows if row["method"] == name}
+            lines.append(
+                f"| {name} | " + " | ".join(cells.get(batch, "-") for batch in batches) + " |"
+            )
+        lines.append("")
+    if isinstance(rows := sections.get("kernels"), list):
+        lines += ["| arithmetic | kernel | batch | median ms |", "|---|---|---|---|"]
+        for row in rows:
+            lines.append(
+                f"| {row['arithmetic']} | {row['kernel']} | {row['batch']:,} "
+                f"| {row['median_ms']:.3f} |"
+            )
+        lines.append("")
+    lines += ["Tests: " + json.dumps(sections.get("tests", "not run"))[:2000], ""]
+    for name, section in sections.items():
+        if isinstance(section, dict) and "error" in section:
+            lines += [f"{name} failed: {section['error']}", ""]
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if "left_out" in row:
+        return str(row["left_out"])
+    return f"{row['median_ms']:.2f} ({row['extra_mib']:.0f})"
+
+
+def write(sections: dict[str, Any], seconds: float, folder: Path, command: str) -> Path:
+    """Write what there is so far, and return the path of the JSON file."""
+    found = versions() | {"cuda": str(torch.version.cuda)}
+    with suppress(PackageNotFoundError):
+        found["triton"] = version("triton")
+    result = {
+        "date": date.today().isoformat(),
+        "command": command,
+        "commit": git_commit(),
+        "hardware": hardware(),
+        "versions": found,
+        "seconds": round(seconds, 1),
+        "sections": sections,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result['date']}-gpu.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    path.with_suffix(".md").write_text(markdown(result))
+    return path
