@@ -99,7 +99,7 @@ def test_sorted_rows_agrees_with_torch_sort_on_every_kind_of_float() -> None:
     assert torch.equal(columns.sort(dim=1).values, torch.arange(100).expand(7, 100))
 
 
-@pytest.mark.parametrize("columns", [2, 3, 64, 1000, 1024, 1025])
+@pytest.mark.parametrize("columns", [2, 3, 64, 1000, 1024, 1025, 8192, 40_000])
 def test_sorted_rows_is_exact_where_values_are_too_close_to_be_told_apart_by_rounding(
     columns: int,
 ) -> None:
@@ -107,7 +107,7 @@ def test_sorted_rows_is_exact_where_values_are_too_close_to_be_told_apart_by_rou
     near = torch.linspace(0.5, 0.5 + 1e-5, columns).expand(5, columns).clone()
     near[:, 0], near[:, -1] = -1.0, 1.0  # the range makes the rest share a few levels
     near[3] = 0.25  # nothing but ties
-    near[4] = torch.randn(columns, generator=generator)
+    near[4] = torch.randn(columns, generator=generator)  # a few neighbours to swap, if long
     order = torch.rand(5, columns, generator=generator).argsort(dim=1)
     values = near.gather(1, order)
     ordered, found = sorted_rows(values)

@@ -16,8 +16,8 @@ from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
 from bayescl.functional.similarity import candidate_logits
 
-_CPU_LOGITS = 2**16
-"""Logits per chunk on the CPU: a quarter of a megabyte, so all temporaries stay in the cache."""
+_CPU_LOGITS = 2**17
+"""Logits per chunk on the CPU, where that is not too few anchors for a matrix product."""
 
 _DEVICE_LOGITS = 2**25
 """Logits per chunk elsewhere: enough work to fill a GPU."""
@@ -29,7 +29,7 @@ def default_chunk_size(batch: ContrastiveBatch) -> int:
     if batch.candidates.ndim == 3:
         each *= batch.candidates.shape[-1]
     if batch.anchors.device.type == "cpu":
-        return max(32, _CPU_LOGITS // max(1, each))
+        return max(128, _CPU_LOGITS // max(1, each))
     return max(128, _DEVICE_LOGITS // max(1, each))
 
 

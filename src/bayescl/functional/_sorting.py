@@ -3,9 +3,9 @@
 ``torch.sort`` moves some ten million numbers a second on a CPU core; NumPy sorts plain integers
 with vector instructions, many times faster, but has no such speed for a sort that also returns
 positions. So each value is packed with its column into one integer that sorts the same way, and
-the column is read back from its low bits. Short rows fit into 32 bits with their values rounded
-to some two million levels, which sorts faster still; rows in which the rounding confused two
-values are found and sorted again in 64 bits. The result is exact either way.
+the column is read back from its low bits. Rows that are not too long fit into 32 bits with their
+values rounded to many levels, which sorts faster still; neighbours that the rounding confused are
+found and swapped, and rows with many of them sorted again in 64 bits. The result is exact.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from torch import Tensor
 
 _LOW_HALF = 0xFFFF_FFFF
 _ALL_BUT_SIGN = 0x7FFF_FFFF
-_SHORT = 2**10
-"""Columns up to which rounded values seldom meet."""
+_SHORT = 2**15
+"""Columns up to which enough bits are left for the values' levels."""
+
+_CROWDED = 16
+"""Rows in which more than one in so many steps descends are sorted again as a whole."""
 
 
 def can_look(tensor: Tensor) -> bool:
@@ -61,7 +64,7 @@ def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
     levels = 2 ** (32 - column_bits)
     low, high = values.amin(dim=1, keepdim=True), values.amax(dim=1, keepdim=True)
     # Subtraction and multiplication round monotonically, so only near neighbours can meet on one
-    # level. Infinities give levels without meaning; such rows fail the check below.
+    # level. Infinities and NaN give levels without meaning, but every column is still there once.
     scaled = (values - low).mul_((levels - 2) / (high - low))
     packed = scaled.to(torch.int32)
     packed <<= column_bits
@@ -70,11 +73,41 @@ def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
     packed &= 2**column_bits - 1
     columns = packed.to(torch.int64)
     ordered = values.gather(1, columns)
-    rows = (~(smallest_step(ordered) >= 0)).nonzero().squeeze(1)
-    if len(rows):
+
+    descents = (ordered[:, 1:] < ordered[:, :-1]).view(-1).nonzero().squeeze(1)
+    row = descents // (values.shape[1] - 1)
+    crowded = row.bincount(minlength=len(values)) > values.shape[1] // _CROWDED
+    crowded |= high.squeeze(1).isnan()
+    if bool(crowded.any()):
+        rows = crowded.nonzero().squeeze(1)
         columns[rows] = _columns_by_packing(values[rows])
         ordered[rows] = values[rows].gather(1, columns[rows])
+        descents, row = descents[~crowded[row]], row[~crowded[row]]
+    # From places among steps to places among values: a row has one step less.
+    _swap_descents(ordered, columns, descents + row)
     return ordered, columns
+
+
+def _swap_descents(ordered: Tensor, columns: Tensor, descents: Tensor) -> None:
+    """Finish rows that are in order but for few neighbours, in place.
+
+    ``descents`` holds flat places whose successor, in the same row, is smaller. Swapping them can
+    only make the steps beside them descend, so nothing else is looked at again: an odd-even
+    transposition sort on the places that need it.
+    """
+    values, labels, width = ordered.view(-1), columns.view(-1), ordered.shape[1]
+    while len(descents):
+        touched = []
+        for parity in (0, 1):
+            places = descents[descents % 2 == parity]
+            places = places[values[places] > values[places + 1]]
+            for flat in (values, labels):
+                flat[places], flat[places + 1] = flat[places + 1], flat[places]
+            touched.append(places)
+        beside = torch.cat(touched)
+        beside = torch.unique(torch.cat([beside - 1, beside, beside + 1]))
+        beside = beside[(beside >= 0) & (beside % width < width - 1)]
+        descents = beside[values[beside] > values[beside + 1]]
 
 
 def smallest_step(ordered: Tensor) -> Tensor:
