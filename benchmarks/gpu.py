@@ -208,7 +208,7 @@ def measure_kernels(run: Run) -> list[dict[str, Any]]:
     from engines.test_fused_emulation import weights_of
 
     from bayescl.engines import _fused_launch as launch
-    from bayescl.engines._fused_bins import inverse_widths, log2_weights
+    from bayescl.functional.histogram import inverse_widths, log2_weights
 
     batch, bins, rows = 2048 if run.quick else 16_384, 256, []
     scale = torch.full((), 1.4427 / TEMPERATURE, device="cuda")

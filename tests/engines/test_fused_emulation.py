@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from bayescl.engines import dense_loss
-from bayescl.engines._fused_bins import bin_indices, inverse_widths, log2_weights
 from bayescl.functional import (
     Bayesian,
     ContrastiveBatch,
@@ -20,6 +19,7 @@ from bayescl.functional import (
     unit_vectors,
 )
 from bayescl.functional._log_space import contrast, masked_logsumexp
+from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
 from bayescl.losses.layouts import two_views
 
 BAYESIAN = Bayesian(alpha=0.9, beta=0.5, tau_plus=0.1)

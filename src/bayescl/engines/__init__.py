@@ -2,11 +2,13 @@
 
 An engine takes a :class:`~bayescl.functional.ContrastiveBatch`, a temperature and an objective at
 that temperature, and returns one loss per anchor. The dense engine holds the whole matrix of
-logits and can be differentiated any number of times; the chunked one holds a few rows.
+logits and can be differentiated any number of times; the chunked one holds a few rows, and the
+fused one, on a GPU, none at all.
 """
 
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss
+from bayescl.engines.fused import fused_available, fused_loss, fused_supports
 from bayescl.engines.select import ENGINES, Engine, per_anchor_losses, select_engine
 
 __all__ = [
@@ -15,6 +17,9 @@ __all__ = [
     "ObjectiveAt",
     "chunked_loss",
     "dense_loss",
+    "fused_available",
+    "fused_loss",
+    "fused_supports",
     "per_anchor_losses",
     "select_engine",
 ]

@@ -10,9 +10,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from bayescl._axes import Float, Int, Tensor
-from bayescl.engines._fused_bins import WeightsOfCdf, inverse_widths, log2_weights
 from bayescl.engines._fused_tiles import Precision
 from bayescl.functional.candidates import CandidateRule
+from bayescl.functional.histogram import OfCdf, inverse_widths, log2_weights
 from bayescl.functional.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Weighting:
     """Weights by the rank of a candidate, and how finely ranks are told apart."""
 
-    of_cdf: WeightsOfCdf
+    of_cdf: OfCdf
     ranks: Ranks
     bins: int
 

@@ -5,10 +5,10 @@
 import triton
 import triton.language as tl
 
-from bayescl.engines import _fused_bins
+from bayescl.functional import histogram
 
-OCTAVES = tl.constexpr(_fused_bins.OCTAVES)
-STRETCH = tl.constexpr(2.0**_fused_bins.OCTAVES - 1)
+OCTAVES = tl.constexpr(histogram.OCTAVES)
+STRETCH = tl.constexpr(2.0**histogram.OCTAVES - 1)
 
 
 @triton.jit
@@ -81,7 +81,7 @@ def counted_tile(
 
 @triton.jit
 def bin_tile(similarity, top, inverse_width, bins: tl.constexpr):
-    """Bin of each similarity, counted from the row's largest down; see ``_fused_bins``."""
+    """Bin of each similarity, counted from the row's largest down; see ``functional.histogram``."""
     depth = tl.maximum((top[:, None] - similarity) * inverse_width[:, None], 0.0)
     # Left operands are tensors: Triton's interpreter would wrap constant times tensor.
     position = (depth + tl.log2(depth * STRETCH + 1.0) * (1.0 / OCTAVES)) * (0.5 * bins)

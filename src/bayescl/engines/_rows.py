@@ -104,7 +104,8 @@ def _log_sums(
     """Log of each row's (weighted) sum of exponentials over its candidates."""
     excluded = batch.rule.excluded_columns(rows)
     if isinstance(objective, Bayesian):
-        if excluded is not None and can_look(logits):
+        exact = objective.ranks != "histogram"
+        if exact and excluded is not None and can_look(logits):
             return _weighted_in_order(objective, logits, excluded)
         logits += objective.log_weights(logits, valid=batch.mask(rows))
     if excluded is not None:

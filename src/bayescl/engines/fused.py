@@ -11,19 +11,15 @@ import torch
 from bayescl._axes import Float, Int, PerAnchor, Tensor
 from bayescl._checks import check_choice, check_non_negative
 from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums, Weighting
-from bayescl.engines._fused_bins import WeightsOfCdf
 from bayescl.engines._fused_tiles import MAXIMUM_DIM, PRECISIONS, Precision
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
 from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.cdfs import proposal_cdf
 from bayescl.functional.debiased import subtract_positives
+from bayescl.functional.histogram import BINS
 from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
 from bayescl.functional.similarity import pair_logits
-from bayescl.functional.weights import importance_weights
-
-BINS = (64, 128, 256, 512, 1024)
-"""Sizes of histogram to choose from."""
+from bayescl.functional.weights import weights_of_cdf
 
 _OLDEST_TRITON = (3, 4)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -92,7 +88,8 @@ def fused_loss(
     if isinstance(objective, Debiased | Hard):
         return _subtracted(batch, positive, temperature, objective, replace(plain, count=True))
     if isinstance(objective, Bayesian):
-        weighting = Weighting(_weights_of_cdf(objective), objective.ranks, bins)
+        weights = weights_of_cdf(objective.alpha, objective.beta, objective.tau_plus)
+        weighting = Weighting(weights, objective.ranks, bins)
         log_sum, _ = _log_sum(batch, temperature, replace(plain, weighting=weighting))
     else:
         log_sum, _ = _log_sum(batch, temperature, plain)
@@ -163,17 +160,6 @@ def _log_sum(
     return FusedLogSumExp.apply(  # type: ignore[no-any-return]
         batch.anchors, batch.candidates, temperature, sums
     )
-
-
-def _weights_of_cdf(objective: Bayesian) -> WeightsOfCdf:
-    parameters = {"alpha": objective.alpha, "tau_plus": objective.tau_plus}
-
-    def weights(cdf: Tensor) -> Tensor:
-        return importance_weights(
-            proposal_cdf(cdf, **parameters), beta=objective.beta, **parameters
-        )
-
-    return weights
 
 
 def _subtracted(

@@ -10,10 +10,12 @@ import torch
 from bayescl._axes import PerAnchor, Tensor
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss
+from bayescl.engines.fused import fused_loss
 from bayescl.functional.candidates import ContrastiveBatch
+from bayescl.functional.objectives import Bayesian
 
-Engine = Literal["auto", "dense", "chunked"]
-ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked")
+Engine = Literal["auto", "dense", "chunked", "fused"]
+ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked", "fused")
 
 _SMALL = 2**15
 """Logits below which chunks gain nothing, and the dense engine can do more."""
@@ -49,7 +51,7 @@ def per_anchor_losses(
         batch: anchors, positives, candidates and which of them count.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
-        engine: which engine; ``"auto"`` chooses by size.
+        engine: which engine; ``"auto"`` chooses the dense or the chunked one by size.
         uniform: a promise that every loss receives the same gradient from above; see
             :func:`~bayescl.engines.chunked_loss`.
         chunk_size: anchors at a time, for the chunked engine.
@@ -66,5 +68,9 @@ def per_anchor_losses(
         )
     if engine == "dense":
         return dense_loss(batch, temperature, objective_at), engine
+    if engine == "fused":
+        objective = objective_at(temperature)
+        bins = objective.bins if isinstance(objective, Bayesian) else 256
+        return fused_loss(batch, temperature, objective_at, bins=bins), engine
     losses = chunked_loss(batch, temperature, objective_at, uniform=uniform, chunk_size=chunk_size)
     return losses, engine

@@ -19,6 +19,7 @@ def bayesian_loss(
     tau_plus: float,
     valid: CandidateMask | None = None,
     ranks: Ranks = "mid",
+    bins: int = 256,
 ) -> PerAnchor:
     r"""The Bayesian contrastive loss, one value per anchor.
 
@@ -35,7 +36,9 @@ def bayesian_loss(
         beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
         valid: True where a candidate counts. A row with none has loss 0.
-        ranks: ``"mid"`` or ``"upper"``; see :func:`~bayescl.functional.empirical_cdf`.
+        ranks: ``"mid"``, ``"upper"`` or ``"histogram"``; see
+            :func:`~bayescl.functional.empirical_cdf`.
+        bins: bins of the histogram: 64, 128, 256, 512 or 1024.
 
     Returns:
         Non-negative losses; InfoNCE at ``alpha = beta = 0.5``.
@@ -52,7 +55,13 @@ def bayesian_loss(
         Liu et al., ICML 2024, Eqs. "debias" and "ome1", Algorithm 1.
     """
     log_weights = logit_log_weights(
-        unlabeled, alpha=alpha, beta=beta, tau_plus=tau_plus, valid=valid, ranks=ranks
+        unlabeled,
+        alpha=alpha,
+        beta=beta,
+        tau_plus=tau_plus,
+        valid=valid,
+        ranks=ranks,
+        bins=bins,
     )
     counted = valid
     if alpha == 1 or beta == 1:

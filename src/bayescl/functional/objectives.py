@@ -59,6 +59,7 @@ class Bayesian:
     beta: float
     tau_plus: float
     ranks: Ranks = "mid"
+    bins: int = 256
 
     def __call__(
         self,
@@ -76,6 +77,7 @@ class Bayesian:
             tau_plus=self.tau_plus,
             valid=valid,
             ranks=self.ranks,
+            bins=self.bins,
         )
 
     def log_weights(
@@ -89,6 +91,7 @@ class Bayesian:
             tau_plus=self.tau_plus,
             valid=valid,
             ranks=self.ranks,
+            bins=self.bins,
         )
 
     def sorted_log_weights(

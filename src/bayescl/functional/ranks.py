@@ -10,10 +10,11 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_choice
 from bayescl.functional._sorting import can_look, sorted_rows
+from bayescl.functional.histogram import BINS, map_by_histogram
 
-Ranks = Literal["mid", "upper"]
+Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
-RANKS: tuple[Ranks, ...] = ("mid", "upper")
+RANKS: tuple[Ranks, ...] = ("mid", "upper", "histogram")
 _BLOCK = 2**16
 """Logits sorted at a time on the CPU: their temporaries stay in the cache and in the heap."""
 
@@ -23,6 +24,7 @@ def empirical_cdf(
     *,
     valid: Bool[Tensor, "*anchors candidates"] | None = None,
     ranks: Ranks = "mid",
+    bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
     r"""Empirical CDF of each anchor's unlabeled logits, at these logits.
 
@@ -35,19 +37,21 @@ def empirical_cdf(
 
     The paper's upper rank puts the largest logit at 1 and the smallest at 1/N, which biases
     small rows: the mean importance weight falls below 1. Mid-ranks lie symmetrically and do not.
-    Equal logits get equal values either way.
+    Equal logits get equal values either way. A histogram with a range of its own for every row
+    gives mid-ranks up to its bins, without a sort.
 
     Args:
         unlabeled: logits, or anything that increases with them. Not differentiated: the result
             is piecewise constant.
         valid: True where a candidate counts; rows may have different numbers of candidates.
-        ranks: ``"mid"`` or ``"upper"``.
+        ranks: ``"mid"``, ``"upper"`` or ``"histogram"``.
+        bins: bins of the histogram: 64, 128, 256, 512 or 1024.
 
     Returns:
         Values in (0, 1], float32 or float64. Where ``valid`` is False the value is 1.
 
     Raises:
-        ValueError: if ``ranks`` is neither word.
+        ValueError: if ``ranks`` or ``bins`` is none of these.
 
     Example:
         >>> logits = torch.tensor([[6.0, 4.0, 3.0, 7.0, 5.0]])
@@ -59,7 +63,7 @@ def empirical_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "puedf", and the example below it.
     """
-    cdf = map_cdf(unlabeled, lambda values: values, valid=valid, ranks=ranks)
+    cdf = map_cdf(unlabeled, lambda values: values, valid=valid, ranks=ranks, bins=bins)
     return cdf if valid is None else cdf.masked_fill(~valid, 1.0)
 
 
@@ -69,6 +73,7 @@ def map_cdf(
     *,
     valid: Bool[Tensor, "*anchors candidates"] | None,
     ranks: Ranks,
+    bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Apply an elementwise ``function`` to the empirical CDF of each logit.
 
@@ -81,6 +86,11 @@ def map_cdf(
     values = values.flatten(0, -2) if values.ndim > 1 else values[None]
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
+    if ranks == "histogram":
+        if bins not in BINS:
+            raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
+        mask = None if valid is None else valid.reshape(values.shape)
+        return map_by_histogram(values, function, valid=mask, bins=bins).view(unlabeled.shape)
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:

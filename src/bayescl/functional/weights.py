@@ -61,6 +61,7 @@ def logit_weights(
     tau_plus: float,
     valid: Bool[Tensor, "*anchors candidates"] | None = None,
     ranks: Ranks = "mid",
+    bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Importance weight of every candidate, from the rank of its logit among the anchor's.
 
@@ -72,7 +73,9 @@ def logit_weights(
         beta: hardness, in [0.5, 1].
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
         valid: True where a candidate counts; rows may have different numbers of candidates.
-        ranks: ``"mid"`` or ``"upper"``; see :func:`~bayescl.functional.empirical_cdf`.
+        ranks: ``"mid"``, ``"upper"`` or ``"histogram"``; see
+            :func:`~bayescl.functional.empirical_cdf`.
+        bins: bins of the histogram: 64, 128, 256, 512 or 1024.
 
     Returns:
         Non-negative weights. With mid-ranks the mean over a row's valid candidates is near 1 for
@@ -86,7 +89,8 @@ def logit_weights(
         >>> logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1)
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    return map_cdf(unlabeled, weights_of_cdf(alpha, beta, tau_plus), valid=valid, ranks=ranks)
+    weights = weights_of_cdf(alpha, beta, tau_plus)
+    return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins)
 
 
 def logit_log_weights(
@@ -97,9 +101,12 @@ def logit_log_weights(
     tau_plus: float,
     valid: Bool[Tensor, "*anchors candidates"] | None,
     ranks: Ranks,
+    bins: int,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Logarithm of :func:`logit_weights`, taken once per rank where rows share their ranks."""
     weights = weights_of_cdf(alpha, beta, tau_plus)
+    if ranks == "histogram":  # a bin's weight is a mean: take its logarithm, not the mean of logs
+        return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins).log()
     return map_cdf(unlabeled, lambda cdf: weights(cdf).log(), valid=valid, ranks=ranks)
 
 

@@ -63,8 +63,9 @@ class ContrastiveLoss(nn.Module):
         normalize: whether embeddings are scaled to length 1 first, which makes similarities
             cosines; else they are inner products.
         reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
-        engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose by size; which one computed
-            the last call is in ``engine_used``.
+        engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size; which one
+            computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
+            Triton, and gives the Bayesian weights through a histogram.
         chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
         gather: whether anchors are scored against the candidates of all ranks of the default
             process group, with gradients back to their owners. Ranks may hold unequal batches.

@@ -12,6 +12,7 @@ from bayescl.functional._shares import (
     check_tau_plus,
     hard_negative_shares,
 )
+from bayescl.functional.histogram import BINS
 from bayescl.functional.objectives import Bayesian, Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
@@ -31,8 +32,9 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         beta: hardness, in [0.5, 1]; 0.5 (unless given) only debiases, more mines hard negatives.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` and ``beta`` to
             ``1 - 1 / num_classes`` where they are not given.
-        ranks: ``"mid"``, or ``"upper"`` as in the paper; see
-            :func:`~bayescl.functional.empirical_cdf`.
+        ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks up to the
+            bins of a histogram; see :func:`~bayescl.functional.empirical_cdf`.
+        bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always has one.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
@@ -65,6 +67,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         beta: float | None = None,
         num_classes: int | None = None,
         ranks: Ranks = "mid",
+        bins: int = 256,
         **shared: Unpack[SharedOptions],
     ) -> None:
         super().__init__(**shared)
@@ -75,9 +78,12 @@ class BayesianContrastiveLoss(ContrastiveLoss):
             beta = 0.5 if num_classes is None else 1 - 1 / num_classes
         self.beta = beta
         hard_negative_shares(self.alpha, self.beta)  # refuses the corner where both are 1
+        if bins not in BINS:
+            raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
         self.ranks = ranks
+        self.bins = bins
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits; the temperature plays no part."""
         del temperature
-        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks)
+        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks, self.bins)

@@ -23,14 +23,16 @@ from collections.abc import Callable
 
 import torch
 
-from bayescl._axes import Float, Int, Tensor
-from bayescl.functional.ranks import Ranks
+from bayescl._axes import Bool, Float, Int, Tensor
 
 OCTAVES = 12.0
 """How often the width of the fine half of the bins doubles."""
 
-WeightsOfCdf = Callable[[Tensor], Tensor]
-"""Importance weights at given values of the unlabeled CDF."""
+OfCdf = Callable[[Tensor], Tensor]
+"""Importance weights, or whatever else, at given values of the unlabeled CDF."""
+
+BINS = (64, 128, 256, 512, 1024)
+"""Sizes of histogram to choose from."""
 
 _ROWS = 8192
 """Rows whose weights are computed at a time: bounds the temporaries, not the result."""
@@ -64,19 +66,20 @@ def bin_indices(
     return (0.5 * bins * (depth + fine)).long().clamp(0, bins - 1)
 
 
-def log2_weights(
+def bin_means(
     counts: Int[Tensor, "rows bins"],
     inverse_width: Float[Tensor, "rows"],
-    weights_of_cdf: WeightsOfCdf,
-    ranks: Ranks,
+    function: OfCdf,
+    *,
+    upper: bool = False,
 ) -> Float[Tensor, "rows bins"]:
-    """Base-2 logarithm of each bin's weight, from how many candidates the row's bins hold.
+    """Mean of a function of the CDF over the ranks that each bin holds.
 
     Args:
         counts: candidates per bin, bin 0 holding the largest.
         inverse_width: as :func:`inverse_widths` gives it; rows where it is 0 are all ties.
-        weights_of_cdf: the weights as a function of the unlabeled CDF.
-        ranks: ``"mid"`` or ``"upper"``.
+        function: of the unlabeled CDF, elementwise.
+        upper: whether ranks are upper ranks rather than mid-ranks.
 
     Returns:
         Values without meaning where a bin is empty.
@@ -87,7 +90,7 @@ def log2_weights(
         through = some.flip(1).cumsum(1, dtype=some.dtype).flip(1)
         total = through[:, :1].clamp(min=1).to(out.dtype)
         count = some.to(out.dtype)
-        if ranks == "mid":
+        if not upper:
             middle = through.to(out.dtype) - count / 2
         else:  # the mean of the ranks below + 1 .. below + count, or where all tie the last
             middle = through.to(out.dtype) - torch.where(inverse[:, None] > 0, (count - 1) / 2, 0.0)
@@ -97,6 +100,39 @@ def log2_weights(
         mean = torch.zeros_like(out)
         for node, share in _NODES:
             cdf = ((middle + node * half) / total).clamp(0, 1)
-            mean += share * weights_of_cdf(cdf)
-        torch.log2(mean, out=out)
+            mean += share * function(cdf)
+        out.copy_(mean)
     return table
+
+
+def log2_weights(
+    counts: Int[Tensor, "rows bins"],
+    inverse_width: Float[Tensor, "rows"],
+    weights_of_cdf: OfCdf,
+    ranks: str,
+) -> Float[Tensor, "rows bins"]:
+    """Base-2 logarithm of each bin's mean weight, as the fused kernels want it."""
+    return bin_means(counts, inverse_width, weights_of_cdf, upper=ranks == "upper").log2_()
+
+
+def map_by_histogram(
+    values: Float[Tensor, "rows columns"],
+    function: OfCdf,
+    *,
+    valid: Bool[Tensor, "rows columns"] | None,
+    bins: int,
+) -> Float[Tensor, "rows columns"]:
+    """Give each value the mean of ``function`` over the mid-ranks that its bin holds.
+
+    No sort and no look at the data. Where ``valid`` is False the result has no meaning.
+    """
+    lowest, highest = values, values
+    if valid is not None:
+        lowest = values.masked_fill(~valid, torch.inf)
+        highest = values.masked_fill(~valid, -torch.inf)
+    top = highest.amax(dim=1)
+    inverse = inverse_widths(lowest.amin(dim=1), top)
+    index = bin_indices(values, top, inverse, bins)
+    counted = torch.ones_like(index) if valid is None else valid.to(index.dtype)
+    counts = counted.new_zeros(len(values), bins).scatter_add(1, index, counted)
+    return bin_means(counts, inverse, function).gather(1, index)
