@@ -14,8 +14,9 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 REFERENCE = "F.cross_entropy InfoNCE"
 COMPARISON = "Bayesian by N x N comparison"
-COMPARISON_LIMIT = 300
-"""Largest batch for the N x N comparison, which needs some 70 GB at 1,024."""
+CUBIC_LIMIT = 300
+"""Largest batch for what needs memory cubic in it: some 70 GB for the comparison at 1,024, 34 GB
+for pytorch-metric-learning's loss."""
 
 TEMPERATURE = 0.5
 BAYESIAN = {"alpha": 0.9, "beta": 0.9, "temperature": TEMPERATURE}
@@ -34,13 +35,13 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
         "Bayesian": bayescl.BayesianContrastiveLoss(**BAYESIAN),
         "Bayesian, dense engine": bayescl.BayesianContrastiveLoss(**BAYESIAN, engine="dense"),
     }
-    if find_spec("pytorch_metric_learning"):
+    if find_spec("pytorch_metric_learning") and batch <= CUBIC_LIMIT:
         found["pytorch-metric-learning NTXentLoss"] = _metric_learning()
     if find_spec("lightly"):
         from lightly.loss import NTXentLoss
 
         found["lightly NTXentLoss"] = NTXentLoss(temperature=TEMPERATURE)
-    if batch <= COMPARISON_LIMIT:
+    if batch <= CUBIC_LIMIT:
         found[COMPARISON] = comparison_bayesian
     return found
 

@@ -19,7 +19,6 @@ from harness import median_ratio, time_side_by_side, write_result
 from rich.console import Console
 from rich.table import Table
 
-
 _LARGE = 2000
 """Items above which a sixth of the rounds is enough, and all that anybody waits for."""
 
@@ -35,7 +34,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, nargs="+", default=[256, 1024, 4096])
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
 
