@@ -15,7 +15,7 @@ from bayescl.functional.histogram import BINS, map_by_histogram
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
 RANKS: tuple[Ranks, ...] = ("mid", "upper", "histogram")
-_BLOCK = 2**16
+_BLOCK = 2**17
 """Logits sorted at a time on the CPU: their temporaries stay in the cache and in the heap."""
 
 
@@ -130,9 +130,18 @@ def _map_any_rows(
     values: Float[Tensor, "rows columns"], count: Int[Tensor, "rows 1"], transform: Transform
 ) -> Float[Tensor, "rows columns"]:
     """Map each value by its tie bounds and its row's count, without a look at the data."""
-    ordered, columns = sorted_rows(values)
+    return _map_sorted_rows(*sorted_rows(values), count, transform)
+
+
+def _map_sorted_rows(
+    ordered: Float[Tensor, "rows columns"],
+    columns: Int[Tensor, "rows columns"],
+    count: Int[Tensor, "rows 1"],
+    transform: Transform,
+) -> Float[Tensor, "rows columns"]:
+    """The same from rows in ascending order and the columns that their values came from."""
     below, through = _tie_bounds(ordered)
-    return values.scatter(1, columns, transform(below, through, count))
+    return ordered.scatter(1, columns, transform(below, through, count))
 
 
 def _map_mostly_untied_rows(
@@ -149,11 +158,12 @@ def _map_mostly_untied_rows(
     position = torch.arange(values.shape[1])[None]
     shared = count[:1] if bool((count == count[:1]).all()) else count
     out.scatter_(1, columns, transform(position, position + 1, shared).expand_as(values))
-    tied = (ordered[:, 1:] == ordered[:, :-1]).count_nonzero(dim=1)[:, None]
-    masked = (values.shape[1] - 1 - count).clamp(min=0)  # they tie with one another
-    rows = (tied != masked).squeeze(1).nonzero().squeeze(1)
+    ties = (ordered[:, 1:] == ordered[:, :-1]).view(-1).nonzero().squeeze(1)
+    tied = (ties // max(1, values.shape[1] - 1)).bincount(minlength=len(values))
+    masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
+    rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):
-        out[rows] = _map_any_rows(values[rows], count[rows], transform)
+        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
 
 
 def sorted_cdf(
