@@ -29,6 +29,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/distributed_scaling.py
+	$(BIN)/python benchmarks/tables.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,0 +1,118 @@
+"""Write ``benchmarks/README.md`` anew from the newest result of every benchmark.
+
+python benchmarks/tables.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness import RESULTS
+
+HEAD = """# Benchmarks
+
+Each script measures side by side in one run and writes a dated file to `results/`; this page is made
+from the newest of each by `python benchmarks/tables.py`. `make bench` runs them all, after
+installing pytorch-metric-learning and lightly, which the package itself does not need.
+`python benchmarks/gpu.py` holds the fused engine against float64 on a CUDA device, measures speed and
+memory there, and writes its own report; it has not been run on a device yet.
+
+Times are medians with quartiles; ratios are medians of the ratio within each round.
+"""
+
+
+def newest(name: str) -> dict[str, Any]:
+    """The latest result of a benchmark."""
+    path = max(RESULTS.glob(f"*-{name}.json"))
+    return json.loads(path.read_text()) | {"file": path.name}
+
+
+def origin(result: dict[str, Any]) -> str:
+    """What produced a result, in two lines."""
+    hardware, versions = result["hardware"], result["versions"]
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"`{result['command']}` ([figures](results/{result['file']}))\n\n"
+        f"{hardware['cpu']}, {hardware['cores']} cores; {packages}; commit {result['commit'][:12]}\n"
+    )
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def speed() -> str:
+    """Loss speed, one table per batch size."""
+    result = newest("loss-speed")
+    parts = ["## Speed: forward and backward on the CPU\n", origin(result)]
+    rows: dict[tuple[int, int, int], list[list[str]]] = {}
+    for one in result["measurements"]:
+        low, high = one["quartiles_ms"]
+        faster = one.get("times_faster_than_comparison")
+        cells = [
+            one["loss"],
+            f"{one['median_ms']:.1f}",
+            f"{low:.1f} - {high:.1f}",
+            f"{one['ratio_to_cross_entropy']:.2f}",
+            "" if faster is None else f"{faster:.1f}",
+        ]
+        rows.setdefault((one["batch"], one["dim"], one["threads"]), []).append(cells)
+    for (batch, dim, threads), cells in rows.items():
+        parts.append(f"2 x {batch} embeddings of {dim}, {threads} threads\n")
+        head = ["loss", "ms", "quartiles", "x InfoNCE", "times faster than N x N"]
+        parts.append(table(head, cells))
+    return "\n".join(parts)
+
+
+def memory() -> str:
+    """Memory that a step adds."""
+    result = newest("loss-memory")
+    parts = ["## Memory: what one step adds\n", origin(result)]
+    cells = [
+        [
+            one["loss"],
+            f"2 x {one['batch']} x {one['dim']}",
+            f"{one['median_mb']:.1f}",
+            f"{min(one['extra_mb']):.1f} - {max(one['extra_mb']):.1f}",
+            f"{one['ratio_to_cross_entropy']:.2f}",
+        ]
+        for one in result["measurements"]
+    ]
+    parts.append(table(["loss", "embeddings", "MB", "range", "x InfoNCE"], cells))
+    return "\n".join(parts)
+
+
+def scaling() -> str:
+    """Candidates of all ranks."""
+    result = newest("distributed-scaling")
+    parts = ["## Candidates of all ranks, over gloo\n", origin(result)]
+    cells = [
+        [
+            one["loss"],
+            str(one["ranks"]),
+            f"2 x {one['batch_per_rank']} x {one['dim']}",
+            f"{one['median_ms']:.1f}",
+            " - ".join(f"{end:.1f}" for end in one["quartiles_ms"]),
+        ]
+        for one in result["measurements"]
+    ]
+    parts.append(table(["loss", "ranks", "embeddings per rank", "ms", "quartiles"], cells))
+    parts.append(
+        "Two ranks that score against both ranks' candidates do twice the work each; on two cores\n"
+        "the rest is the exchange.\n"
+    )
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write the page."""
+    page = Path(__file__).parent / "README.md"
+    page.write_text("\n".join([HEAD, speed(), memory(), scaling()]))
+
+
+if __name__ == "__main__":
+    main()
