@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from bayescl.functional import empirical_cdf
 from bayescl.functional._sorting import sorted_rows
-from bayescl.functional.ranks import Ranks, _map_any_rows
-
-EXACT: tuple[Ranks, ...] = ("mid", "upper")
+from bayescl.functional.ranks import EXACT_RANKS, Ranks, _map_any_rows
 
 
 def counted(row: list[float], ranks: str) -> list[float]:
@@ -37,7 +35,7 @@ def test_the_papers_example() -> None:
             max_size=5,
         )
     ),
-    ranks=st.sampled_from(EXACT),
+    ranks=st.sampled_from(EXACT_RANKS),
 )
 def test_ties_share_one_value_and_it_is_the_counted_one(
     rows: list[list[float]], ranks: Ranks
@@ -47,7 +45,7 @@ def test_ties_share_one_value_and_it_is_the_counted_one(
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), ranks=st.sampled_from(EXACT))
+@given(data=st.data(), ranks=st.sampled_from(EXACT_RANKS))
 def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
     width = data.draw(st.integers(1, 6))
     values = st.sampled_from([-1.0, 0.0, 0.25, 7.0, float("inf")])
@@ -59,7 +57,7 @@ def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
     assert (result[~torch.tensor(keep)] == 1).all()
 
 
-@pytest.mark.parametrize("ranks", EXACT)
+@pytest.mark.parametrize("ranks", EXACT_RANKS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)

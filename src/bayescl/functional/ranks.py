@@ -14,7 +14,8 @@ from bayescl.functional.histogram import BINS, map_by_histogram
 
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
-RANKS: tuple[Ranks, ...] = ("mid", "upper", "histogram")
+EXACT_RANKS: tuple[Ranks, ...] = ("mid", "upper")
+RANKS: tuple[Ranks, ...] = (*EXACT_RANKS, "histogram")
 _BLOCK = 2**17
 """Logits sorted at a time on the CPU: their temporaries stay in the cache and in the heap."""
 

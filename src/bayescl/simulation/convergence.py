@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from bayescl import functional as F
-from bayescl.functional.ranks import RANKS
+from bayescl.functional.ranks import EXACT_RANKS
 from bayescl.simulation.parallel import in_parallel
 from bayescl.simulation.process import Observations, observe
 from bayescl.simulation.samplers import sample_by_inversion
@@ -117,6 +117,6 @@ def _losses(
                 tau_plus=settings.tau_plus,
                 ranks=ranks,
             )
-            for ranks in RANKS
+            for ranks in EXACT_RANKS
         },
     }

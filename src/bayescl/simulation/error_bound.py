@@ -27,7 +27,7 @@ import torch
 
 from bayescl._checks import check_count, check_interval
 from bayescl.functional import bayesian_loss
-from bayescl.functional.ranks import RANKS
+from bayescl.functional.ranks import EXACT_RANKS
 from bayescl.simulation.convergence import CANDIDATES
 from bayescl.simulation.parallel import in_parallel
 from bayescl.simulation.process import observe
@@ -40,7 +40,7 @@ from bayescl.simulation.truth import true_negative_mean
 
 ALPHAS = (0.5, 0.9, 1.0)
 PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-MEASURED = tuple(f"bayesian_{ranks}" for ranks in RANKS)
+MEASURED = tuple(f"bayesian_{ranks}" for ranks in EXACT_RANKS)
 SCORES, FEWEST_ANCHORS = 2**15, 50
 """Scores that a draw holds at most, but for this many anchors at least."""
 
@@ -132,7 +132,7 @@ def _records(axis: str, settings: Settings, seed: int) -> list[dict[str, Value]]
             )
             positive = chunk.positives[:, 0]
             limit = torch.log1p(count * truth / positive.exp())
-            for name, ranks in zip(MEASURED, RANKS, strict=True):
+            for name, ranks in zip(MEASURED, EXACT_RANKS, strict=True):
                 loss = bayesian_loss(
                     positive,
                     chunk.unlabeled,

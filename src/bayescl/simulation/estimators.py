@@ -14,7 +14,7 @@ import torch
 
 from bayescl import functional as F
 from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl.functional.ranks import RANKS
+from bayescl.functional.ranks import EXACT_RANKS
 from bayescl.simulation.process import Observations
 from bayescl.simulation.settings import Settings
 
@@ -88,7 +88,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
         minimum_logit=floor,
     )
     found["hard"] = implied_mean(hard, positive, count)
-    for ranks in RANKS:
+    for ranks in EXACT_RANKS:
         weight = F.logit_weights(
             observed.unlabeled,
             alpha=settings.alpha,

@@ -8,7 +8,7 @@ import torch
 
 from bayescl import functional as F
 from bayescl._axes import Float, Tensor
-from bayescl.functional.ranks import RANKS, Ranks
+from bayescl.functional.ranks import EXACT_RANKS, Ranks
 from bayescl.simulation.parallel import in_parallel
 from bayescl.simulation.process import Observations, observe
 from bayescl.simulation.seeds import generator
@@ -68,9 +68,9 @@ def _records(settings: Settings, seed: int) -> list[dict[str, Value]]:
         path = ("reliability", settings.alpha, settings.tau_plus, settings.candidates, index)
         chunks = list(observe(settings, generator(seed, *path)))
         orders = [chunk.unlabeled.argsort(dim=1) for chunk in chunks]
-        draws.append({ranks: _bins(chunks, orders, settings, ranks) for ranks in RANKS})
+        draws.append({ranks: _bins(chunks, orders, settings, ranks) for ranks in EXACT_RANKS})
     records = []
-    for ranks in RANKS:
+    for ranks in EXACT_RANKS:
         predicted = torch.stack([drawn[ranks][0] for drawn in draws])
         share = torch.stack([drawn[ranks][1] for drawn in draws])
         for column in range(share.shape[1]):
