@@ -17,9 +17,6 @@ from __future__ import annotations
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Embeddings = Float[Tensor, "rows dim"]
-"""One embedding per row."""
-
 PositiveLogits = Float[Tensor, "anchors"]
 """The logit of each anchor's positive."""
 
@@ -32,15 +29,10 @@ CandidateMask = Bool[Tensor, "anchors candidates"]
 PerAnchor = Float[Tensor, "anchors"]
 """One value per anchor."""
 
-Groups = Int[Tensor, "rows"]
-"""An integer per row; equal integers mark the same thing."""
-
 __all__ = [
     "Bool",
     "CandidateMask",
-    "Embeddings",
     "Float",
-    "Groups",
     "Int",
     "PerAnchor",
     "PositiveLogits",

@@ -107,10 +107,13 @@ def _log_sums(
         exact = objective.ranks != "histogram"
         if exact and excluded is not None and can_look(logits):
             return _weighted_in_order(objective, logits, excluded)
-        logits += objective.log_weights(logits, valid=batch.mask(rows))
+        valid = batch.mask(rows)
+        logits += objective.log_weights(logits, valid=valid)
+    else:
+        valid = batch.mask(rows) if excluded is None else None
     if excluded is not None:
         logits.scatter_(1, excluded, -torch.inf)
-    elif (valid := batch.mask(rows)) is not None:
+    elif valid is not None:
         logits.masked_fill_(~valid, -torch.inf)
     return _softmax_in_place(logits)
 

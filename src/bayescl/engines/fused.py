@@ -16,7 +16,7 @@ from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
 from bayescl.functional.candidates import ContrastiveBatch
 from bayescl.functional.debiased import subtract_positives
-from bayescl.functional.histogram import BINS
+from bayescl.functional.histogram import check_bins
 from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
 from bayescl.functional.similarity import pair_logits
 from bayescl.functional.weights import weights_of_cdf
@@ -74,8 +74,7 @@ def fused_loss(
         :func:`fused_supports` and :func:`fused_available`: the same questions asked beforehand.
     """
     check_choice("precision", precision, PRECISIONS)
-    if bins not in BINS:
-        raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
+    check_bins(bins)
     objective = objective_at(temperature)
     if (reason := fused_available()) is not None:
         raise RuntimeError(f'engine="fused" cannot run: {reason}')

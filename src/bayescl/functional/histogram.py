@@ -41,6 +41,12 @@ _ROWS = 8192
 _NODES = ((-math.sqrt(0.6), 5 / 18), (0.0, 8 / 18), (math.sqrt(0.6), 5 / 18))
 
 
+def check_bins(bins: int) -> None:
+    """Refuse a number of bins that is none of ``BINS``."""
+    if bins not in BINS:
+        raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
+
+
 def inverse_widths(low: Float[Tensor, "rows"], top: Float[Tensor, "rows"]) -> Float[Tensor, "rows"]:
     """One over each row's range; 0 where the row is empty or all of it is equal.
 

@@ -10,7 +10,7 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_choice
 from bayescl.functional._sorting import can_look, sorted_rows
-from bayescl.functional.histogram import BINS, map_by_histogram
+from bayescl.functional.histogram import check_bins, map_by_histogram
 
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -88,8 +88,7 @@ def map_cdf(
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
     if ranks == "histogram":
-        if bins not in BINS:
-            raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
+        check_bins(bins)
         mask = None if valid is None else valid.reshape(values.shape)
         return map_by_histogram(values, function, valid=mask, bins=bins).view(unlabeled.shape)
     if valid is None:

@@ -12,7 +12,7 @@ from bayescl.functional._shares import (
     check_tau_plus,
     hard_negative_shares,
 )
-from bayescl.functional.histogram import BINS
+from bayescl.functional.histogram import check_bins
 from bayescl.functional.objectives import Bayesian, Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
@@ -78,8 +78,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
             beta = 0.5 if num_classes is None else 1 - 1 / num_classes
         self.beta = beta
         hard_negative_shares(self.alpha, self.beta)  # refuses the corner where both are 1
-        if bins not in BINS:
-            raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
+        check_bins(bins)
         self.ranks = ranks
         self.bins = bins
 
