@@ -17,6 +17,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "bayescl"
 FLOORS: dict[str, int] = {
     "_axes": 0,
     "_checks": 0,
+    "_randomness": 0,
+    "_downloads": 0,
     "functional": 1,
     "distributed": 1,
     "engines": 2,

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bayescl._randomness import Purpose, derived_seed
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import load_images
-from bayescl.vision.randomness import Purpose, derived_seed
 
 
 def order(epoch: int, seed: int = 0) -> torch.Tensor:

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bayescl._randomness import Purpose, derived_seed
 from bayescl.losses import InfoNCELoss, OracleContrastiveLoss
 from bayescl.vision.augmentation import AffineNoise, Normalization
 from bayescl.vision.batches import ImageBatch
 from bayescl.vision.datasets import load_images
 from bayescl.vision.encoders import SmallConvEncoder
 from bayescl.vision.heads import ProjectionHead
-from bayescl.vision.randomness import Purpose, derived_seed
 from bayescl.vision.simclr import SimCLR
 
 TRAIN = load_images("digits").train

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescl.experiments.comparison_summary import mean_and_spread
+from bayescl.experiments.image_run import train_images
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.loss_settings import LOSSES, LossSettings
 from bayescl.experiments.parallel_runs import train_runs
@@ -143,6 +144,7 @@ def _score_all(
     results = train_runs(
         runs,
         options.runs,
+        train=train_images,
         workers=options.workers,
         progress=lambda run, _, done: sys.stderr.write(f"\r{done} of {total} epochs: {run:<70}"),
     )

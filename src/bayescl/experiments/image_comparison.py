@@ -9,7 +9,7 @@ from typing import Any
 
 from bayescl._checks import check_choice, check_count
 from bayescl.experiments.comparison_summary import summarise
-from bayescl.experiments.image_run import ImageRun
+from bayescl.experiments.image_run import ImageRun, train_images
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.loss_settings import (
     LOSSES,
@@ -113,7 +113,9 @@ def compare_images(
 
     if progress is not None:
         progress("starting", 0, 0)  # workers take seconds to load what they need
-    results = train_runs(runs, folder.path / "runs", workers=workers, progress=progress)
+    results = train_runs(
+        runs, folder.path / "runs", train=train_images, workers=workers, progress=progress
+    )
     result = {
         "settings": comparison.as_config(),
         "runs": {

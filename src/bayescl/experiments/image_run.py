@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
-from lightning.pytorch.callbacks import ModelCheckpoint
-
-from bayescl.experiments.checkpoints import AtomicCheckpointIO, read_checkpoint
+from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.experiments.checkpoints import read_checkpoint
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.run_folder import RunFolder
+from bayescl.experiments.training_loop import Progress, fit_in_folder
 from bayescl.vision.augmentation import AffineNoise, Normalization
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import ImageParts, load_images
 from bayescl.vision.encoders import SmallConvEncoder
 from bayescl.vision.heads import ProjectionHead
 from bayescl.vision.probes import run_probes
-from bayescl.vision.randomness import Purpose, derived_seed, seeded
 from bayescl.vision.simclr import SimCLR
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
-
-Progress = Callable[[int, float], None]
-"""Called after every epoch with the number of finished epochs and the mean loss."""
 
 
 class ImageRun:
@@ -132,35 +122,15 @@ def train_images(
         run = ImageRun(settings)
         folder = RunFolder.create(out, KIND, settings.as_config())
 
-    journal = _Journal(folder, progress)
-    checkpoints = ModelCheckpoint(
-        dirpath=folder.checkpoint.parent,
-        filename=folder.checkpoint.stem,
-        every_n_epochs=checkpoint_every,
-        save_on_train_epoch_end=True,
-        enable_version_counter=False,
+    journal = fit_in_folder(
+        run.model,
+        run.batches,
+        folder,
+        epochs=settings.epochs,
+        device=settings.torch_device(),
+        checkpoint_every=checkpoint_every,
+        progress=progress,
     )
-    with _quiet_lightning():
-        trainer = pl.Trainer(
-            accelerator="gpu" if settings.torch_device().type == "cuda" else "cpu",
-            devices=1,
-            max_epochs=settings.epochs,
-            logger=False,
-            # The journal's row of an epoch must be on disk before the checkpoint that skips it.
-            callbacks=[journal, checkpoints],
-            plugins=[AtomicCheckpointIO()],
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            default_root_dir=folder.path,
-        )
-        last = folder.checkpoint if folder.checkpoint.is_file() else None
-        try:
-            trainer.fit(run.model, run.batches, ckpt_path=last)
-        except SystemExit as stop:
-            # Lightning turns Ctrl-C into an exit of its own, with the status of a failure.
-            if isinstance(stop.__context__, KeyboardInterrupt):
-                raise KeyboardInterrupt from None
-            raise
     result = {
         "settings": settings.as_config(),
         "seed": settings.seed,
@@ -203,61 +173,3 @@ def evaluate_images(path: Path) -> dict[str, Any]:
     }
     folder.write_result(evaluation, name="evaluation.json")
     return evaluation
-
-
-class _Journal(pl.Callback):
-    """Keep ``metrics.csv``: one row per epoch, those of a broken epoch dropped on resume."""
-
-    def __init__(self, folder: RunFolder, progress: Progress | None) -> None:
-        self.folder = folder
-        self.progress = progress
-        self.rows = folder.read_metrics()
-        self._started = 0.0
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Drop rows of epochs that the checkpoint has not seen."""
-        del pl_module
-        self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock."""
-        del trainer, pl_module
-        self._started = time.perf_counter()
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the row of the epoch."""
-        del pl_module
-        loss = float(trainer.callback_metrics["loss"])
-        seconds = time.perf_counter() - self._started
-        if loss != loss or loss in (float("inf"), float("-inf")):
-            raise ValueError(
-                f"the loss became {loss} in epoch {trainer.current_epoch + 1}: "
-                "lower the learning rate"
-            )
-        epoch = trainer.current_epoch + 1
-        self.rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)})
-        self.folder.write_metrics(self.rows)
-        if self.progress is not None:
-            self.progress(epoch, loss)
-
-    def seconds_per_epoch(self) -> float:
-        """The median time of an epoch: the first one warms up, and machines hiccup."""
-        seconds = sorted(row["seconds"] for row in self.rows)
-        return seconds[len(seconds) // 2]
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's announcements, and warnings about what is as it should be."""
-    logger = logging.getLogger("lightning.pytorch")
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
-            warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
-            # A resumed run finds its own checkpoints there.
-            warnings.filterwarnings("ignore", message="Checkpoint directory .* is not empty")
-            yield
-    finally:
-        logger.setLevel(level)

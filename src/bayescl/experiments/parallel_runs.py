@@ -12,22 +12,49 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from bayescl._checks import check_count
-from bayescl.experiments.image_run import train_images
-from bayescl.experiments.image_settings import ImageSettings
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a run, its number of finished epochs and that of all runs together."""
 
 
+class RunSettings(Protocol):
+    """What this module needs to know of a run's settings."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the run."""
+        ...
+
+
+Settings = TypeVar("Settings", bound=RunSettings)
+
+
+class Train(Protocol):
+    """Trains one run in its folder, as ``train_images`` does; a function that can be pickled."""
+
+    def __call__(
+        self,
+        settings: Any,
+        out: Path,
+        *,
+        resume: bool,
+        checkpoint_every: int,
+        progress: Callable[[int, float], None],
+    ) -> dict[str, Any]:
+        """Begin, go on with, or merely read one run, and return its ``result.json``."""
+        ...
+
+
 def train_runs(
-    runs: Mapping[str, ImageSettings],
+    runs: Mapping[str, Settings],
     parent: Path,
     *,
+    train: Train,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
@@ -38,6 +65,7 @@ def train_runs(
     Args:
         runs: settings by name.
         parent: the folder of the run folders, which are called by the runs' names.
+        train: trains one run; at the top level of a module, so that workers find it.
         workers: processes that train at a time. It changes no figure but seconds.
         progress: told of every finished epoch.
 
@@ -59,7 +87,9 @@ def train_runs(
     if workers == 1:
         with _one_thread():
             for name, settings in runs.items():
-                results[name] = _train_one(settings, parent / name, partial(_forward, report, name))
+                results[name] = _train_one(
+                    train, settings, parent / name, partial(_forward, report, name)
+                )
                 report(name, settings.epochs)
         return results
 
@@ -73,7 +103,7 @@ def train_runs(
     )
     try:
         pending = {
-            pool.submit(_train_in_worker, settings, parent / name, name): name
+            pool.submit(_train_in_worker, train, settings, parent / name, name): name
             for name, settings in runs.items()
         }
         while pending:
@@ -95,10 +125,10 @@ def train_runs(
 
 
 def _train_one(
-    settings: ImageSettings, out: Path, progress: Callable[[int, float], None]
+    train: Train, settings: RunSettings, out: Path, progress: Callable[[int, float], None]
 ) -> dict[str, Any]:
     """Begin, go on with, or merely read one run."""
-    return train_images(
+    return train(
         settings,
         out,
         resume=out.is_dir(),
@@ -131,9 +161,9 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _train_in_worker(settings: ImageSettings, out: Path, name: str) -> dict[str, Any]:
+def _train_in_worker(train: Train, settings: RunSettings, out: Path, name: str) -> dict[str, Any]:
     """Train one run and tell the parent of every epoch."""
-    return _train_one(settings, out, lambda epoch, _: _news.put((name, epoch)))
+    return _train_one(train, settings, out, lambda epoch, _: _news.put((name, epoch)))
 
 
 def _drain(news: Any) -> Iterator[tuple[str, int]]:

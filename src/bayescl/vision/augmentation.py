@@ -9,7 +9,7 @@ from torch import nn
 
 from bayescl._axes import Float, Tensor
 from bayescl._checks import check_interval
-from bayescl.vision.randomness import seeded
+from bayescl._randomness import seeded
 
 
 class Normalization(nn.Module):

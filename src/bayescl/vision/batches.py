@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 
 from bayescl._axes import Int, Tensor
 from bayescl._checks import check_count
-from bayescl.vision.randomness import Purpose, derived_seed
+from bayescl._randomness import Purpose, derived_seed
 from bayescl.vision.store import ImageStore
 
 

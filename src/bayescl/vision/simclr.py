@@ -11,8 +11,8 @@ from torch import nn
 
 from bayescl._axes import Float, Tensor
 from bayescl._checks import check_count, check_non_negative, check_positive
+from bayescl._randomness import Purpose, derived_seed
 from bayescl.vision.batches import ImageBatch
-from bayescl.vision.randomness import Purpose, derived_seed
 
 
 class SimCLR(pl.LightningModule):
@@ -20,7 +20,7 @@ class SimCLR(pl.LightningModule):
 
     Each view passes through the network in its own call, so that batch normalisation sees one
     view at a time. Everything random is derived from (``seed``, epoch, step); see
-    :mod:`bayescl.vision.randomness`.
+    :mod:`bayescl._randomness`.
 
     Args:
         encoder: images to features; kept after training.

@@ -21,6 +21,7 @@ class Purpose(IntEnum):
     WEIGHTS = 0
     ORDER = 1
     VIEWS = 2
+    CANDIDATES = 3
 
 
 def derived_seed(seed: int, purpose: Purpose, *position: int) -> int:
