@@ -1,0 +1,219 @@
+"""Who chose what: interactions in one sparse matrix, with the original ids kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Observed pairs of users and items, without ratings.
+
+    Attributes:
+        matrix: users x items in canonical CSR form (sorted, no duplicates), float32 ones.
+        user_ids: the original id of each row, int64 or str.
+        item_ids: the original id of each column, int64 or str.
+        timestamps: when each stored entry happened, in the matrix's own order, or None where
+            the data set does not say.
+        item_titles: a readable name of each column, or None.
+        name: what tables and messages call these interactions.
+    """
+
+    matrix: csr_array
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+    timestamps: NDArray[np.float64] | None = None
+    item_titles: NDArray[np.str_] | None = None
+    name: str = "interactions"
+
+    def __post_init__(self) -> None:
+        users, items = self.matrix.shape
+        if self.matrix.dtype != np.float32 or not self.matrix.has_canonical_format:
+            raise ValueError(
+                f"{self.name}: matrix must be float32 with sorted indices and no duplicates"
+            )
+        lengths = {
+            "user_ids": (self.user_ids, users),
+            "item_ids": (self.item_ids, items),
+            "timestamps": (self.timestamps, self.matrix.nnz),
+            "item_titles": (self.item_titles, items),
+        }
+        for name, (values, length) in lengths.items():
+            if values is not None and values.shape != (length,):
+                raise ValueError(
+                    f"{self.name}: {name} must have shape [{length}], got {list(values.shape)}"
+                )
+
+    @classmethod
+    def from_pairs(
+        cls,
+        users: ArrayLike,
+        items: ArrayLike,
+        *,
+        user_ids: NDArray[Any] | int,
+        item_ids: NDArray[Any] | int,
+        timestamps: ArrayLike | None = None,
+        item_titles: NDArray[np.str_] | None = None,
+        name: str = "interactions",
+    ) -> Interactions:
+        """Interactions from pairs of row and column numbers in any order.
+
+        A pair that occurs more than once is kept once, at its earliest time.
+
+        Args:
+            users: the row of each pair, counted from 0.
+            items: the column of each pair, counted from 0.
+            user_ids: the original id of each row, or the number of rows, whose ids then are
+                their numbers.
+            item_ids: likewise for the columns.
+            timestamps: when each pair happened, or None.
+            item_titles: a readable name of each column, or None.
+            name: what tables and messages call these interactions.
+
+        Raises:
+            ValueError: if a row or column is out of range, or lengths disagree.
+
+        Example:
+            >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
+            >>> chosen.matrix.toarray().tolist()
+            [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        if isinstance(user_ids, int):
+            user_ids = np.arange(user_ids, dtype=np.int64)
+        if isinstance(item_ids, int):
+            item_ids = np.arange(item_ids, dtype=np.int64)
+        rows, columns = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
+        shape = (len(user_ids), len(item_ids))
+        if rows.shape != columns.shape or rows.ndim != 1:
+            raise ValueError(
+                f"{name}: users and items must be equally long, got {len(rows)} and {len(columns)}"
+            )
+        for kind, numbers, size in (("users", rows, shape[0]), ("items", columns, shape[1])):
+            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
+                raise ValueError(
+                    f"{name}: {kind} must lie in [0, {size - 1}], "
+                    f"got {numbers.min()} to {numbers.max()}"
+                )
+        times = None if timestamps is None else np.asarray(timestamps, dtype=np.float64)
+        if times is not None and times.shape != rows.shape:
+            raise ValueError(
+                f"{name}: there must be one timestamp per pair, got {len(times)} for {len(rows)}"
+            )
+        flat = rows * shape[1] + columns
+        order = np.argsort(flat, kind="stable") if times is None else np.lexsort((times, flat))
+        flat = flat[order]
+        kept = order[np.diff(flat, prepend=-1) != 0]
+        indptr = np.zeros(shape[0] + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rows[kept], minlength=shape[0]), out=indptr[1:])
+        ones = np.ones(len(kept), dtype=np.float32)
+        matrix = csr_array((ones, columns[kept], indptr), shape=shape)
+        return cls(
+            matrix=matrix,
+            user_ids=user_ids,
+            item_ids=item_ids,
+            timestamps=None if times is None else times[kept],
+            item_titles=item_titles,
+            name=name,
+        )
+
+    @property
+    def num_users(self) -> int:
+        """The number of rows, those of users without an interaction included."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def num_items(self) -> int:
+        """The number of columns, those of items that nobody chose included."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def num_interactions(self) -> int:
+        """The number of stored pairs."""
+        return int(self.matrix.nnz)
+
+    @property
+    def density(self) -> float:
+        """The share of all pairs of a user and an item that are stored."""
+        return self.num_interactions / (self.num_users * self.num_items)
+
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The row and the column of every stored entry, in the matrix's own order.
+
+        Example:
+            >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
+            >>> chosen.pairs()
+            (array([0, 0, 1]), array([0, 1, 2]))
+        """
+        per_user = np.diff(self.matrix.indptr)
+        users = np.repeat(np.arange(self.num_users, dtype=np.int64), per_user)
+        return users, self.matrix.indices.astype(np.int64)
+
+    def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64]) -> Interactions:
+        """Some stored entries, among the same users and items.
+
+        Args:
+            entries: which ones, as a mask over the stored entries or as their numbers in the
+                matrix's own order; the order of the numbers does not matter.
+
+        Example:
+            >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
+            >>> chosen.subset(np.array([2, 1])).matrix.toarray().tolist()
+            [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        mask = np.zeros(self.num_interactions, dtype=bool)
+        mask[entries] = True
+        kept_before = np.concatenate([[0], np.cumsum(mask)])
+        matrix = csr_array(
+            (self.matrix.data[mask], self.matrix.indices[mask], kept_before[self.matrix.indptr]),
+            shape=self.matrix.shape,
+        )
+        times = None if self.timestamps is None else self.timestamps[mask]
+        return replace(self, matrix=matrix, timestamps=times)
+
+    def user_row(self, user_id: int | str) -> int:
+        """The row of a user, by original id; text is read as a number where ids are numbers.
+
+        Raises:
+            ValueError: if there is no such user.
+
+        Example:
+            >>> ids = np.array([40, 7])
+            >>> chosen = Interactions.from_pairs([0, 1], [0, 0], user_ids=ids, item_ids=1)
+            >>> chosen.user_row("7")
+            1
+        """
+        found = np.flatnonzero(self.user_ids.astype(str) == str(user_id).strip())
+        if len(found) == 0:
+            raise ValueError(f"{self.name} has no user {user_id}")
+        return int(found[0])
+
+
+@dataclass(frozen=True, eq=False)
+class RankingParts:
+    """The interactions to train on and those to judge by: same rows, same columns, no overlap.
+
+    Attributes:
+        train: what training sees; full rankings leave these items out.
+        evaluation: what a ranking should find.
+        evaluated_on: which part ``evaluation`` is, "test" or "validation".
+        report: what was left out or merged on the way here, as phrase and count, such as
+            ``{"duplicate pairs merged": 3}``; empty where the files were used as they are.
+    """
+
+    train: Interactions
+    evaluation: Interactions
+    evaluated_on: str
+    report: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.train.matrix.shape != self.evaluation.matrix.shape:
+            raise ValueError(
+                "train and evaluation must have the same users and items, "
+                f"got {list(self.train.matrix.shape)} and {list(self.evaluation.matrix.shape)}"
+            )
