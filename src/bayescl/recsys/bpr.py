@@ -1,0 +1,91 @@
+"""Bayesian personalised ranking, called as the contrastive losses are."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bayescl._axes import Bool, Float, Tensor
+from bayescl._checks import check_floating, check_mask, check_positive, check_shape
+from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
+
+
+class BPRLoss(nn.Module):
+    r"""Every candidate alone against the positive, through a logistic function.
+
+    .. math::
+        \frac{1}{N} \sum_i -\log \sigma\bigl((s^+ - s_i) / t\bigr)
+
+    The usual BPR has one candidate per pair, inner products and temperature 1. L2 regularisation
+    is the optimizer's weight decay.
+
+    Args:
+        temperature: divides differences of scores, positive.
+        normalize: whether embeddings are scaled to length 1 first, which makes scores cosines.
+
+    Raises:
+        ValueError: if ``temperature`` is not positive.
+
+    Example:
+        >>> loss = BPRLoss()
+        >>> users, items = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]])
+        >>> loss.sampled(users, items, torch.tensor([[[0.0, 1.0], [1.0, 0.0]]]))
+        tensor(0.2201)
+
+    Reference:
+        Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit Feedback", UAI 2009.
+    """
+
+    def __init__(self, *, temperature: float = 1.0, normalize: bool = False) -> None:
+        super().__init__()
+        self.temperature = check_positive("temperature", temperature)
+        self.normalize = normalize
+
+    def sampled(
+        self,
+        anchors: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "batch dim"],
+        candidates: Float[Tensor, "*own candidates dim"],
+        *,
+        valid: Bool[Tensor, "batch candidates"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """Compute the mean over pairs of the mean over each pair's candidates.
+
+        Args:
+            anchors: embeddings of users.
+            positives: embeddings of each user's item, row by row.
+            candidates: ``[batch, candidates, dim]``, each pair's own, or ``[candidates, dim]``,
+                the same for all.
+            valid: True where a candidate counts. A pair with none has loss 0.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            ValueError: if shapes do not fit.
+        """
+        for name, rows in (
+            ("anchors", anchors),
+            ("positives", positives),
+            ("candidates", candidates),
+        ):
+            check_floating(name, rows)
+        batch, dim = anchors.shape
+        check_shape("positives", positives, (batch, dim))
+        own = () if candidates.ndim == 2 else (batch,)
+        check_shape("candidates", candidates, (*own, "candidates", dim))
+        if self.normalize:
+            anchors, positives, candidates = map(unit_vectors, (anchors, positives, candidates))
+        negative = candidate_logits(anchors, candidates, self.temperature)
+        positive = pair_logits(anchors, positives, self.temperature)
+        each = F.softplus(negative - positive[:, None])
+        if valid is None:
+            return each.mean()
+        check_mask("valid", valid, negative.shape)
+        counts = valid.sum(dim=1).clamp(min=1)
+        return (torch.where(valid, each, 0.0).sum(dim=1) / counts).mean()
+
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        return f"temperature={self.temperature:g}, normalize={self.normalize}"

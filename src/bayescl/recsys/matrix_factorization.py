@@ -1,0 +1,47 @@
+"""Matrix factorisation: an embedding per user and per item, as they are."""
+
+from __future__ import annotations
+
+from torch.nn import functional as F
+
+from bayescl._axes import Float, Int, Tensor
+from bayescl.recsys.encoders import Encoder
+
+
+class MatrixFactorization(Encoder):
+    """Users and items are rows of two tables; a step touches only the rows that it names.
+
+    Args:
+        num_users: rows of the users' table.
+        num_items: rows of the items' table.
+        dim: coordinates of an embedding.
+        score: ``"cosine"``, or ``"inner"`` for inner products.
+        initial_scale: standard deviation of each coordinate at the start.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+
+    Example:
+        >>> encoder = MatrixFactorization(num_users=3, num_items=5, dim=2)
+        >>> users, items = encoder.embed(torch.tensor([0, 2]), torch.tensor([[1, 4], [0, 0]]))
+        >>> users.shape, items.shape
+        (torch.Size([2, 2]), torch.Size([2, 2, 2]))
+
+    Reference:
+        Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.
+    """
+
+    def users_and_items(
+        self,
+    ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
+        """Return both tables."""
+        return self.user_table, self.item_table
+
+    def embed(
+        self, users: Int[Tensor, "batch"], *items: Int[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape dim"], ...]:
+        """Return the rows of the tables that one step needs."""
+        return (
+            F.embedding(users, self.user_table),
+            *(F.embedding(rows, self.item_table) for rows in items),
+        )

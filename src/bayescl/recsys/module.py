@@ -1,0 +1,96 @@
+"""A recommender as a Lightning module, with encoder, loss and candidates handed in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+
+from bayescl._axes import Float, Tensor
+from bayescl._checks import check_count, check_non_negative, check_positive
+from bayescl._randomness import Purpose, derived_seed
+from bayescl.recsys.batches import PairBatch
+from bayescl.recsys.candidates import CandidateSource
+from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.scorers import EmbeddingScorer
+
+
+class RankingModule(pl.LightningModule):
+    """Train an encoder so that users score their items above the candidates.
+
+    Candidates are derived from (``seed``, epoch, step); see :mod:`bayescl._randomness`.
+
+    Args:
+        encoder: embeddings of users and items.
+        loss: any loss of :mod:`bayescl.losses`, or :class:`~bayescl.recsys.bpr.BPRLoss` where
+            candidates are drawn. It is a part of the module, so its state is in every checkpoint.
+        candidates: where each pair's candidates come from, and the call of the loss.
+        learning_rate: of Adam; at the start, where there is a ``total_steps``.
+        weight_decay: of Adam, an L2 penalty on all embeddings at every step, those that the step
+            does not touch included.
+        total_steps: steps of the whole run, at the end of which the learning rate has followed
+            half a cosine down to 0; None keeps it constant.
+        seed: the seed of the run.
+
+    Raises:
+        ValueError: if an argument leaves its range, or the loss scales embeddings to length 1
+            while the encoder scores by inner products, or the other way around.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: Encoder,
+        loss: torch.nn.Module,
+        candidates: CandidateSource,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        total_steps: int | None = None,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        normalize = getattr(loss, "normalize", None)
+        if normalize is not None and normalize != (encoder.score == "cosine"):
+            raise ValueError(
+                f"the loss must score as the encoder does, by {encoder.score}: "
+                f"got normalize={normalize}"
+            )
+        self.encoder = encoder
+        self.loss = loss
+        self.candidates = candidates
+        self.learning_rate = check_positive("learning_rate", learning_rate)
+        self.weight_decay = check_non_negative("weight_decay", weight_decay)
+        if total_steps is not None:
+            check_count("total_steps", total_steps, 1)
+        self.total_steps = total_steps
+        self.seed = check_count("seed", seed, 0)
+
+    def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
+        """The loss of one batch of pairs."""
+        seed = derived_seed(self.seed, Purpose.CANDIDATES, self.current_epoch, batch_idx)
+        loss = self.candidates(self.loss, self.encoder, batch.users, batch.items, seed=seed)
+        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.users))
+        return loss
+
+    def scorer(self) -> EmbeddingScorer:
+        """The scores of the embeddings as they are now, for a full ranking."""
+        return self.encoder.scorer()
+
+    def configure_optimizers(self) -> Any:
+        """Adam, with a learning rate that is constant or follows half a cosine."""
+        optimizer = torch.optim.Adam(
+            self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
+        )
+        if self.total_steps is None:
+            return optimizer
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._cosine)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def _cosine(self, step: int) -> float:
+        """The share of the learning rate that is left at a step."""
+        return 0.5 * (1 + math.cos(math.pi * min(step / (self.total_steps or 1), 1.0)))
