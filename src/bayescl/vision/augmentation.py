@@ -1,15 +1,24 @@
-"""Views of images: augmentation of a whole batch at once, with parameters per image."""
+"""Normalisation, and views of small drawings; those of photographs are in ``augmentation_recipe``.
+
+Every augmentation works on a whole batch at once, with parameters per image.
+"""
 
 from __future__ import annotations
+
+import math
+from fractions import Fraction
 
 import kornia.augmentation as kornia
 import torch
 from jaxtyping import UInt8
 from torch import nn
 
-from bayescl._axes import Float, Tensor
+from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_interval
 from bayescl._randomness import seeded
+
+_VALUES_AT_ONCE = 2**24
+"""Pixel values that are measured together; bounds memory."""
 
 
 class Normalization(nn.Module):
@@ -18,7 +27,8 @@ class Normalization(nn.Module):
     Mean and deviation are those of the images given, and are part of ``state_dict``.
 
     Args:
-        images: the images to measure, normally all training images.
+        images: the images to measure, normally all training images; some at a time, so that
+            they may lie in a file and be larger than memory.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -26,18 +36,40 @@ class Normalization(nn.Module):
 
     def __init__(self, images: UInt8[Tensor, "images channels height width"]) -> None:
         super().__init__()
-        pixels = images.double() / 255
-        deviation, mean = torch.std_mean(pixels, dim=(0, 2, 3), keepdim=True, correction=0)
-        # A channel without any variation carries nothing; it becomes 0 rather than NaN.
-        deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
-        self.register_buffer("mean", mean.float())
-        self.register_buffer("deviation", deviation.float())
+        counts = _value_counts(images)
+        means, deviations = zip(*map(_mean_and_deviation, counts.tolist()), strict=True)
+        self.register_buffer("mean", torch.tensor(means).view(1, -1, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviations).view(1, -1, 1, 1))
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch channels height width"]:
         """Normalise images with values in [0, 1]."""
         return (images - self.mean) / self.deviation
+
+
+def _value_counts(
+    images: UInt8[Tensor, "images channels height width"],
+) -> Int[Tensor, "channels 256"]:
+    """How often each pixel value occurs in each channel."""
+    channels = images.shape[1]
+    counts = torch.zeros(channels, 256, dtype=torch.int64)
+    for chunk in images.split(max(1, _VALUES_AT_ONCE // images[0].numel())):
+        for channel in range(channels):
+            counts[channel] += torch.bincount(chunk[:, channel].flatten(), minlength=256).cpu()
+    return counts
+
+
+def _mean_and_deviation(counts: list[int]) -> tuple[float, float]:
+    """Mean and standard deviation of pixel values that occur so often, as shares of 255."""
+    total = sum(counts)
+    first, second = (
+        sum(count * value**power for value, count in enumerate(counts)) for power in (1, 2)
+    )
+    # In whole numbers, so that nothing cancels however little a channel varies.
+    variance = Fraction(second * total - first**2, total**2)
+    # A channel without any variation carries nothing; it becomes 0 rather than NaN.
+    return first / total / 255, math.sqrt(variance) / 255 if variance else 1.0
 
 
 class AffineNoise(nn.Module):
