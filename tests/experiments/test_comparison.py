@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from bayescl.cli.compare_images import command as compare_command
-from bayescl.experiments import digits_settings
 from bayescl.experiments.comparison_figure import draw_comparison
 from bayescl.experiments.comparison_summary import summarise
 from bayescl.experiments.image_comparison import ImageComparison, compare_images, settle_losses
-from bayescl.experiments.loss_settings import LOSSES, LossSettings, choose_hyperparameters
-from bayescl.experiments.recorded import recorded_hyperparameters
+from bayescl.experiments.loss_settings import LossSettings, choose_hyperparameters
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 
@@ -114,27 +109,6 @@ def test_worker_processes_change_no_figure(settings, tmp_path):
     for name, run in alone["runs"].items():
         assert shared["runs"][name]["probes"] == run["probes"]
     assert heard >= set(alone["runs"])
-
-
-def test_the_recorded_choice_is_the_one_that_was_measured():
-    root = Path(__file__).parents[2]
-    record = json.loads((root / "results" / "digits" / "settings.json").read_text())
-    for loss in LOSSES:
-        scores = record["losses"][loss]["scores"]
-        assert recorded_hyperparameters("digits", loss) == digits_settings.best(scores)
-    grids = digits_settings.LOSS_GRIDS
-    assert len({len(digits_settings.settings_of(grid)) for grid in grids.values()}) == 1
-
-
-def test_the_defaults_of_a_comparison_are_the_recorded_ones():
-    root = Path(__file__).parents[2]
-    shared = json.loads((root / "results" / "digits" / "settings.json").read_text())["choice"][
-        "shared"
-    ]
-    defaults = compare_command.__kwdefaults__
-    assert {name: defaults[name] for name in shared} == shared
-    first = defaults["seed"]
-    assert not set(range(first, first + 100)) & set(digits_settings.SEEDS)
 
 
 def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():

@@ -5,6 +5,7 @@
 ``image_run``               train, resume and evaluate one run on images
 ``image_comparison``        several losses over several seeds
 ``comparison_summary``      means, spreads, paired differences, the oracle gap closed
-``digits_settings``         how the settings of the digits comparison were chosen
+``tuning_plans``            what is tried before a comparison, as much for every loss
+``image_tuning``            how the settings of a comparison are chosen, on a validation part
 ==========================  =================================================================
 """

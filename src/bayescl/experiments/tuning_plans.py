@@ -1,0 +1,103 @@
+"""What is tried before a comparison: grids of the same size for every loss, per data set."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayescl.experiments.image_settings import ImageSettings
+from bayescl.experiments.loss_settings import LossSettings
+
+Grid = Mapping[str, Sequence[float]]
+"""Values to try, by the name of a setting; every combination is tried."""
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """How the settings of one data set's comparison are chosen.
+
+    First the settings of ``shared_grid`` are tried with InfoNCE at its default temperature; the
+    choice holds for every loss. Then the hyper-parameters of each loss are tried, as many
+    settings for each, with the same seeds and epochs.
+
+    Attributes:
+        name: of the data set's results and of its recorded choice.
+        fixed: settings of every run, apart from the loss and what is tried.
+        seeds: of every setting; none of them is a seed of the comparison.
+        shared_grid: settings tried for all losses together.
+        loss_grids: hyper-parameters tried for each loss.
+
+    Raises:
+        ValueError: if one loss would get more settings than another.
+    """
+
+    name: str
+    fixed: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    shared_grid: Grid
+    loss_grids: Mapping[str, Grid]
+
+    def __post_init__(self) -> None:
+        sizes = {loss: len(settings_of(grid)) for loss, grid in self.loss_grids.items()}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"every loss must get as many settings as the others, got {sizes}")
+
+    def settings(
+        self,
+        loss: str,
+        hyperparameters: Mapping[str, float],
+        shared: Mapping[str, float],
+        *,
+        seed: int,
+        data: str | None = None,
+    ) -> ImageSettings:
+        """The settings of one run; ``data`` stands in for the plan's own place of the images."""
+        values = {**self.fixed, **shared, "seed": seed, "evaluate_on": "validation"}
+        if data is not None:
+            values["data"] = data
+        return ImageSettings(loss=LossSettings(loss, dict(hyperparameters)), **values)
+
+
+def settings_of(grid: Grid) -> list[dict[str, float]]:
+    """Every combination of a grid.
+
+    Example:
+        >>> settings_of({"a": (1.0, 2.0), "b": (3.0,)})
+        [{'a': 1.0, 'b': 3.0}, {'a': 2.0, 'b': 3.0}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+_TWELVE_TEMPERATURES = (0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
+
+DIGITS = TuningPlan(
+    name="digits",
+    fixed={"data": "digits", "device": "cpu"},
+    seeds=(1000, 1001, 1002),
+    shared_grid={"strength": (0.5, 0.75, 1.0, 1.25), "lr": (1e-3, 3e-3, 1e-2)},
+    loss_grids={
+        "info_nce": {"temperature": _TWELVE_TEMPERATURES},
+        "debiased": {"temperature": (0.2, 0.3, 0.5, 0.7), "tau_plus": (0.05, 0.1, 0.15)},
+        "hard": {
+            "temperature": (0.3, 0.5, 0.7, 1.0),
+            "tau_plus": (0.1,),
+            "concentration": (0.25, 0.5, 1.0),
+        },
+        "bayesian": {
+            "temperature": (0.2, 0.3, 0.5, 0.7),
+            "tau_plus": (0.1,),
+            "alpha": (0.8, 0.9, 1.0),
+            "beta": (0.5,),
+        },
+        "oracle": {"temperature": _TWELVE_TEMPERATURES},
+    },
+)
+"""Twelve settings for each loss, 216 runs: about 15 minutes on two cores.
+
+``tau_plus`` = 0.1 is one over the number of classes.
+"""
+
+PLANS = {plan.name: plan for plan in (DIGITS,)}
+"""Every plan by its name."""
