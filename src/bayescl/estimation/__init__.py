@@ -1,0 +1,52 @@
+"""The parameters of the Bayesian loss: estimated, measured or scheduled.
+
+==================  =========================================================================
+``schedule``        a hyper-parameter as a function of the epoch: fixed, or a linear ramp
+``auc``             alpha from labels: macro-AUC, and the two readings of it
+``label_free``      alpha from positive pairs and unlabeled candidates, and its bias
+``prior``           tau_plus from class count, class sizes, labels or interaction density
+==================  =========================================================================
+"""
+
+from bayescl.estimation.auc import (
+    MeasuredAlpha,
+    Reading,
+    alpha_of_auc,
+    anchor_aucs,
+    macro_auc,
+    measured_alpha,
+)
+from bayescl.estimation.label_free import (
+    LabelFreeBias,
+    label_free_alpha,
+    label_free_bias,
+    win_rates,
+)
+from bayescl.estimation.prior import (
+    tau_plus_of_class_count,
+    tau_plus_of_class_sizes,
+    tau_plus_of_density,
+    tau_plus_of_labels,
+)
+from bayescl.estimation.schedule import Fixed, LinearRamp, Schedule, apply_schedule
+
+__all__ = [
+    "Fixed",
+    "LabelFreeBias",
+    "LinearRamp",
+    "MeasuredAlpha",
+    "Reading",
+    "Schedule",
+    "alpha_of_auc",
+    "anchor_aucs",
+    "apply_schedule",
+    "label_free_alpha",
+    "label_free_bias",
+    "macro_auc",
+    "measured_alpha",
+    "tau_plus_of_class_count",
+    "tau_plus_of_class_sizes",
+    "tau_plus_of_density",
+    "tau_plus_of_labels",
+    "win_rates",
+]

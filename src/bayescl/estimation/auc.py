@@ -1,0 +1,276 @@
+r"""Alpha from labels: how often a positive outscores a negative, measured.
+
+The paper takes ``alpha`` for the encoder's AUC, and its authors set it so. Within the paper's own
+generative model that is another number: scores of a positive and of a true negative, drawn
+independently, have
+
+.. math::
+    \mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}, \qquad\text{so}\qquad
+    \alpha = \tfrac12 + \tfrac32\,(\mathrm{AUC} - \tfrac12),
+
+since ``alpha`` mixes the order statistics of one pair and the AUC compares two draws. Both readings
+are offered and the choice is never silent: ``"model"`` inverts the formula, ``"auc"`` is the
+authors' way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl._checks import (
+    check_choice,
+    check_count,
+    check_floating,
+    check_interval,
+    check_mask,
+)
+from bayescl.functional import empirical_cdf, unit_vectors
+
+Reading = Literal["model", "auc"]
+READINGS: tuple[Reading, ...] = ("model", "auc")
+Average = Literal["anchors", "classes"]
+_CHUNK = 2**22
+"""Similarities at a time."""
+
+
+def anchor_aucs(
+    scores: Float[Tensor, "anchors candidates"],
+    same_class: Bool[Tensor, "anchors candidates"],
+    *,
+    valid: Bool[Tensor, "anchors candidates"] | None = None,
+) -> Float[Tensor, "anchors"]:
+    """ROC-AUC of every row of scores: how often one of its class outscores one that is not.
+
+    Computed from mid-ranks, all rows at once, so a tie counts as half.
+
+    Args:
+        scores: anything that increases with similarity. Not differentiated.
+        same_class: True where the candidate is of the anchor's class.
+        valid: True where the candidate counts.
+
+    Returns:
+        Values in [0, 1] in float64; NaN for an anchor without candidates of either kind.
+
+    Raises:
+        ValueError: if shapes do not fit.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
+        >>> anchor_aucs(scores, torch.tensor([[True, False, False]] * 2))
+        tensor([1., 0.], dtype=torch.float64)
+    """
+    check_floating("scores", scores)
+    check_mask("same_class", same_class, scores.shape)
+    if valid is None:
+        positive, negative = same_class, ~same_class
+    else:
+        check_mask("valid", valid, scores.shape)
+        positive, negative = same_class & valid, ~same_class & valid
+    positives, negatives = positive.sum(dim=1).double(), negative.sum(dim=1).double()
+    cdf = empirical_cdf(scores, valid=valid).double()
+    # 2 N cdf is a whole number: twice the mid-rank, less one. The rank sum of the positives, less
+    # the least that it can be, counts the pairs that they win.
+    doubled = (2 * (positives + negatives)[:, None] * cdf).round()
+    wins = (torch.where(positive, doubled, 0.0).sum(dim=1) - positives.square()) / 2
+    return wins / (positives * negatives)
+
+
+def macro_auc(
+    anchors: Float[Tensor, "anchors dim"],
+    labels: Int[Tensor, "anchors"],
+    memory: Float[Tensor, "memory dim"],
+    memory_labels: Int[Tensor, "memory"],
+    *,
+    own: Int[Tensor, "anchors"] | None = None,
+    average: Average = "anchors",
+    normalize: bool = True,
+) -> float:
+    """Macro-averaged ROC-AUC of anchors' similarities against a labelled memory.
+
+    Each anchor is one query, one class against the rest: its similarities to the memory are
+    the scores, and whether the labels agree is the truth. Equals ``sklearn.metrics.roc_auc_score``
+    with ``average="macro"`` on the transposed matrices, which is how the authors call it.
+
+    Args:
+        anchors: embeddings or features of the anchors.
+        labels: the anchors' classes.
+        memory: embeddings or features to compare them with.
+        memory_labels: their classes.
+        own: the row of the memory that is the anchor itself (or its image), which is left out.
+        average: ``"anchors"`` counts every anchor alike, as the authors do; ``"classes"`` takes the
+            mean per class first, so that large classes count no more than small ones.
+        normalize: whether to compare by cosine; else by inner product.
+
+    Returns:
+        A value in [0, 1]. Anchors that have no candidate of their class, or none of another,
+        are left out.
+
+    Raises:
+        ValueError: if shapes do not fit, or no anchor has candidates of both kinds.
+
+    Example:
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> labels = torch.tensor([0, 0, 1, 1])
+        >>> macro_auc(embeddings, labels, embeddings, labels, own=torch.arange(4))
+        1.0
+
+    Reference:
+        Liu et al., ICML 2024, and the authors' training script.
+    """
+    check_choice("average", average, ("anchors", "classes"))
+    for name, rows in (("anchors", anchors), ("memory", memory)):
+        check_floating(name, rows)
+        if rows.ndim != 2 or len(rows) == 0:
+            raise ValueError(f"{name} must have shape [rows, dim], got {list(rows.shape)}")
+    for name, values, rows in (
+        ("labels", labels, anchors),
+        ("memory_labels", memory_labels, memory),
+    ):
+        if values.shape != rows.shape[:1]:
+            raise ValueError(f"{name} must have shape [{len(rows)}], got {list(values.shape)}")
+    if normalize:
+        anchors, memory = unit_vectors(anchors.detach()), unit_vectors(memory.detach())
+    found = []
+    size = max(1, _CHUNK // len(memory))
+    for start in range(0, len(anchors), size):
+        rows = slice(start, start + size)
+        scores = anchors.detach()[rows] @ memory.detach().T
+        valid = None
+        if own is not None:
+            valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[rows, None], False)
+        same = labels[rows, None] == memory_labels[None]
+        found.append(anchor_aucs(scores, same, valid=valid))
+    return _averaged(torch.cat(found), labels, average)
+
+
+def _averaged(
+    aucs: Float[Tensor, "anchors"], labels: Int[Tensor, "anchors"], average: str
+) -> float:
+    """The mean over anchors, or over classes of the means over their anchors."""
+    known = ~aucs.isnan()
+    if not bool(known.any()):
+        raise ValueError(
+            "labels must give some anchor candidates of its own class and of another: "
+            "there are none to compare"
+        )
+    aucs, labels = aucs[known], labels[known]
+    if average == "classes":
+        groups = labels.unique(return_inverse=True)[1]
+        sums = aucs.new_zeros(int(groups.max()) + 1).index_add(0, groups, aucs)
+        aucs = sums / groups.bincount()
+    return float(aucs.mean())
+
+
+def alpha_of_auc(auc: float, reading: Reading = "model") -> float:
+    r"""Turn an AUC into ``alpha``.
+
+    Args:
+        auc: probability that a positive outscores a true negative, in [0, 1].
+        reading: ``"model"`` for :math:`\tfrac12 + \tfrac32(\mathrm{AUC} - \tfrac12)`, which
+            inverts the generative model; ``"auc"`` for the AUC itself, as the authors do.
+
+    Returns:
+        A value in [0.5, 1]. An AUC below 1/2 gives 0.5. The model knows none above 5/6; such
+        an encoder separates classes better than the model can say, and gets 1 by ``"model"``.
+
+    Raises:
+        ValueError: if ``auc`` leaves its interval or ``reading`` is unknown.
+
+    Example:
+        >>> round(alpha_of_auc(0.7), 3), alpha_of_auc(0.7, reading="auc"), alpha_of_auc(0.9)
+        (0.8, 0.7, 1.0)
+
+    Reference:
+        ``docs/simulation.md``, "The model".
+    """
+    check_choice("reading", reading, READINGS)
+    check_interval("auc", auc, 0.0, 1.0)
+    value = auc if reading == "auc" else 0.5 + 1.5 * (auc - 0.5)
+    return min(1.0, max(0.5, value))
+
+
+@dataclass(frozen=True)
+class MeasuredAlpha:
+    """An AUC and what follows for ``alpha``, by both readings.
+
+    Attributes:
+        auc: probability that a positive outscores a true negative, as measured or estimated.
+        reading: which of the two readings was asked for.
+    """
+
+    auc: float
+    reading: Reading
+
+    @property
+    def authors(self) -> float:
+        """Alpha as the authors read it: the AUC, at least 0.5."""
+        return alpha_of_auc(self.auc, "auc")
+
+    @property
+    def model(self) -> float:
+        """Alpha that gives this AUC in the generative model, at most 1."""
+        return alpha_of_auc(self.auc, "model")
+
+    @property
+    def alpha(self) -> float:
+        """Alpha by the reading that was asked for."""
+        return alpha_of_auc(self.auc, self.reading)
+
+
+def measured_alpha(
+    embeddings: Float[Tensor, "images dim"],
+    labels: Int[Tensor, "images"],
+    *,
+    reading: Reading,
+    anchors: int | None = None,
+    seed: int = 0,
+    average: Average = "anchors",
+    normalize: bool = True,
+) -> MeasuredAlpha:
+    """Measure ``alpha`` on a small labelled part.
+
+    The part belongs to the training data, or was held out of it: never to the test set, whose
+    labels would then have taken part in training.
+
+    Args:
+        embeddings: of the labelled part, one row per item.
+        labels: their classes.
+        reading: how the AUC becomes ``alpha``; see :func:`alpha_of_auc`.
+        anchors: how many rows to take as anchors; all unless given. Every anchor is compared
+            with all other rows.
+        seed: which rows those are.
+        average: see :func:`macro_auc`.
+        normalize: whether to compare by cosine; else by inner product.
+
+    Returns:
+        The AUC, and ``alpha`` by both readings.
+
+    Raises:
+        ValueError: if shapes do not fit, or no anchor has items of its own class and of another.
+
+    Example:
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.2]])
+        >>> found = measured_alpha(embeddings, torch.tensor([0, 0, 1, 1]), reading="model")
+        >>> found.auc, found.alpha, found.authors
+        (0.75, 0.875, 0.75)
+    """
+    check_choice("reading", reading, READINGS)
+    rows = torch.arange(len(embeddings))
+    if anchors is not None and check_count("anchors", anchors, 1) < len(embeddings):
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.randperm(len(embeddings), generator=generator)[:anchors]
+    rows = rows.to(embeddings.device)
+    auc = macro_auc(
+        embeddings[rows],
+        labels[rows],
+        embeddings,
+        labels,
+        own=rows,
+        average=average,
+        normalize=normalize,
+    )
+    return MeasuredAlpha(auc, reading)

@@ -1,0 +1,125 @@
+r"""``tau_plus``: how likely a random candidate is of the anchor's class.
+
+With classes of shares :math:`\pi_c`, an anchor of class :math:`c` meets false negatives at rate
+:math:`\pi_c`. That prior differs by class, and the losses take one number for all anchors. The mean
+over *anchors* is the probability that anchor and candidate, drawn at random, share their class:
+
+.. math::
+    \tau^+ = \sum_c \pi_c \cdot \pi_c .
+
+The mean over *classes* would be :math:`\tfrac1C \sum_c \pi_c = \tfrac1C` whatever the shares: it
+is what ``num_classes`` gives, and too small for unbalanced classes, since large classes have both
+more anchors and more false negatives. The two agree where classes are balanced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from bayescl._axes import Int, Tensor
+from bayescl._checks import check_count
+
+
+def tau_plus_of_class_count(num_classes: int) -> float:
+    """Prior with equally large classes: one over their number.
+
+    Args:
+        num_classes: at least 2.
+
+    Returns:
+        A value in (0, 0.5].
+
+    Raises:
+        ValueError: if there are fewer than two classes.
+
+    Example:
+        >>> tau_plus_of_class_count(10)
+        0.1
+    """
+    return 1 / check_count("num_classes", num_classes, 2)
+
+
+def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, "classes"]) -> float:
+    """Prior with classes of given sizes: the sum of their squared shares.
+
+    Args:
+        sizes: items per class, at least 0 each; two classes at least must have some.
+
+    Returns:
+        A value in (0, 1), at least one over the number of classes.
+
+    Raises:
+        ValueError: if a size is negative or fewer than two classes have items.
+
+    Example:
+        >>> [round(tau_plus_of_class_sizes(sizes), 4) for sizes in ([50, 50], [90, 10])]
+        [0.5, 0.82]
+    """
+    counts = torch.as_tensor(sizes).double()
+    if counts.ndim != 1 or bool((counts < 0).any()):
+        raise ValueError(f"sizes must be a list of numbers of at least 0, got {counts.tolist()}")
+    if int((counts > 0).sum()) < 2:
+        raise ValueError(
+            "sizes must name at least two classes with items: one alone has no negatives"
+        )
+    return round(float((counts / counts.sum()).square().sum()), 12)
+
+
+def tau_plus_of_labels(labels: Int[Tensor, "items"]) -> float:
+    """Prior as counted on labels: the share of an item's candidates that are of its class.
+
+    Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, which is no candidate;
+    in small sets that matters.
+
+    Args:
+        labels: the class of each item; at least two items.
+
+    Returns:
+        A value in [0, 1).
+
+    Raises:
+        ValueError: if there are fewer than two items, or one class alone.
+
+    Example:
+        >>> round(tau_plus_of_labels(torch.tensor([0, 0, 1, 1])), 4)
+        0.3333
+    """
+    if labels.ndim != 1 or len(labels) < 2:
+        raise ValueError(f"labels must have shape [items], 2 at least, got {list(labels.shape)}")
+    counts = labels.unique(return_counts=True)[1].double()
+    if len(counts) < 2:
+        raise ValueError("labels must name at least two classes: one alone has no negatives")
+    total = counts.sum()
+    return float((counts * (counts - 1)).sum() / (total * (total - 1)))
+
+
+def tau_plus_of_density(interactions: int, users: int, items: int) -> float:
+    """Prior of a recommender: the share of user-item pairs that are known interactions.
+
+    Items that a user would like and has not met yet are as rare, it is assumed, as those met. Only
+    their order of magnitude can be known: unknown positives are what is to be found.
+
+    Args:
+        interactions: known pairs, each counted once; fewer than all pairs.
+        users: number of users, at least 1.
+        items: number of items, at least 1.
+
+    Returns:
+        A value in [0, 1).
+
+    Raises:
+        ValueError: if a count is too small, or every pair is an interaction.
+
+    Example:
+        >>> round(tau_plus_of_density(100_000, 943, 1682), 3)
+        0.063
+    """
+    check_count("interactions", interactions, 0)
+    pairs = check_count("users", users, 1) * check_count("items", items, 1)
+    if interactions >= pairs:
+        raise ValueError(
+            f"interactions must be fewer than the {pairs} pairs there are, got {interactions}"
+        )
+    return interactions / pairs

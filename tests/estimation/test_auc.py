@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from bayescl.estimation import alpha_of_auc, anchor_aucs, macro_auc, measured_alpha
+from bayescl.functional import unit_vectors
+from bayescl.simulation.pair_order import independent_pair_auc
+
+
+def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings that lean towards a direction of their class."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(rows) % classes
+    centres = torch.randn(classes, dim, generator=generator)
+    return centres[labels] + torch.randn(rows, dim, generator=generator), labels
+
+
+@pytest.mark.parametrize("rounded", [False, True], ids=["untied", "tied"])
+@pytest.mark.parametrize("size", [40, 700])
+def test_macro_auc_equals_scikit_learn_called_as_the_authors_do(rounded, size) -> None:
+    embeddings, labels = cloud(size, 5, seed=size)
+    if rounded:
+        embeddings = embeddings.round()
+    anchors, own = embeddings[:30], labels[:30]
+    scores = unit_vectors(anchors) @ unit_vectors(embeddings).T
+    truth = own[:, None] == labels[None]
+    expected = roc_auc_score(truth.T.numpy(), scores.T.numpy(), average="macro")
+    assert macro_auc(anchors, own, embeddings, labels) == pytest.approx(expected, abs=1e-6)
+
+
+def test_rows_with_masks_equal_scikit_learn_row_by_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 12, (50, 60), generator=generator).float()
+    truth = torch.rand(scores.shape, generator=generator) < 0.3
+    valid = torch.rand(scores.shape, generator=generator) < 0.7
+    found = anchor_aucs(scores, truth, valid=valid)
+    for row in range(len(scores)):
+        kept = valid[row]
+        expected = roc_auc_score(truth[row, kept].numpy(), scores[row, kept].numpy())
+        assert float(found[row]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_long_memory_loses_no_precision() -> None:
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.rand((2, 60_000), generator=generator)
+    truth = torch.rand(scores.shape, generator=generator) < 0.1
+    for row, auc in enumerate(anchor_aucs(scores, truth)):
+        assert float(auc) == pytest.approx(roc_auc_score(truth[row], scores[row]), abs=1e-9)
+
+
+def test_separated_scores_have_auc_1_reversed_0_and_equal_one_half() -> None:
+    scores = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
+    truth = torch.tensor([[True, True, False, False]])
+    assert float(anchor_aucs(scores, truth)) == 1
+    assert float(anchor_aucs(-scores, truth)) == 0
+    assert float(anchor_aucs(0 * scores, truth)) == 0.5
+
+
+def test_an_anchor_without_both_kinds_has_no_auc_and_is_left_out_of_the_mean() -> None:
+    embeddings, labels = cloud(20, 2, seed=3)
+    lone = torch.cat([labels, torch.tensor([7])])
+    rows = torch.cat([embeddings, embeddings[:1]])
+    own = torch.arange(21)
+    others = torch.ones(20, 21, dtype=torch.bool).scatter(1, own[:20, None], False)
+    expected = anchor_aucs(
+        unit_vectors(rows[:20]) @ unit_vectors(rows).T, lone[:20, None] == lone, valid=others
+    )
+    assert macro_auc(rows, lone, rows, lone, own=own) == pytest.approx(float(expected.mean()))
+    with pytest.raises(ValueError, match="labels must give some anchor candidates"):
+        macro_auc(rows, torch.zeros(21).long(), rows, torch.zeros(21).long())
+
+
+def test_chunks_do_not_change_the_value(monkeypatch) -> None:
+    embeddings, labels = cloud(90, 3, seed=4)
+    own = torch.arange(90)
+    whole = macro_auc(embeddings, labels, embeddings, labels, own=own)
+    monkeypatch.setattr("bayescl.estimation.auc._CHUNK", 200)
+    assert macro_auc(embeddings, labels, embeddings, labels, own=own) == pytest.approx(whole)
+
+
+def test_classes_count_alike_where_that_is_asked_for() -> None:
+    embeddings, labels = cloud(60, 3, seed=5)
+    kept = torch.cat([torch.arange(30), 30 + (labels[30:] == 0).nonzero().squeeze(1)])
+    embeddings, labels = embeddings[kept], labels[kept]
+    per_class = [
+        macro_auc(embeddings[labels == c], labels[labels == c], embeddings, labels)
+        for c in range(3)
+    ]
+    found = macro_auc(embeddings, labels, embeddings, labels, average="classes")
+    assert found == pytest.approx(sum(per_class) / 3)
+    sizes = labels.bincount().tolist()
+    plain = macro_auc(embeddings, labels, embeddings, labels)
+    weighted = sum(n * auc for n, auc in zip(sizes, per_class, strict=True)) / sum(sizes)
+    assert plain == pytest.approx(weighted)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.6, 0.75, 0.9, 1.0])
+def test_the_model_reading_inverts_the_model(alpha) -> None:
+    assert alpha_of_auc(independent_pair_auc(alpha)) == pytest.approx(alpha)
+
+
+def test_readings_stay_in_alphas_interval() -> None:
+    for auc in (0.0, 0.3, 0.5, 0.8, 0.9, 1.0):
+        assert 0.5 <= alpha_of_auc(auc, "auc") <= alpha_of_auc(auc, "model") <= 1
+    assert alpha_of_auc(5 / 6) == pytest.approx(1)
+
+
+def test_a_small_labelled_part_measures_what_the_whole_has() -> None:
+    embeddings, labels = cloud(4000, 4, seed=6)
+    whole = measured_alpha(embeddings, labels, reading="auc", anchors=200)
+    part = measured_alpha(embeddings[:400], labels[:400], reading="auc")
+    assert part.auc == pytest.approx(whole.auc, abs=0.02)
+    again = measured_alpha(embeddings, labels, reading="auc", anchors=200)
+    assert again == whole
+    assert whole.alpha == whole.authors == whole.auc < whole.model
+
+
+def test_wrong_arguments_are_named() -> None:
+    embeddings, labels = cloud(8, 2, seed=7)
+    with pytest.raises(ValueError, match="reading must be one of model, auc, got 'both'"):
+        measured_alpha(embeddings, labels, reading="both")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"labels must have shape \[8\], got \[7\]"):
+        macro_auc(embeddings, labels[:7], embeddings, labels)
+    with pytest.raises(ValueError, match=r"memory must have shape \[rows, dim\], got \[0, 6\]"):
+        macro_auc(embeddings, labels, embeddings[:0], labels[:0])
+    with pytest.raises(ValueError, match=r"auc must lie in \[0, 1\], got 1.5"):
+        alpha_of_auc(1.5)

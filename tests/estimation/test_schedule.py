@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayescl
+from bayescl.estimation import Fixed, LinearRamp, apply_schedule
+
+
+def test_the_default_ramp_is_the_authors() -> None:
+    ours = [LinearRamp(0.9).value(epoch) for epoch in range(400)]
+    theirs = [np.linspace(0.501, 0.9, 20)[epoch // 20] for epoch in range(400)]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-15)
+
+
+def test_a_ramp_stays_at_its_end_and_never_leaves_its_range() -> None:
+    ramp = LinearRamp(0.7, start=0.5, steps=3, every=1)
+    assert [ramp.value(epoch) for epoch in (2, 3, 1000)] == [0.7] * 3
+    falling = LinearRamp(0.5, start=1.0, steps=7, every=2)
+    values = [falling.value(epoch) for epoch in range(20)]
+    assert sorted(values, reverse=True) == values
+    assert (min(values), max(values)) == (0.5, 1.0)
+
+
+def test_a_ramp_of_one_step_is_fixed() -> None:
+    for epoch in (0, 3, 50):
+        assert LinearRamp(0.8, steps=1).value(epoch) == Fixed(0.8).value(epoch) == 0.8
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7, 30, 400, 1000])
+def test_a_ramp_over_a_run_begins_at_its_start_and_ends_at_its_end(epochs) -> None:
+    ramp = LinearRamp.over(epochs, 0.9, start=0.5)
+    assert ramp.value(epochs - 1) == 0.9
+    if epochs > 1:
+        assert ramp.value(0) == 0.5
+
+
+def test_the_value_depends_on_nothing_but_the_epoch() -> None:
+    ramp = LinearRamp(0.9, every=3)
+    forward = [ramp.value(epoch) for epoch in range(70)]
+    backward = [ramp.value(epoch) for epoch in reversed(range(70))]
+    assert forward == backward[::-1]
+
+
+def test_a_schedule_sets_what_a_checkpoint_keeps() -> None:
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.6)
+    assert apply_schedule(LinearRamp(0.9), loss, "alpha", 400) == 0.9
+    assert loss.state_dict()["_extra_state"]["alpha"] == 0.9
+
+
+def test_what_a_loss_does_not_have_or_take_is_refused() -> None:
+    with pytest.raises(ValueError, match="InfoNCELoss has no hyper-parameter alpha"):
+        apply_schedule(Fixed(0.9), bayescl.InfoNCELoss(), "alpha", 0)
+    with pytest.raises(ValueError, match=r"alpha must lie in \[0.5, 1\], got 0.2"):
+        apply_schedule(Fixed(0.2), bayescl.BayesianContrastiveLoss(), "alpha", 0)
+    with pytest.raises(ValueError, match="epoch must be a whole number of at least 0, got -1"):
+        LinearRamp(0.9).value(-1)
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1, got 0"):
+        LinearRamp(0.9, steps=0)
+    with pytest.raises(ValueError, match="level must be finite"):
+        Fixed(float("nan"))
