@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import Checkpoint
 
 from bayescl.experiments.checkpoints import AtomicCheckpointIO
 from bayescl.experiments.run_folder import RunFolder
 
 Progress = Callable[[int, float], None]
 """Called after every epoch with the number of finished epochs and the mean loss."""
+
+Judge = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
+"""Called after every epoch with the trainer and the rows of earlier epochs; gives the row's further
+columns, the same ones after every epoch. It may set ``trainer.should_stop``."""
 
 
 def fit_in_folder(
@@ -29,6 +33,7 @@ def fit_in_folder(
     device: torch.device,
     checkpoint_every: int = 1,
     progress: Progress | None = None,
+    judge: Judge | None = None,
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
 
@@ -40,6 +45,8 @@ def fit_in_folder(
         device: a CPU or one GPU.
         checkpoint_every: epochs between checkpoints.
         progress: told of every finished epoch.
+        judge: gives further columns of ``metrics.csv``, and may end the run early; what it takes
+            is not part of an epoch's seconds.
 
     Returns:
         The journal, with one row per epoch.
@@ -47,14 +54,7 @@ def fit_in_folder(
     Raises:
         ValueError: if the loss is no longer finite.
     """
-    journal = Journal(folder, progress)
-    checkpoints = ModelCheckpoint(
-        dirpath=folder.checkpoint.parent,
-        filename=folder.checkpoint.stem,
-        every_n_epochs=checkpoint_every,
-        save_on_train_epoch_end=True,
-        enable_version_counter=False,
-    )
+    journal = Journal(folder, progress, judge)
     with quiet_lightning():
         trainer = pl.Trainer(
             accelerator="gpu" if device.type == "cuda" else "cpu",
@@ -62,7 +62,7 @@ def fit_in_folder(
             max_epochs=epochs,
             logger=False,
             # The journal's row of an epoch must be on disk before the checkpoint that skips it.
-            callbacks=[journal, checkpoints],
+            callbacks=[journal, LastCheckpoint(folder, checkpoint_every)],
             plugins=[AtomicCheckpointIO()],
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -82,9 +82,12 @@ def fit_in_folder(
 class Journal(pl.Callback):
     """Keep ``metrics.csv``: one row per epoch, those of a broken epoch dropped on resume."""
 
-    def __init__(self, folder: RunFolder, progress: Progress | None) -> None:
+    def __init__(
+        self, folder: RunFolder, progress: Progress | None, judge: Judge | None = None
+    ) -> None:
         self.folder = folder
         self.progress = progress
+        self.judge = judge
         self.rows = folder.read_metrics()
         self._started = 0.0
 
@@ -109,7 +112,8 @@ class Journal(pl.Callback):
                 "lower the learning rate"
             )
         epoch = trainer.current_epoch + 1
-        self.rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)})
+        row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
+        self.rows.append({**row, **(self.judge(trainer, self.rows) if self.judge else {})})
         self.folder.write_metrics(self.rows)
         if self.progress is not None:
             self.progress(epoch, loss)
@@ -118,6 +122,21 @@ class Journal(pl.Callback):
         """The median time of an epoch: the first one warms up, and machines hiccup."""
         seconds = sorted(row["seconds"] for row in self.rows)
         return seconds[len(seconds) // 2]
+
+
+class LastCheckpoint(Checkpoint):
+    """Save every few epochs, and after the last one, whichever that turns out to be."""
+
+    def __init__(self, folder: RunFolder, every: int) -> None:
+        self.path = folder.checkpoint
+        self.every = every
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Save if it is time."""
+        del pl_module
+        done = trainer.current_epoch + 1
+        if done % self.every == 0 or done == trainer.max_epochs or trainer.should_stop:
+            trainer.save_checkpoint(self.path)
 
 
 @contextmanager
@@ -130,8 +149,6 @@ def quiet_lightning() -> Iterator[None]:
         with warnings.catch_warnings():
             # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
-            # A resumed run finds its own checkpoints there.
-            warnings.filterwarnings("ignore", message="Checkpoint directory .* is not empty")
             yield
     finally:
         logger.setLevel(level)
