@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from bayescl._axes import Float, Int, Tensor
+from bayescl._checks import check_count
 from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.scorers import Scorer
 
 _BLOCK_SCORES = 2**24
@@ -66,4 +70,93 @@ def full_ranking(
         tensor([[1],
                 [0]])
     """
-    raise NotImplementedError
+    k = min(check_count("k", k, 1), scorer.num_items)
+    if block_size is None:
+        block_size = max(1, _BLOCK_SCORES // scorer.num_items)
+    check_count("block_size", block_size, 1)
+    shape = (scorer.num_users, scorer.num_items)
+    if seen is not None and seen.matrix.shape != shape:
+        raise ValueError(
+            f"seen must have the scorer's users and items, {list(shape)}, "
+            f"got {list(seen.matrix.shape)}"
+        )
+    known = None if seen is None else KnownItems(seen)
+    users = torch.arange(scorer.num_users) if users is None else users.cpu()
+    items = torch.empty(len(users), k, dtype=torch.int64)
+    scores = torch.empty(len(users), k)
+    for start in range(0, len(users), block_size):
+        rows = slice(start, start + block_size)
+        block = scorer.scores(users[rows])
+        if known is not None:
+            block[known.of(users[rows])] = -torch.inf
+        values, columns = top_columns(block, k)
+        scores[rows], items[rows] = values, columns.masked_fill(values == -torch.inf, -1)
+    return TopItems(users, items, scores)
+
+
+@torch.no_grad()
+def top_columns(
+    scores: Float[Tensor, "rows columns"], k: int
+) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+    """The ``k`` largest entries of each row in descending order, equal ones by column.
+
+    ``torch.topk`` says nothing about which of equal entries it returns. It also reads a wide row
+    slowly on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with
+    the largest maxima hold entries with the ``k`` largest values.
+
+    Args:
+        scores: any numbers but NaN.
+        k: entries per row, at most the number of columns.
+
+    Returns:
+        Values and columns.
+
+    Raises:
+        ValueError: if there is a NaN.
+
+    Example:
+        >>> top_columns(torch.tensor([[1.0, 3.0, 2.0, 3.0, 2.0]]), k=3)
+        (tensor([[3., 3., 2.]]), tensor([[1, 3, 2]]))
+    """
+    rows, width = scores.shape
+    chunks = width // _CHUNK
+    if chunks <= 4 * k:
+        _refuse_nan(scores)
+        kept, columns, left = scores, None, None
+    else:
+        body = scores[:, : chunks * _CHUNK].unflatten(1, (chunks, _CHUNK))
+        maxima = body.amax(dim=2)
+        _refuse_nan(maxima)
+        _refuse_nan(scores[:, chunks * _CHUNK :])
+        largest, which = maxima.topk(k + 1)
+        left = largest[:, k]  # what the best chunk that is left out could have offered
+        which = which[:, :k].sort(dim=1).values[:, :, None]
+        inside = torch.arange(_CHUNK, device=scores.device)
+        tail = torch.arange(chunks * _CHUNK, width, device=scores.device).expand(rows, -1)
+        columns = torch.cat([(which * _CHUNK + inside).flatten(1), tail], dim=1)
+        kept = scores.gather(1, columns)
+    values, places = kept.topk(min(k + 1, kept.shape[1]))
+    last = values[:, k - 1]
+    # Rows where an entry that was not taken equals the last one that was: there columns decide.
+    tied = values[:, k] == last if values.shape[1] > k else torch.zeros_like(last, dtype=torch.bool)
+    if left is not None:
+        tied |= left == last
+    places = places[:, :k].sort(dim=1).values
+    columns = places if columns is None else columns.gather(1, places)
+    if bool(tied.any()):
+        columns[tied] = _first_columns(scores[tied], last[tied], k)
+    values, order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
+    return values, columns.gather(1, order)
+
+
+def _first_columns(scores: Tensor, last: Tensor, k: int) -> Tensor:
+    """Columns above each row's ``k``-th largest value, and the first ones that equal it."""
+    above, equal = scores > last[:, None], scores == last[:, None]
+    wanted = k - above.sum(dim=1, keepdim=True)
+    taken = above | (equal & (equal.cumsum(dim=1, dtype=torch.int32) <= wanted))
+    return taken.nonzero()[:, 1].reshape(-1, k)
+
+
+def _refuse_nan(values: Tensor) -> None:
+    if bool(values.isnan().any()):
+        raise ValueError("scores must not be NaN")

@@ -109,10 +109,11 @@ class Interactions:
         order = np.argsort(flat, kind="stable") if times is None else np.lexsort((times, flat))
         flat = flat[order]
         kept = order[np.diff(flat, prepend=-1) != 0]
-        indptr = np.zeros(shape[0] + 1, dtype=np.int64)
+        small = max(len(kept), *shape) < 2**31
+        indptr = np.zeros(shape[0] + 1, dtype=np.int32 if small else np.int64)
         np.cumsum(np.bincount(rows[kept], minlength=shape[0]), out=indptr[1:])
         ones = np.ones(len(kept), dtype=np.float32)
-        matrix = csr_array((ones, columns[kept], indptr), shape=shape)
+        matrix = csr_array((ones, columns[kept].astype(indptr.dtype), indptr), shape=shape)
         return cls(
             matrix=matrix,
             user_ids=user_ids,
@@ -168,10 +169,10 @@ class Interactions:
         """
         mask = np.zeros(self.num_interactions, dtype=bool)
         mask[entries] = True
-        kept_before = np.concatenate([[0], np.cumsum(mask)])
+        kept_before = np.concatenate([[0], np.cumsum(mask)]).astype(self.matrix.indptr.dtype)
+        indptr = kept_before[self.matrix.indptr]
         matrix = csr_array(
-            (self.matrix.data[mask], self.matrix.indices[mask], kept_before[self.matrix.indptr]),
-            shape=self.matrix.shape,
+            (self.matrix.data[mask], self.matrix.indices[mask], indptr), shape=self.matrix.shape
         )
         times = None if self.timestamps is None else self.timestamps[mask]
         return replace(self, matrix=matrix, timestamps=times)

@@ -110,6 +110,7 @@ def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
             torch.from_numpy(whole.indices.astype(np.int64)),
             torch.from_numpy(whole.data.astype(np.float32)),
             size=whole.shape,
+            check_invariants=True,
         )
 
 

@@ -1,12 +1,39 @@
-"""Figures of merit of top-k lists, each a mean over users."""
+r"""Figures of merit of top-k lists, each a mean over users.
+
+With a list of :math:`k` items, :math:`h_i \in \{0, 1\}` whether the item at rank :math:`i` is one
+that should be found, :math:`n` the number of those that should be found, and
+:math:`m = \min(k, n)`:
+
+=============  ===================================================================================
+``precision``  :math:`\frac{1}{k} \sum_i h_i`; a user with fewer than k unseen items still has k
+               places
+``recall``     :math:`\frac{1}{n} \sum_i h_i`; divided by all that should be found, even beyond k
+``ndcg``       :math:`\sum_i \frac{h_i}{\log_2(i + 1)} \big/ \sum_{i \le m} \frac{1}{\log_2(i+1)}`;
+               the ideal list ends after k places
+``hit_rate``   1 if any :math:`h_i` is 1
+``mrr``        one over the rank of the first hit, 0 without any
+``map``        :math:`\frac{1}{m} \sum_i h_i \cdot \frac{1}{i} \sum_{j \le i} h_j`
+=============  ===================================================================================
+
+Users with :math:`n = 0` have no such figures: they are left out, and counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayescl.recsys.full_ranking import TopItems
+import numpy as np
+import torch
+
+from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl._checks import check_count
+from bayescl.recsys.full_ranking import TopItems, full_ranking
 from bayescl.recsys.interactions import Interactions, RankingParts
+from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.scorers import Scorer
+
+METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
+"""The names of the figures, in the order of the table above."""
 
 
 def evaluate_ranking(
@@ -26,16 +53,79 @@ def evaluate_ranking(
         block_size: users at a time; a size that suits unless given.
 
     Returns:
-        ``{"precision@5": ..., "recall@5": ..., ...}``: for each k ``precision``, ``recall``,
-        ``ndcg``, ``hit_rate``, ``mrr`` and ``map``, as :func:`ranking_metrics` defines them; and
-        ``users`` and ``users_left_out``, how many users the means are over, and how many have
-        nothing to be found.
+        ``{"precision@5": ..., "recall@5": ..., ...}``, every figure of this module at every k;
+        and ``users`` and ``users_left_out``, how many users the means are over, and how many have
+        nothing that should be found.
+
+    Raises:
+        ValueError: if a k is below 1 or nobody has anything that should be found.
     """
-    raise NotImplementedError
+    judged = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
+    deepest = max(check_count("k", k, 1) for k in ks)
+    top = full_ranking(scorer, deepest, seen=parts.train, users=judged, block_size=block_size)
+    figures = ranking_metrics(top, parts.evaluation, ks)
+    figures["users_left_out"] = parts.evaluation.num_users - len(judged)
+    return figures
 
 
 def ranking_metrics(
     top: TopItems, wanted: Interactions, ks: Sequence[int] = (5, 10, 20)
 ) -> dict[str, float]:
-    """Judge lists by the items that should be found. See :func:`evaluate_ranking`."""
-    raise NotImplementedError
+    """Judge lists by the items that should be found.
+
+    Args:
+        top: lists at least as long as each k, unless there are fewer items than that.
+        wanted: the items that should be found.
+        ks: lengths of lists.
+
+    Returns:
+        What :func:`evaluate_ranking` returns. Users without a list are left out of all counts.
+
+    Raises:
+        ValueError: if a k is below 1 or above the length of the lists, or no list is of a user
+            who has anything that should be found.
+
+    Example:
+        >>> wanted = Interactions.from_pairs([0, 0], [2, 3], user_ids=1, item_ids=5)
+        >>> lists = TopItems(torch.tensor([0]), torch.tensor([[1, 2]]), torch.tensor([[2.0, 1.0]]))
+        >>> figures = ranking_metrics(lists, wanted, ks=[2])
+        >>> figures["precision@2"], figures["mrr@2"], round(figures["ndcg@2"], 4)
+        (0.5, 0.5, 0.3869)
+    """
+    known = KnownItems(wanted)
+    counts = known.counts(top.users)
+    judged = counts > 0
+    if not bool(judged.any()):
+        raise ValueError(f"{wanted.name} holds no item of any user who has a list")
+    items = top.items[judged]
+    users = top.users[judged][:, None].expand_as(items)
+    hits = known.contains(users, items)
+    figures: dict[str, float] = {}
+    for k in ks:
+        if check_count("k", k, 1) > hits.shape[1] and hits.shape[1] < wanted.num_items:
+            raise ValueError(f"k must be at most the lists' length {hits.shape[1]}, got {k}")
+        values = _at(k, hits[:, :k], counts[judged])
+        figures |= {f"{name}@{k}": float(values[name].mean()) for name in METRICS}
+    figures["users"] = int(judged.sum())
+    figures["users_left_out"] = len(top.users) - int(judged.sum())
+    return figures
+
+
+def _at(
+    k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, "users"]
+) -> dict[str, Float[Tensor, "users"]]:
+    """Every figure of every user; lists have ``k`` places, or one for every item."""
+    hits = hits.double()
+    ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)
+    found = hits.cumsum(dim=1)
+    total = found[:, -1]
+    discounts = 1 / torch.log2(ranks + 1)
+    reachable = wanted.clamp(max=hits.shape[1])
+    return {
+        "precision": total / k,
+        "recall": total / wanted,
+        "ndcg": hits @ discounts / discounts.cumsum(0)[reachable - 1],
+        "hit_rate": (total > 0).double(),
+        "mrr": (hits / ranks).amax(dim=1),
+        "map": (hits * found / ranks).sum(dim=1) / reachable,
+    }

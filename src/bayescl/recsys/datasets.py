@@ -1,0 +1,121 @@
+"""Data sets by name or path: which interactions train, and which ones judge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayescl._checks import check_choice
+from bayescl.recsys.filters import numbered_interactions
+from bayescl.recsys.interactions import Interactions, RankingParts
+from bayescl.recsys.sources import TableOptions, read_interactions
+from bayescl.recsys.splits import LAST, PER_USER, SPLITS, split_interactions
+
+TEST_SHARE = 0.2
+VALIDATION_SHARE = 0.1
+EVALUATION_PARTS = ("test", "validation")
+AUTHOR, GIVEN = "author", "given"
+
+
+def load_interactions(
+    data: str,
+    *,
+    evaluate_on: str = "test",
+    split: str | None = None,
+    split_seed: int = 0,
+    user_column: str | None = None,
+    item_column: str | None = None,
+    rating_column: str | None = None,
+    timestamp_column: str | None = None,
+    min_rating: float | None = None,
+    k_core: int = 0,
+    separator: str | None = None,
+    test_data: str | None = None,
+) -> RankingParts:
+    r"""Load a data set and divide it into interactions to train on and interactions to judge by.
+
+    Settings are chosen with ``evaluate_on="validation"``: a tenth of the training part then
+    judges, divided off in the same way as the test part (per user where the test part was
+    given), training leaves it out, and the test part stays unseen.
+
+    Args:
+        data: a known name (see :func:`bayescl.recsys.sources.known_data_sets`), or the path of
+            a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
+            ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
+            ``test.csv``, RecBole's ``.inter``, or a table as text or Parquet.
+        evaluate_on: "test" or "validation".
+        split: "per-user" (at random 4:1 from each user), "random" (4:1 from all), "last" (each
+            user's last interaction by time), "given" (by the files) or "author" (ml-100k, as
+            the paper's first author split it); where the files give a test part "given" unless
+            said otherwise, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
+            for users with too few interactions.
+        split_seed: fixes what is drawn; on purpose not the seed of a run.
+        user_column: the table's column of users; "user" (in ``.inter`` "user_id") unless given.
+        item_column: the table's column of items; "item" (in ``.inter`` "item_id") unless given.
+        rating_column: the table's column of ratings; "rating" unless given.
+        timestamp_column: the table's column of times; "timestamp", if it is there, unless given.
+        min_rating: the lowest rating that counts as an interaction; unless given, every one.
+        k_core: keep only users and items with at least this many interactions among each other.
+        separator: what stands between the table's values; found out unless given.
+        test_data: a second table with the test part.
+
+    Returns:
+        Training and evaluation part, with a report of what was left out or merged. All users
+        and items that are left have their row and column in both, in the same places whatever
+        the split is evaluated on. Pairs to judge by whose user or item training has never
+        seen stay, since published figures count them, and are reported.
+
+    Raises:
+        ValueError: if the name is unknown, a file is missing or damaged (naming its line), or
+            options contradict each other or the data.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "bought.csv"
+        >>> pairs = [f"{user},{item}" for user in "abc" for item in range(5)]
+        >>> _ = file.write_text("\n".join(["customer,product", *pairs]))
+        >>> parts = load_interactions(str(file), user_column="customer", item_column="product")
+        >>> parts.train.num_interactions, parts.evaluation.num_interactions
+        (12, 3)
+        >>> parts.train.user_ids.tolist(), parts.train.item_ids.tolist()
+        (['a', 'b', 'c'], [0, 1, 2, 3, 4])
+    """
+    check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
+    if split is not None:
+        check_choice("split", split, (*SPLITS, GIVEN, AUTHOR))
+    options = TableOptions(
+        user_column=user_column,
+        item_column=item_column,
+        rating_column=rating_column,
+        timestamp_column=timestamp_column,
+        separator=separator,
+        test_data=test_data,
+        ratings=min_rating is not None,
+        times=split == LAST,
+    )
+    raw = read_interactions(data, options, author_split=split == AUTHOR)
+    given = raw.test is not None
+    if given and split in SPLITS:
+        raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
+    if split == GIVEN and not given:
+        raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
+    train, test, report = numbered_interactions(raw, min_rating=min_rating, k_core=k_core)
+    kind = PER_USER if given or split is None else split
+    if test is None:
+        train, test = split_interactions(train, kind, share=TEST_SHARE, seed=split_seed)
+    if evaluate_on == "validation":
+        train, test = split_interactions(
+            train, kind, share=VALIDATION_SHARE, seed=split_seed, draw=1
+        )
+    return RankingParts(train, test, evaluate_on, {**report, **_unknown(train, test)})
+
+
+def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:
+    """How many pairs to judge by have a user or an item that training has never seen."""
+    users, items = evaluation.pairs()
+    no_user = np.diff(train.matrix.indptr)[users] == 0
+    no_item = np.bincount(train.matrix.indices, minlength=train.num_items)[items] == 0
+    counts = {
+        "evaluation pairs of a user unknown to training": int(no_user.sum()),
+        "evaluation pairs with an item unknown to training": int(no_item.sum()),
+    }
+    return {phrase: count for phrase, count in counts.items() if count}

@@ -1,0 +1,109 @@
+"""The columns of interactions: ids that are there, numbers that are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+_WHOLE = r"^(0|-?[1-9]\d{0,17})$"
+"""Text that is a whole number in the one way of writing it: "7", but neither "07" nor "7.0"."""
+
+
+def interaction_columns(frame: pl.DataFrame, where: Callable[[int], str]) -> pl.DataFrame:
+    """Check ids and turn ratings and timestamps into numbers.
+
+    Ids are text without the blanks around it, or whole numbers; floating-point ids that are
+    whole (what other tools make of whole numbers next to a gap) count as whole numbers.
+
+    Args:
+        frame: columns ``row`` (where a row stands in its file), ``user``, ``item`` and maybe
+            ``rating`` and ``timestamp``, of any type.
+        where: says for a row where it stands, to begin a message with.
+
+    Returns:
+        The columns without ``row``.
+
+    Raises:
+        ValueError: for the first row that lacks an id, rating or timestamp, or has something
+            that is none.
+    """
+    columns = {}
+    for name in frame.columns[1:]:
+        convert = {"rating": _numbers, "timestamp": _times}.get(name, _ids)
+        columns[name] = convert(frame[name])
+    bad = pl.DataFrame([column.is_null() for column in columns.values()])
+    rows = bad.select(pl.any_horizontal(pl.all()))
+    if rows.to_series().any():
+        first = rows.to_series().arg_max() or 0
+        name = next(name for name, column in columns.items() if column[first] is None)
+        value = frame[name][first]
+        place = where(int(frame["row"][first]))
+        if ": " in place:
+            raise ValueError(place)
+        if value is None or str(value).strip() == "":
+            raise ValueError(f"{place}: there is no {name}")
+        raise ValueError(f"{place}: {name} must be {_KINDS[name]}, got {value!r}")
+    return pl.DataFrame(columns)
+
+
+_KINDS = {
+    "user": "a whole number or text",
+    "item": "a whole number or text",
+    "rating": "a finite number",
+    "timestamp": "a number or a date",
+}
+
+
+def _ids(column: pl.Series) -> pl.Series:
+    """Whole numbers or text; null where a value is no id."""
+    dtype = column.dtype
+    if dtype.is_integer() and dtype != pl.UInt64:
+        return column.cast(pl.Int64)
+    if dtype.is_float():
+        whole = column.cast(pl.Int64, strict=False)
+        same = (whole.cast(pl.Float64) == column.cast(pl.Float64)).fill_null(False)
+        if (same | column.is_null() | column.is_nan()).all():
+            return whole.to_frame().select(pl.when(same).then(pl.col(column.name))).to_series()
+    if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Null):
+        return pl.Series(column.name, [None] * len(column), dtype=pl.String)
+    text = column.cast(pl.String).str.strip_chars()
+    return text.to_frame().select(pl.when(text.str.len_bytes() > 0).then(text)).to_series()
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """Finite numbers; null where a value is none."""
+    if column.dtype == pl.String:
+        column = column.str.strip_chars()
+    numbers = column.cast(pl.Float64, strict=False)
+    return numbers.to_frame().select(pl.when(numbers.is_finite()).then(numbers)).to_series()
+
+
+def _times(column: pl.Series) -> pl.Series:
+    """Numbers as they are, dates as seconds since 1970; null where a value is neither."""
+    if column.dtype.is_temporal():
+        moments = column.cast(pl.Datetime("us"), strict=False)
+        return moments.dt.epoch("us").cast(pl.Float64) / 1e6
+    numbers = _numbers(column)
+    if column.dtype == pl.String and numbers.null_count():
+        moments = column.str.strip_chars().str.to_datetime(time_unit="us", strict=False)
+        if moments.null_count() < numbers.null_count():
+            return moments.dt.epoch("us").cast(pl.Float64) / 1e6
+    return numbers
+
+
+def common_ids(columns: list[pl.Series]) -> list[pl.Series]:
+    """The same ids in columns of one type: whole numbers if all are, else text.
+
+    Example:
+        >>> [ids.to_list() for ids in common_ids([pl.Series(["7", "12"]), pl.Series([3])])]
+        [[7, 12], [3]]
+        >>> [ids.to_list() for ids in common_ids([pl.Series(["007", "12"]), pl.Series([3])])]
+        [['007', '12'], ['3']]
+    """
+    if all(column.dtype == pl.Int64 for column in columns):
+        return columns
+    texts = [column.cast(pl.String) for column in columns]
+    if all(text.str.contains(_WHOLE).all() for text in texts):
+        return [text.cast(pl.Int64) for text in texts]
+    return texts

@@ -1,0 +1,68 @@
+"""RecBole's atomic files: ``NAME.inter``, text separated by tabs with a typed header.
+
+The header gives name and type of each field, such as ``user_id:token``. Ids are of type
+``token``; ratings and timestamps of type ``float``. ``NAME.item`` beside it, where it has a title
+(``movie_title``, ``title`` or ``name``), gives titles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from bayescl.recsys.readers.delimited import header_of, read_delimited
+from bayescl.recsys.readers.raw import RawInteractions
+
+SUFFIX = ".inter"
+_TYPES = {"user": "token", "item": "token", "rating": "float", "timestamp": "float"}
+
+
+def read_inter(
+    path: Path,
+    test: Path | None,
+    columns: Mapping[str, str],
+    *,
+    optional: Mapping[str, str] | None = None,
+    name: str,
+) -> RawInteractions:
+    """Read a file, and maybe a second one that is its test part.
+
+    Args:
+        path: the ``.inter`` file.
+        test: another one, or None.
+        columns: field, without its type, of ``user``, ``item`` and what else must be there.
+        optional: the same for fields that are read only where the file has them.
+        name: what the data set is called.
+
+    Raises:
+        ValueError: if a field is missing or of another type, or naming the line of what is
+            damaged.
+    """
+    parts = [_read(file, columns, optional or {}) for file in (path, test) if file is not None]
+    return RawInteractions(train=parts[0], test=parts[1] if test else None, name=name)
+
+
+def _read(path: Path, columns: Mapping[str, str], optional: Mapping[str, str]) -> pl.DataFrame:
+    """The fields of one file."""
+    types: dict[str, str] = {}
+    header = header_of(path, "\t")
+    for field in header:
+        field_name, found, kind = field.rpartition(":")
+        if not found:
+            raise ValueError(f"{path}: its header must give a type with each field, got {field!r}")
+        types[field_name] = kind
+    names = list(types)
+    wanted = {**columns, **{name: field for name, field in optional.items() if field in types}}
+    for name, field in wanted.items():
+        if field not in types:
+            raise ValueError(
+                f"{path} has no field {field!r} for the {name}s; it has {', '.join(names)}"
+            )
+        if types[field] != _TYPES[name]:
+            raise ValueError(
+                f"{path}: {field} must be of type {_TYPES[name]}, got {types[field]!r}"
+            )
+    positions = {name: names.index(field) for name, field in wanted.items()}
+    return read_delimited(path, separator="\t", columns=positions, header=True, quotes=False)

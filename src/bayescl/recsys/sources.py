@@ -1,0 +1,205 @@
+"""From the name of a data set, a file or a folder to the reader that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bayescl._downloads import data_folder
+from bayescl.recsys.readers.lightgcn import read_lightgcn
+from bayescl.recsys.readers.movielens import read_ml_1m, read_ml_100k
+from bayescl.recsys.readers.raw import RawInteractions
+from bayescl.recsys.readers.recbole import SUFFIX as INTER
+from bayescl.recsys.readers.recbole import read_inter
+from bayescl.recsys.readers.table import read_tables
+from bayescl.recsys.readers.yahoo import read_yahoo_r3
+
+AUTHOR_SPLIT = "author-split"
+"""The folder in that of MovieLens-100k with the split of the paper's first author."""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What has to be said about a table; None is the format's own habit.
+
+    Attributes:
+        user_column: the column of users; else "user", in ``.inter`` files "user_id".
+        item_column: the column of items; else "item", in ``.inter`` files "item_id".
+        rating_column: the column of ratings; else "rating", read only if ratings count.
+        timestamp_column: the column of times; else "timestamp", which may be missing.
+        separator: what stands between values; else found out from the first line.
+        test_data: a second table, the test part.
+        ratings: whether ratings are needed.
+        times: whether timestamps are needed.
+    """
+
+    user_column: str | None = None
+    item_column: str | None = None
+    rating_column: str | None = None
+    timestamp_column: str | None = None
+    separator: str | None = None
+    test_data: str | None = None
+    ratings: bool = False
+    times: bool = False
+
+    def columns(self, suffix: str = "") -> tuple[dict[str, str], dict[str, str]]:
+        """The columns that must be there, and those that are read where they are."""
+        must = {
+            "user": self.user_column or f"user{suffix}",
+            "item": self.item_column or f"item{suffix}",
+        }
+        if self.ratings or self.rating_column is not None:
+            must["rating"] = self.rating_column or "rating"
+        if self.times or self.timestamp_column is not None:
+            must["timestamp"] = self.timestamp_column or "timestamp"
+            return must, {}
+        return must, {"timestamp": "timestamp"}
+
+    def refuse(self, what: str) -> None:
+        """Refuse options about a table where there is none."""
+        given = [name for name, value in asdict(self).items() if value not in (None, False)]
+        given = [name for name in given if name not in ("ratings", "times")]
+        if given:
+            raise ValueError(f"{what} has columns of its own: {given[0]} is for tables")
+
+
+def known_data_sets() -> tuple[str, ...]:
+    """Names that :func:`read_interactions` knows."""
+    return tuple(_KNOWN)
+
+
+def read_interactions(
+    data: str, options: TableOptions, *, author_split: bool = False
+) -> RawInteractions:
+    """Read a known data set from the data folder, or a file or folder given by its path.
+
+    Args:
+        data: the name or path.
+        options: what was said about the columns of a table.
+        author_split: whether the split of the paper's first author is meant (ml-100k).
+
+    Raises:
+        ValueError: if there is no such data set, options do not apply to it, or its files are
+            damaged.
+    """
+    if author_split and data != "ml-100k":
+        raise ValueError(f"split 'author' exists for ml-100k alone, got {data}")
+    if data in _KNOWN:
+        return _known(data, options, author_split=author_split)
+    path = Path(data)
+    if path.is_dir():
+        return _folder(path, options)
+    if path.is_file():
+        return _file(path, options)
+    known = ", ".join(known_data_sets())
+    raise ValueError(
+        f"no data set is called {data!r}; known are {known}, or give the path of a file or folder"
+    )
+
+
+def known_folder(name: str) -> Path | None:
+    """Where the files of a known data set are, or None where they are not.
+
+    Either ``<data folder>/<name>``, or a folder of that name in it, as archives leave it.
+    """
+    marks = _KNOWN[name].marks
+    for place in (data_folder() / name, data_folder() / name / name):
+        if all(any(place.glob(mark)) for mark in marks):
+            return place
+    return None
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Files that tell a format, and its reader; it takes their folder and a name."""
+
+    marks: tuple[str, ...]
+    read: Callable[..., RawInteractions]
+
+
+_LIGHTGCN = _Format(("train.txt", "test.txt"), read_lightgcn)
+_ML_100K = _Format(("u.data",), lambda place, name: read_ml_100k(place / "u.data", name=name))
+_ML_1M = _Format(("ratings.dat",), lambda place, name: read_ml_1m(place / "ratings.dat", name=name))
+_YAHOO = _Format(("*train.txt", "*test.txt"), read_yahoo_r3)
+_YAHOO_BY_ITS_OWN_NAMES = _Format(
+    ("ydata-ymusic*-train.txt", "ydata-ymusic*-test.txt"), read_yahoo_r3
+)
+
+_KNOWN = {
+    "ml-100k": _ML_100K,
+    "ml-1m": _ML_1M,
+    "yahoo-r3": _YAHOO,
+    "yelp2018": _LIGHTGCN,
+    "gowalla": _LIGHTGCN,
+    "amazon-book": _LIGHTGCN,
+}
+
+
+def _known(name: str, options: TableOptions, *, author_split: bool) -> RawInteractions:
+    """A data set by its name."""
+    options.refuse(name)
+    if author_split:
+        return _author_split(data_folder() / name / AUTHOR_SPLIT, name)
+    folder = known_folder(name)
+    if folder is None:
+        raise ValueError(
+            f"{name} is not in {data_folder() / name}: `bayescl data fetch {name}` fetches it or "
+            "says where to get it"
+        )
+    return _KNOWN[name].read(folder, name=name)
+
+
+def _author_split(folder: Path, name: str) -> RawInteractions:
+    """The files of the paper's first author: user, item and rating, a header above them."""
+    train, test = folder / "train.csv", folder / "test.csv"
+    if not (train.is_file() and test.is_file()):
+        raise ValueError(
+            f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
+            "rating, as in the repositories of the paper's first author (github.com/liubin06)"
+        )
+    columns = {"user": "user", "item": "item", "rating": "rating"}
+    return read_tables(train, test, columns, name=f"{name}, author split")
+
+
+def _folder(folder: Path, options: TableOptions) -> RawInteractions:
+    """A folder, by the files in it."""
+    name = folder.resolve().name
+    for known in (_YAHOO_BY_ITS_OWN_NAMES, _LIGHTGCN, _ML_100K, _ML_1M):
+        if all(any(folder.glob(mark)) for mark in known.marks):
+            options.refuse(str(folder))
+            return known.read(folder, name=name)
+    for suffix in (".csv", ".tsv", ".parquet"):
+        train, test = folder / f"train{suffix}", folder / f"test{suffix}"
+        if train.is_file() and test.is_file():
+            if options.test_data is not None:
+                raise ValueError(f"{folder} has a test part: test_data is for single files")
+            return _tables(train, test, options, name)
+    inter = sorted(folder.glob(f"*{INTER}"))
+    if len(inter) == 1:
+        return _file(inter[0], options)
+    raise ValueError(
+        f"{folder} has no interactions: it must hold train.txt and test.txt, train.csv and "
+        f"test.csv, u.data, ratings.dat or one {INTER} file"
+    )
+
+
+def _file(path: Path, options: TableOptions) -> RawInteractions:
+    """A file, by its name."""
+    for known in (_ML_100K, _ML_1M):
+        if path.name in known.marks:
+            options.refuse(str(path))
+            return known.read(path.parent, name=path.name)
+    test = None if options.test_data is None else Path(options.test_data)
+    if path.suffix == INTER:
+        if options.separator is not None:
+            raise ValueError(f"{INTER} files are separated by tabs: separator is for tables")
+        must, optional = options.columns("_id")
+        return read_inter(path, test, must, optional=optional, name=path.name)
+    return _tables(path, test, options, path.name)
+
+
+def _tables(train: Path, test: Path | None, options: TableOptions, name: str) -> RawInteractions:
+    """A table, and maybe a second one as its test part."""
+    must, optional = options.columns()
+    return read_tables(train, test, must, optional=optional, separator=options.separator, name=name)

@@ -1,0 +1,105 @@
+"""Which interactions train and which ones judge.
+
+A split depends on the interactions and on its own seed alone, never on the seed of a run: every
+run of every method sees the same one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl._checks import check_choice, check_count, check_interval
+from bayescl.recsys.interactions import Interactions
+
+PER_USER, RANDOM, LAST = "per-user", "random", "last"
+SPLITS = (PER_USER, RANDOM, LAST)
+
+
+def split_interactions(
+    interactions: Interactions, kind: str, *, share: float, seed: int, draw: int = 0
+) -> tuple[Interactions, Interactions]:
+    """Divide interactions into a part to train on and a part to hold out.
+
+    =============  ============================================================================
+    ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
+                   whole ones (halves up), so that every user is divided alike. Who has too few
+                   for one to be held out, keeps all in training: up to 2 at a share of 0.2, up
+                   to 4 at 0.1
+    ``random``     at random from all, regardless of users; a user may lose all or none
+    ``last``       by time, the last interaction of every user who has at least two; among
+                   equal times the one furthest right in the matrix; ``share`` has no meaning
+    =============  ============================================================================
+
+    Args:
+        interactions: what to divide.
+        kind: "per-user", "random" or "last".
+        share: the part to hold out, in (0, 1).
+        seed: fixes what is drawn.
+        draw: tells apart independent draws of one seed.
+
+    Returns:
+        The part to train on and the part held out, together every interaction once.
+
+    Raises:
+        ValueError: if the kind is unknown, the share leaves its interval, times are needed and
+            missing, or nothing could be held out.
+
+    Example:
+        >>> all_pairs = np.divmod(np.arange(30), 10)
+        >>> chosen = Interactions.from_pairs(*all_pairs, user_ids=3, item_ids=10)
+        >>> train, test = split_interactions(chosen, "per-user", share=0.2, seed=0)
+        >>> train.matrix.sum(axis=1).tolist(), test.matrix.sum(axis=1).tolist()
+        ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
+    """
+    check_choice("split", kind, SPLITS)
+    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
+    check_count("split_seed", seed, 0)
+    if kind == LAST:
+        held_out = _last(interactions)
+    else:
+        draws = np.random.default_rng([seed, draw]).random(interactions.num_interactions)
+        held_out = (_drawn_per_user if kind == PER_USER else _drawn)(interactions, draws, share)
+    if not held_out.any() or held_out.all():
+        raise ValueError(
+            f"{interactions.name}: {interactions.num_interactions} interactions of "
+            f"{interactions.num_users} users are too few to split ({kind})"
+        )
+    return interactions.subset(~held_out), interactions.subset(held_out)
+
+
+def _drawn_per_user(
+    interactions: Interactions, draws: NDArray[np.float64], share: float
+) -> NDArray[np.bool_]:
+    """The entries with each user's smallest draws."""
+    users, _ = interactions.pairs()
+    per_user = np.diff(interactions.matrix.indptr)
+    sizes = np.floor(share * per_user + 0.5).astype(np.int64)
+    order = np.lexsort((draws, users))
+    position = np.arange(len(users)) - np.repeat(interactions.matrix.indptr[:-1], per_user)
+    held_out = np.zeros(len(users), dtype=bool)
+    held_out[order] = position < np.repeat(np.minimum(sizes, per_user - 1), per_user)
+    return held_out
+
+
+def _drawn(
+    interactions: Interactions, draws: NDArray[np.float64], share: float
+) -> NDArray[np.bool_]:
+    """The entries with the smallest draws of all."""
+    held_out = np.zeros(len(draws), dtype=bool)
+    size = int(np.floor(share * interactions.num_interactions + 0.5))
+    held_out[np.argsort(draws, kind="stable")[:size]] = True
+    return held_out
+
+
+def _last(interactions: Interactions) -> NDArray[np.bool_]:
+    """The latest entry of each user with at least two."""
+    if interactions.timestamps is None:
+        raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
+    users, items = interactions.pairs()
+    order = np.lexsort((items, interactions.timestamps, users))
+    ends = interactions.matrix.indptr[1:]
+    several = np.diff(interactions.matrix.indptr) > 1
+    held_out = np.zeros(len(users), dtype=bool)
+    held_out[order[ends[several] - 1]] = True
+    return held_out
