@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.experiments.checkpoints import read_checkpoint
+from bayescl.experiments.image_model import build_model
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.run_folder import RunFolder
 from bayescl.experiments.training_loop import Progress, fit_in_folder
-from bayescl.vision.augmentation import AffineNoise, Normalization
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import ImageParts, load_images
-from bayescl.vision.encoders import SmallConvEncoder
-from bayescl.vision.heads import ProjectionHead
 from bayescl.vision.probes import run_probes
-from bayescl.vision.simclr import SimCLR
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
@@ -42,21 +38,11 @@ class ImageRun:
 
     def __init__(self, settings: ImageSettings) -> None:
         self.settings = settings
-        self.parts: ImageParts = load_images(settings.data, evaluate_on=settings.evaluate_on)
-        order = EpochOrder(len(self.parts.train), settings.batch_size, settings.seed)
-        with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
-            encoder = SmallConvEncoder(self.parts.train.image_shape[0], settings.width)
-            head = ProjectionHead(encoder.feature_dim)
-        self.model = SimCLR(
-            encoder=encoder,
-            projection_head=head,
-            loss=settings.loss.build(),
-            augmentation=AffineNoise(settings.strength),
-            normalization=Normalization(self.parts.train.images),
-            learning_rate=settings.lr,
-            total_steps=settings.epochs * len(order),
-            seed=settings.seed,
+        self.parts: ImageParts = load_images(
+            settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
+        order = EpochOrder(len(self.parts.train), settings.batch_size, settings.seed)
+        self.model = build_model(settings, self.parts.train, steps_per_epoch=len(order))
         self.parts = self.parts.to(settings.torch_device())
         self.batches = StoreBatches(self.parts.train, order)
 
@@ -111,7 +97,7 @@ def train_images(
     origin = provenance()  # of the code that trains, whatever the checkout holds at the end
     if resume:
         folder = RunFolder.open(out, KIND)
-        if folder.config() != settings.as_config():
+        if ImageSettings.from_config(folder.config()).as_config() != settings.as_config():
             raise ValueError(f"{out} holds a run with other settings")
         if folder.is_finished:
             return folder.read_result()

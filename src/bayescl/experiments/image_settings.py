@@ -8,10 +8,20 @@ from typing import Any
 
 import torch
 
-from bayescl._checks import check_choice, check_count, check_interval, check_positive
+from bayescl._checks import (
+    check_choice,
+    check_count,
+    check_interval,
+    check_non_negative,
+    check_positive,
+)
 from bayescl.experiments.loss_settings import HYPERPARAMETERS, LossSettings
 from bayescl.vision.datasets import EVALUATION_PARTS
 
+AUGMENTATIONS = ("auto", "affine", "simclr")
+OPTIMIZERS = ("adam", "sgd", "lars")
+PRECISIONS = ("float32", "bfloat16")
+LINEAR_PROTOCOLS = ("fast", "paper")
 DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -21,15 +31,41 @@ class ImageSettings:
 
     Attributes:
         loss: the loss and its hyper-parameters.
-        data: name of a data set, or the path of an .npz file.
+        data: name of a data set, or the path of an .npz file or of a folder of images.
         evaluate_on: the part that probes are scored on, "test" or "validation".
+        classes: of the data set's classes only these, their names with commas between, or a
+            number of classes to draw; all unless given.
+        max_train_images: train on so many images at most; on all unless given.
+        image_size: side in pixels that images are brought to; their own unless given.
+        encoder: "small", or a network of torchvision such as "resnet18".
+        width: channels of the small encoder's first block.
+        stride: of the small encoder's first convolution.
+        hidden_dim: width of the projection head's hidden layer.
+        embedding_dim: length of an embedding.
+        augmentation: "affine" noise for small drawings, the "simclr" recipe for photographs, or
+            "auto": affine noise for images of one channel and at most 32 pixels.
+        strength: how much views differ from their image; unless given, 0.75 of affine noise and
+            1 of the recipe.
+        view_size: side of the recipe's views in pixels; that of the images unless given.
+        joint_views: whether both views go through the network in one call, so that batch
+            normalisation sees them together.
         epochs: passes over the training images.
-        batch_size: images per step; each gives two views.
-        lr: learning rate of Adam at the start.
-        strength: how much views differ from their image.
-        width: channels of the encoder's first block.
+        batch_size: images per step on all devices together; each gives two views.
+        optimizer: "adam", "sgd" or "lars".
+        lr: highest learning rate.
+        weight_decay: of the optimizer.
+        warmup_epochs: epochs in which the learning rate rises, before its cosine falls.
+        cache_chunk: images that go through the network together, where a step does not fit into
+            memory; all of them unless given.
+        precision: "float32", or "bfloat16" by autocast.
+        channels_last: whether images lie in memory pixel by pixel.
+        compiled: whether the network goes through ``torch.compile``.
+        knn_every: epochs between k-NN scores while training; 0 for none.
+        linear_protocol: of the linear probe: "fast" on cached features, or the "paper" one.
         seed: of weights, order and views.
         device: "auto", "cpu" or "cuda".
+        devices: devices on each node.
+        num_nodes: nodes.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -38,23 +74,63 @@ class ImageSettings:
     loss: LossSettings
     data: str = "digits"
     evaluate_on: str = "test"
+    classes: str | None = None
+    max_train_images: int | None = None
+    image_size: int | None = None
+    encoder: str = "small"
+    width: int = 32
+    stride: int = 1
+    hidden_dim: int = 256
+    embedding_dim: int = 128
+    augmentation: str = "auto"
+    strength: float | None = None
+    view_size: int | None = None
+    joint_views: bool = False
     epochs: int = 30
     batch_size: int = 256
+    optimizer: str = "adam"
     lr: float = 1e-3
-    strength: float = 0.75
-    width: int = 32
+    weight_decay: float = 1e-6
+    warmup_epochs: int = 0
+    cache_chunk: int | None = None
+    precision: str = "float32"
+    channels_last: bool = False
+    compiled: bool = False
+    knn_every: int = 0
+    linear_protocol: str = "fast"
     seed: int = 0
     device: str = "auto"
+    devices: int = 1
+    num_nodes: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("evaluate_on", self.evaluate_on, EVALUATION_PARTS)
-        check_count("epochs", self.epochs, 1)
-        check_count("batch_size", self.batch_size, 2)
+        for name, choices in (
+            ("evaluate_on", EVALUATION_PARTS),
+            ("augmentation", AUGMENTATIONS),
+            ("optimizer", OPTIMIZERS),
+            ("precision", PRECISIONS),
+            ("linear_protocol", LINEAR_PROTOCOLS),
+            ("device", DEVICES),
+        ):
+            check_choice(name, getattr(self, name), choices)
+        for name, minimum in _SMALLEST.items():
+            value = getattr(self, name)
+            if value is not None:
+                check_count(name, value, minimum)
         check_positive("lr", self.lr)
-        check_interval("strength", self.strength, 0.0, 5.0)
-        check_count("width", self.width, 1)
-        check_count("seed", self.seed, 0)
-        check_choice("device", self.device, DEVICES)
+        check_non_negative("weight_decay", self.weight_decay)
+        if self.strength is not None:
+            check_interval("strength", self.strength, 0.0, 5.0)
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(
+                f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
+            )
+        ranks = self.devices * self.num_nodes
+        if self.batch_size % ranks:
+            raise ValueError(
+                f"batch_size must be divisible by the number of devices, "
+                f"got {self.batch_size} for {ranks} devices"
+            )
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu where torch finds no GPU, got 'cuda'")
 
@@ -64,6 +140,15 @@ class ImageSettings:
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return torch.device(self.device)
 
+    def choice_of_images(self) -> dict[str, Any]:
+        """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
+        choice = {
+            "classes": self.classes,
+            "max_train_images": self.max_train_images,
+            "image_size": self.image_size,
+        }
+        return {name: value for name, value in choice.items() if value is not None}
+
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values; of the loss, every hyper-parameter it takes."""
         config = asdict(self)
@@ -72,7 +157,7 @@ class ImageSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ImageSettings:
-        """The settings that :meth:`as_config` wrote down.
+        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
 
         Raises:
             ValueError: if a setting is missing, unknown or out of range.
@@ -84,3 +169,23 @@ class ImageSettings:
             return cls(loss=LossSettings(loss, given), **values)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the settings of the run are damaged: {error}") from None
+
+
+_SMALLEST = {
+    "max_train_images": 2,
+    "image_size": 1,
+    "width": 1,
+    "stride": 1,
+    "hidden_dim": 1,
+    "embedding_dim": 1,
+    "view_size": 1,
+    "epochs": 1,
+    "batch_size": 2,
+    "warmup_epochs": 0,
+    "cache_chunk": 1,
+    "knn_every": 0,
+    "seed": 0,
+    "devices": 1,
+    "num_nodes": 1,
+}
+"""The smallest value of every whole number."""
