@@ -154,7 +154,9 @@ def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.i
     columns = common_ids(columns)
     together = pl.concat(columns)
     if together.dtype == pl.Int64:
-        ids, numbers = np.unique(together.to_numpy(), return_inverse=True)
+        values = together.to_numpy()
+        ids = np.unique(together.unique().to_numpy())
+        numbers = np.searchsorted(ids, values)
     else:
         names = together.unique().sort()
         numbers = together.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
@@ -173,7 +175,9 @@ def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.s
 
 def _without_known(train: Interactions, test: Interactions, report: dict[str, int]) -> Interactions:
     """The test part without pairs that training has, which a full ranking leaves out."""
-    known = np.isin(_flat(test), _flat(train))
+    in_training, in_test = _flat(train), _flat(test)
+    nearest = np.searchsorted(in_training, in_test)
+    known = in_training[np.minimum(nearest, len(in_training) - 1)] == in_test
     _add(report, "test pairs that training has, left out", int(known.sum()))
     if known.all():
         raise ValueError(f"{test.name}: the training part has every pair of the test part")
@@ -181,7 +185,7 @@ def _without_known(train: Interactions, test: Interactions, report: dict[str, in
 
 
 def _flat(interactions: Interactions) -> NDArray[np.int64]:
-    """One number for each pair."""
+    """One number for each pair, ascending."""
     users, items = interactions.pairs()
     return users * interactions.num_items + items
 

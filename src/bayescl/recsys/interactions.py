@@ -106,19 +106,23 @@ class Interactions:
                 f"{name}: there must be one timestamp per pair, got {len(times)} for {len(rows)}"
             )
         flat = rows * shape[1] + columns
-        order = np.argsort(flat, kind="stable") if times is None else np.lexsort((times, flat))
-        flat = flat[order]
-        kept = order[np.diff(flat, prepend=-1) != 0]
-        small = max(len(kept), *shape) < 2**31
+        if times is None:
+            flat.sort()  # several times faster than finding the order
+        else:
+            order = np.lexsort((times, flat))
+            flat, times = flat[order], times[order]
+        first = np.diff(flat, prepend=-1) != 0
+        rows, columns = np.divmod(flat[first], max(shape[1], 1))
+        small = max(len(rows), *shape) < 2**31
         indptr = np.zeros(shape[0] + 1, dtype=np.int32 if small else np.int64)
-        np.cumsum(np.bincount(rows[kept], minlength=shape[0]), out=indptr[1:])
-        ones = np.ones(len(kept), dtype=np.float32)
-        matrix = csr_array((ones, columns[kept].astype(indptr.dtype), indptr), shape=shape)
+        np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
+        ones = np.ones(len(rows), dtype=np.float32)
+        matrix = csr_array((ones, columns.astype(indptr.dtype), indptr), shape=shape)
         return cls(
             matrix=matrix,
             user_ids=user_ids,
             item_ids=item_ids,
-            timestamps=None if times is None else times[kept],
+            timestamps=None if times is None else times[first],
             item_titles=item_titles,
             name=name,
         )

@@ -58,8 +58,9 @@ def split_interactions(
     if kind == LAST:
         held_out = _last(interactions)
     else:
-        draws = np.random.default_rng([seed, draw]).random(interactions.num_interactions)
-        held_out = (_drawn_per_user if kind == PER_USER else _drawn)(interactions, draws, share)
+        generator = np.random.default_rng([seed, draw])
+        order = generator.permutation(interactions.num_interactions)
+        held_out = (_first_of_users if kind == PER_USER else _first)(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
             f"{interactions.name}: {interactions.num_interactions} interactions of "
@@ -68,28 +69,23 @@ def split_interactions(
     return interactions.subset(~held_out), interactions.subset(held_out)
 
 
-def _drawn_per_user(
-    interactions: Interactions, draws: NDArray[np.float64], share: float
+def _first_of_users(
+    interactions: Interactions, order: NDArray[np.int64], share: float
 ) -> NDArray[np.bool_]:
-    """The entries with each user's smallest draws."""
+    """The entries of each user that come first in an order of all entries."""
     users, _ = interactions.pairs()
     per_user = np.diff(interactions.matrix.indptr)
-    sizes = np.floor(share * per_user + 0.5).astype(np.int64)
-    order = np.lexsort((draws, users))
+    sizes = np.minimum(np.floor(share * per_user + 0.5).astype(np.int64), per_user - 1)
+    by_user_then_order = np.argsort(users * len(order) + order)
     position = np.arange(len(users)) - np.repeat(interactions.matrix.indptr[:-1], per_user)
     held_out = np.zeros(len(users), dtype=bool)
-    held_out[order] = position < np.repeat(np.minimum(sizes, per_user - 1), per_user)
+    held_out[by_user_then_order] = position < np.repeat(sizes, per_user)
     return held_out
 
 
-def _drawn(
-    interactions: Interactions, draws: NDArray[np.float64], share: float
-) -> NDArray[np.bool_]:
-    """The entries with the smallest draws of all."""
-    held_out = np.zeros(len(draws), dtype=bool)
-    size = int(np.floor(share * interactions.num_interactions + 0.5))
-    held_out[np.argsort(draws, kind="stable")[:size]] = True
-    return held_out
+def _first(interactions: Interactions, order: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
+    """The entries that come first in an order of all entries."""
+    return order < np.floor(share * interactions.num_interactions + 0.5)
 
 
 def _last(interactions: Interactions) -> NDArray[np.bool_]:
