@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import shutil
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayescl._downloads import (
+    DataSource,
+    RemoteFile,
+    data_folder,
+    extract_archive,
+    fetch_file,
+    fetch_source,
+    transfer,
+    verify_file,
+)
+
+CONTENT = np.random.default_rng(0).bytes(300_000)
+MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one content at every path, and misbehaves as told."""
+
+    content = CONTENT
+    knows_ranges = True
+    tells_length = True
+    breaks_after: list[int] | int | None = None
+    """Bytes sent before the connection breaks: each time, or one entry per request."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.ranges: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/data.bin"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range")
+        self.server.ranges.append(asked)
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        content, begin = self.server.content, 0
+        if asked and self.server.knows_ranges:
+            begin = int(asked.removeprefix("bytes=").rstrip("-"))
+            if begin >= len(content):
+                self.send_error(416)
+                return
+            self.send_response(206)
+            total = len(content) if self.server.tells_length else "*"
+            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{total}")
+        else:
+            self.send_response(200)
+        body = content[begin:]
+        if self.server.tells_length:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        limit = self.server.breaks_after
+        if isinstance(limit, list):
+            limit = limit.pop(0) if limit else None
+        self.wfile.write(body[:limit])
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(transfer, "_PAUSE", 0.0)
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def remote(server: Server, **changes: object) -> RemoteFile:
+    fields = {
+        "url": server.url,
+        "filename": "data.bin",
+        "size": len(CONTENT),
+        "checksum": f"md5:{MD5}",
+    }
+    return RemoteFile(**{**fields, **changes})
+
+
+def test_a_file_is_downloaded_whole_and_progress_ends_at_its_size(server, tmp_path):
+    seen: list[tuple[int, int]] = []
+    path = fetch_file(
+        remote(server), tmp_path / "new" / "folder", progress=lambda *at: seen.append(at)
+    )
+    assert path.read_bytes() == CONTENT
+    assert seen == sorted(seen)
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_is_there_is_verified_and_not_fetched_again(server, tmp_path):
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == []
+
+
+def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path):
+    mine = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
+    (tmp_path / "data.bin").write_bytes(mine)
+    with pytest.raises(ValueError, match=f"is damaged: md5 must be {MD5}, got [0-9a-f]{{32}}$"):
+        fetch_file(remote(server), tmp_path)
+    assert (tmp_path / "data.bin").read_bytes() == mine
+
+
+def test_a_connection_that_breaks_is_taken_up_where_it_broke(server, tmp_path):
+    server.breaks_after = [100_000, 50_000]
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_a_later_call_goes_on_from_the_part_of_an_earlier_one(server, tmp_path):
+    server.breaks_after = [120_000, 0, 0, 0, 0]
+    with pytest.raises(ValueError, match=r"stopped at 120000 of 300000 bytes .*connection broke"):
+        fetch_file(remote(server), tmp_path)
+    assert (tmp_path / "data.bin.part").read_bytes() == CONTENT[:120_000]
+    assert not (tmp_path / "data.bin").exists()
+    server.breaks_after, server.ranges = None, []
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == ["bytes=120000-"]
+
+
+def test_a_server_without_ranges_is_read_from_the_start(server, tmp_path):
+    server.knows_ranges = False
+    (tmp_path / "data.bin.part").write_bytes(b"something else entirely")
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("length", [len(CONTENT), len(CONTENT) + 7])
+def test_a_part_that_was_complete_or_too_long_ends_well(server, tmp_path, length):
+    (tmp_path / "data.bin.part").write_bytes((CONTENT + b"trailer")[:length])
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_wrong_checksum_says_both_digests_and_leaves_nothing(server, tmp_path):
+    server.content = b"x" + CONTENT[1:]
+    got = hashlib.md5(server.content, usedforsecurity=False).hexdigest()
+    with pytest.raises(ValueError, match=f"md5 must be {MD5}, got {got} .*was removed"):
+        fetch_file(remote(server), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_that_was_damaged_does_not_stop_the_next_try(server, tmp_path):
+    (tmp_path / "data.bin.part").write_bytes(b"\0" * 1000)
+    with pytest.raises(ValueError, match="the download was removed"):
+        fetch_file(remote(server), tmp_path)
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("tells_length", [True, False])
+@pytest.mark.parametrize("there", [0, 500])
+def test_a_file_that_is_too_long_is_refused(server, tmp_path, tells_length, there):
+    (tmp_path / "data.bin.part").write_bytes(CONTENT[:there])
+    server.content, server.tells_length = CONTENT + b"more", tells_length
+    with pytest.raises(ValueError, match=r"must have 300000 bytes, got (300004|more)"):
+        fetch_file(remote(server), tmp_path)
+    assert not (tmp_path / "data.bin").exists()
+
+
+@pytest.mark.parametrize("tells_length", [True, False])
+@pytest.mark.parametrize("there", [0, 500, 1000, 2000])
+def test_a_file_that_is_too_short_is_refused(server, tmp_path, tells_length, there):
+    (tmp_path / "data.bin.part").write_bytes(CONTENT[:there])
+    server.content, server.tells_length = CONTENT[:1000], tells_length
+    with pytest.raises(ValueError, match=r"must have 300000 bytes, got 1000|at 1000 of 300000"):
+        fetch_file(remote(server), tmp_path)
+    assert len(server.ranges) < 10
+
+
+def test_a_missing_page_and_a_refused_connection_are_one_line(server, tmp_path):
+    missing = server.url.replace("data.bin", "missing")
+    with pytest.raises(ValueError, match=r"^cannot download .*/missing: 404 Not Found$"):
+        fetch_file(remote(server, url=missing), tmp_path)
+    with pytest.raises(ValueError, match=r"^cannot download .*: connection refused$"):
+        fetch_file(remote(server, url="http://127.0.0.1:1/data.bin"), tmp_path)
+
+
+def test_a_full_disk_is_named_before_and_while_writing(server, tmp_path, monkeypatch):
+    needy = remote(server, size=1 << 60)
+    with pytest.raises(ValueError, match=r"data.bin needs 1152921504606846976 more bytes, .* free"):
+        fetch_file(needy, tmp_path)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(transfer.os, "fsync", full)
+    with pytest.raises(ValueError, match=r"cannot write to .*data.bin.part: No space left"):
+        fetch_file(remote(server), tmp_path)
+    monkeypatch.undo()
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(server, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="cannot write to"):
+        fetch_file(remote(server), tmp_path / "file")
+
+
+def test_a_source_is_fetched_into_its_own_folder(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    files = tuple(remote(server, filename=name) for name in ("a", "b"))
+    seen: list[tuple[int, int]] = []
+    source = DataSource("things", "images", "Things", files, "none", "http://example.org")
+    paths = fetch_source(source, progress=lambda *at: seen.append(at))
+    assert paths == (tmp_path / "things" / "a", tmp_path / "things" / "b")
+    assert seen == sorted(seen)
+    assert seen[-1] == (source.size, source.size)
+
+
+def test_a_source_without_files_says_what_to_do(tmp_path):
+    source = DataSource("closed", "images", "Closed", (), "none", "", "ask its owner")
+    with pytest.raises(ValueError, match="closed cannot be downloaded: ask its owner"):
+        fetch_source(source, tmp_path)
+
+
+def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypatch):
+    monkeypatch.delenv("BAYESCL_DATA", raising=False)
+    assert data_folder() == Path("data")
+    monkeypatch.setenv("BAYESCL_DATA", "/elsewhere")
+    assert data_folder() == Path("/elsewhere")
+
+
+def test_a_checksum_without_a_known_algorithm_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="checksum must begin with md5: or sha256:, got 'crc"):
+        verify_file(tmp_path, "crc32:0")
+    with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
+        verify_file(tmp_path / "nowhere", f"md5:{MD5}")
+
+
+def make_tar(path: Path, members: list[tarfile.TarInfo], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:
+        for member in members:
+            member.size = len(CONTENT) if member.isfile() else 0
+            archive.addfile(member, io.BytesIO(CONTENT) if member.isfile() else None)
+    return path
+
+
+def make_zip(path: Path, names: list[str], kind: int = 0) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = kind << 16
+            archive.writestr(info, b"" if name.endswith("/") else CONTENT)
+    return path
+
+
+def tar_member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, link
+    return member
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "w"])
+def test_tar_archives_are_unpacked_whatever_their_compression(tmp_path, mode):
+    members = [tar_member("a", tarfile.DIRTYPE), tar_member("a/b.bin"), tar_member("./c/d.bin")]
+    into = extract_archive(make_tar(tmp_path / "x", members, mode), tmp_path / "out" / "x")
+    assert (into / "a" / "b.bin").read_bytes() == (into / "c" / "d.bin").read_bytes() == CONTENT
+
+
+def test_zip_archives_are_unpacked(tmp_path):
+    (tmp_path / "out").mkdir()  # an empty folder may be there
+    into = extract_archive(make_zip(tmp_path / "x", ["a/", "a/b.bin"]), tmp_path / "out")
+    assert (into / "a" / "b.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, kind, name):
+    path = tmp_path / "in" / "archive"
+    path.parent.mkdir()
+    if kind == "tar":
+        make_tar(path, [tar_member("fine"), tar_member(name)])
+    else:
+        make_zip(path, ["fine", name])
+    with pytest.raises(ValueError, match=r"is unsafe: .* leads out of the folder"):
+        extract_archive(path, tmp_path / "in" / "out")
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
+)
+def test_links_and_devices_in_a_tar_archive_are_refused(tmp_path, kind):
+    path = make_tar(tmp_path / "x", [tar_member("fine"), tar_member("odd", kind, "fine")])
+    with pytest.raises(ValueError, match="is unsafe: 'odd' is a link or a device"):
+        extract_archive(path, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_in_a_zip_archive_are_refused(tmp_path):
+    path = make_zip(tmp_path / "x", ["odd"], kind=0o120777)
+    with pytest.raises(ValueError, match="is unsafe: 'odd' is a link or a device"):
+        extract_archive(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_truncated_archive_is_damaged_and_leaves_nothing(tmp_path, kind, share):
+    path = tmp_path / "x"
+    make_tar(path, [tar_member("a")]) if kind == "tar" else make_zip(path, ["a"])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=r"^[^\n]* is damaged: [^\n]*$"):
+        extract_archive(path, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_zip_archive_with_a_flipped_byte_is_damaged(tmp_path):
+    path = make_zip(tmp_path / "x", ["a"])
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged"):
+        extract_archive(path, tmp_path / "out")
+
+
+def test_a_disk_that_fills_while_unpacking_leaves_nothing(tmp_path, monkeypatch):
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = make_zip(tmp_path / "x", ["a"])
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(ValueError, match=r"cannot unpack .*: No space left on device"):
+        extract_archive(path, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_there_is_never_overwritten(tmp_path):
+    path = make_zip(tmp_path / "x", ["a"])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    with pytest.raises(ValueError, match="out exists already"):
+        extract_archive(path, tmp_path / "out")
+    with pytest.raises(ValueError, match="there is no file"):
+        extract_archive(tmp_path / "nowhere", tmp_path / "other")
