@@ -1,0 +1,53 @@
+"""Whether a loss's assumptions hold on real embeddings, in numbers and figures.
+
+==================  =========================================================================
+``candidates``      a batch as a loss sees it, and which candidates are false negatives
+``weights``         every loss's weights, the posterior, effective numbers of negatives
+``detection``       how well a score finds false negatives
+``calibration``     whether the posterior says how often a candidate is a true negative
+``histogram``       how weights are spread
+``extremes``        the candidates that are weighed least and most
+``summary``         all of these on some batches
+``plots``           reliability diagram and weight histogram
+==================  =========================================================================
+"""
+
+from bayescl.diagnostics.calibration import Calibration, calibration
+from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
+from bayescl.diagnostics.detection import Detection, false_negative_detection
+from bayescl.diagnostics.extremes import Extremes, extreme_candidates
+from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
+from bayescl.diagnostics.plots import reliability_figure, weights_figure
+from bayescl.diagnostics.summary import (
+    Diagnosis,
+    EffectiveNegatives,
+    PosteriorCheck,
+    diagnose,
+)
+from bayescl.diagnostics.weights import (
+    candidate_posterior,
+    candidate_weights,
+    effective_negatives,
+)
+
+__all__ = [
+    "Calibration",
+    "Detection",
+    "Diagnosis",
+    "EffectiveNegatives",
+    "Extremes",
+    "PosteriorCheck",
+    "ScoredCandidates",
+    "WeightHistogram",
+    "calibration",
+    "candidate_posterior",
+    "candidate_weights",
+    "diagnose",
+    "effective_negatives",
+    "extreme_candidates",
+    "false_negative_detection",
+    "reliability_figure",
+    "score_candidates",
+    "weight_histogram",
+    "weights_figure",
+]

@@ -1,0 +1,202 @@
+"""What a loss sees of its candidates: logits, which of them count, and which are false negatives.
+
+Nothing is laid out anew here. The loss's own layout is called with an objective that keeps what it
+is given, so that masks, normalisation and temperature are those of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from bayescl._axes import (
+    Bool,
+    CandidateMask,
+    Float,
+    Int,
+    PerAnchor,
+    PositiveLogits,
+    Tensor,
+    UnlabeledLogits,
+)
+from bayescl._checks import check_choice, check_mask
+from bayescl.functional import Objective
+from bayescl.losses import ContrastiveLoss
+
+Layout = Literal["two_views", "in_batch", "sampled", "logits"]
+_CALLS: Mapping[Layout, str] = {
+    "two_views": "forward",
+    "in_batch": "in_batch",
+    "sampled": "sampled",
+    "logits": "from_logits",
+}
+_OTHER_GROUPS: Mapping[Layout, str] = {
+    "in_batch": "extra_groups",
+    "sampled": "candidate_groups",
+}
+"""What a layout calls the groups of candidates that are nobody's positive."""
+
+_GROUPS = ("groups", *_OTHER_GROUPS.values())
+
+
+@dataclass(frozen=True)
+class ScoredCandidates:
+    """One batch as a loss sees it.
+
+    Attributes:
+        positive: logit of each anchor's positive.
+        unlabeled: logits of each anchor's candidates.
+        valid: True where a candidate counts.
+        objective: the loss's objective at its present parameters.
+        false_negative: True where a candidate is of the anchor's class; None without labels.
+            Where ``valid`` is False the value is False.
+        sees_labels: whether the loss leaves false negatives out, as the oracle does.
+    """
+
+    positive: Float[Tensor, "anchors"]
+    unlabeled: Float[Tensor, "anchors candidates"]
+    valid: Bool[Tensor, "anchors candidates"]
+    objective: Objective
+    false_negative: Bool[Tensor, "anchors candidates"] | None = None
+    sees_labels: bool = False
+
+    @property
+    def true_negative(self) -> Bool[Tensor, "anchors candidates"]:
+        """True where a candidate counts and is of another class.
+
+        Raises:
+            ValueError: if there are no labels.
+        """
+        return self.valid & ~self.truth
+
+    @property
+    def truth(self) -> Bool[Tensor, "anchors candidates"]:
+        """``false_negative``, where it is known.
+
+        Raises:
+            ValueError: if there are no labels.
+        """
+        if self.false_negative is None:
+            raise ValueError("labels are needed to tell false negatives from true ones, got none")
+        return self.false_negative
+
+
+@torch.no_grad()
+def score_candidates(
+    loss: ContrastiveLoss,
+    *embeddings: Tensor,
+    layout: Layout = "two_views",
+    labels: Int[Tensor, "batch"] | None = None,
+    other_labels: Int[Tensor, "*own candidates"] | None = None,
+    false_negative: Bool[Tensor, "anchors candidates"] | None = None,
+    **options: Any,
+) -> ScoredCandidates:
+    """Score a batch as a loss would, and mark the false negatives where labels are given.
+
+    Args:
+        loss: any loss of :mod:`bayescl.losses`.
+        *embeddings: what the loss is called with: two views, pairs, pairs and candidates, or the
+            logits of positives and candidates.
+        layout: which call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
+        labels: the class of each item. They mark false negatives and never touch a weight, but
+            for the oracle's.
+        other_labels: the classes of ``extra`` or of the sampled candidates.
+        false_negative: the truth itself, in place of labels; for recommenders, say, True where a
+            candidate is an item that was held out.
+        **options: what else the call takes, such as ``groups``, ``valid`` or ``extra``.
+
+    Returns:
+        Logits, masks and the objective.
+
+    Raises:
+        ValueError: if the call refuses its arguments, labels do not suit the layout, or both
+            directions are asked for at once.
+
+    Example:
+        >>> import bayescl
+        >>> view = torch.eye(4)
+        >>> scored = score_candidates(
+        ...     bayescl.InfoNCELoss(), view, view, labels=torch.tensor([0, 0, 1, 2])
+        ... )
+        >>> scored.unlabeled.shape, int(scored.valid.sum()), int(scored.truth.sum())
+        (torch.Size([8, 8]), 48, 8)
+    """
+    check_choice("layout", layout, tuple(_CALLS))
+    if labels is not None and (layout == "logits" or false_negative is not None):
+        raise ValueError("labels must be None where logits or false_negative are given")
+    if other_labels is not None and (labels is None or layout not in _OTHER_GROUPS):
+        raise ValueError(f"other_labels says nothing with layout {layout!r} or without labels")
+    seen = _recorded(loss, layout, embeddings, options)
+    valid = _all_of(seen.valid, seen.unlabeled)
+    if labels is not None:
+        options = {key: value for key, value in options.items() if key not in _GROUPS}
+        options["groups"] = labels
+        if other_labels is not None:
+            options[_OTHER_GROUPS[layout]] = other_labels
+        apart = _recorded(loss, layout, embeddings, options)
+        false_negative = valid & ~_all_of(apart.valid, seen.unlabeled)
+    elif false_negative is not None:
+        check_mask("false_negative", false_negative, valid.shape)
+        false_negative = valid & false_negative
+    return ScoredCandidates(
+        positive=seen.positive,
+        unlabeled=seen.unlabeled,
+        valid=valid,
+        objective=loss.objective(_temperature(loss)),
+        false_negative=false_negative,
+        sees_labels=loss.needs_groups,
+    )
+
+
+class _Recorder:
+    """An objective that keeps what it is called with; every loss is 0."""
+
+    positive: Tensor
+    unlabeled: Tensor
+    valid: Tensor | None
+    calls = 0
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Keep the logits and the mask."""
+        self.positive, self.unlabeled, self.valid = positive, unlabeled, valid
+        self.calls += 1
+        return torch.zeros_like(positive)
+
+
+def _recorded(
+    loss: ContrastiveLoss, layout: Layout, embeddings: tuple[Tensor, ...], options: dict[str, Any]
+) -> _Recorder:
+    """What an objective is given when a loss with these settings is called so."""
+    recorder = _Recorder()
+    twin = ContrastiveLoss(
+        recorder,
+        temperature=_temperature(loss),
+        normalize=loss.normalize,
+        reduction="none",
+        engine="dense",
+    )
+    getattr(twin, _CALLS[layout])(*embeddings, **options)
+    if recorder.calls != 1:
+        raise ValueError("both_directions must be False here: score one direction at a time")
+    return recorder
+
+
+def _temperature(loss: ContrastiveLoss) -> float:
+    """The loss's temperature as it is now."""
+    if loss.learnable_temperature is None:
+        return loss.temperature
+    return float(loss.learnable_temperature().detach())
+
+
+def _all_of(valid: Tensor | None, unlabeled: Tensor) -> Tensor:
+    """A mask, made where there is none."""
+    return torch.ones_like(unlabeled, dtype=torch.bool) if valid is None else valid

@@ -1,0 +1,66 @@
+"""How well a score finds false negatives among the candidates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from bayescl._axes import Bool, Float, Tensor
+from bayescl._checks import check_shape
+
+
+class Detection(NamedTuple):
+    """How well false negatives were found."""
+
+    roc_auc: float
+    """How often a false negative's suspicion exceeds a true negative's; 1/2 by chance."""
+
+    average_precision: float
+    """Mean precision over the false negatives, in order of suspicion; ``share`` by chance."""
+
+    share: float
+    """Share of false negatives among the candidates."""
+
+
+@torch.no_grad()
+def false_negative_detection(
+    suspicion: Float[Tensor, "*shape"], false_negative: Bool[Tensor, "*shape"]
+) -> Detection | None:
+    """Judge a score by how it ranks false negatives, all candidates of all anchors together.
+
+    Args:
+        suspicion: what should be high for a false negative, such as minus the weight, or one
+            minus the posterior; any finite numbers.
+        false_negative: the truth.
+
+    Returns:
+        ROC-AUC, average precision, and what chance would give; None where all candidates are of
+        one kind.
+
+    Raises:
+        ValueError: if shapes do not fit.
+
+    Example:
+        >>> found = false_negative_detection(
+        ...     torch.tensor([0.9, 0.1, 0.2, 0.3]), torch.tensor([True, False, False, False])
+        ... )
+        >>> found
+        Detection(roc_auc=1.0, average_precision=1.0, share=0.25)
+    """
+    from torchmetrics.functional.classification import binary_auroc, binary_average_precision
+
+    check_shape("suspicion", suspicion, false_negative.shape)
+    share = float(false_negative.double().mean())
+    if share in (0.0, 1.0):
+        return None
+    # torchmetrics takes numbers outside [0, 1] for logits, and its sigmoid could make ties.
+    scores = suspicion.flatten().double()
+    low, high = scores.aminmax()
+    scores = (scores - low) / torch.where(high > low, high - low, 1.0)
+    truth = false_negative.flatten().int()
+    return Detection(
+        roc_auc=float(binary_auroc(scores, truth, validate_args=False)),
+        average_precision=float(binary_average_precision(scores, truth, validate_args=False)),
+        share=share,
+    )

@@ -1,0 +1,118 @@
+"""The two figures of a diagnosis. Matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from bayescl.diagnostics.summary import Diagnosis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# From the palette of Okabe and Ito, which colour-blind readers can tell apart.
+TRUE_COLOUR, FALSE_COLOUR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
+_CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"))
+
+
+def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
+    """Draw the posterior against the share of true negatives, at each set of parameters.
+
+    On the diagonal the posterior says what is so; below it, it trusts candidates too much.
+
+    Args:
+        diagnosis: with labels.
+        title: over the figure.
+
+    Raises:
+        ValueError: if the diagnosis has no labels.
+    """
+    if not diagnosis.posteriors:
+        raise ValueError("a reliability diagram needs labels, got a diagnosis without")
+    figure = _figure(6.0, 5.6)
+    axis = figure.subplots()
+    lowest = 1.0
+    for check, (colour, marker) in zip(diagnosis.posteriors, _CHECKS, strict=False):
+        found = check.calibration
+        lowest = min(lowest, float(found.predicted.min()), float(found.observed.min()))
+        axis.plot(
+            found.predicted,
+            found.observed,
+            color=colour,
+            marker=marker,
+            ms=4.5,
+            lw=1.4,
+            label=f"{check.source}: alpha {check.alpha:.3f}, tau_plus {check.tau_plus:.3f}, "
+            f"ECE {found.ece:.4f}",
+        )
+    start = max(0.0, lowest - 0.05)
+    axis.plot([start, 1], [start, 1], color=NEUTRAL, lw=0.9, ls=":", label="calibrated")
+    axis.set_xlim(start, 1.01)
+    axis.set_ylim(start, 1.01)
+    axis.set_xlabel("posterior probability of a true negative")
+    axis.set_ylabel("share of true negatives")
+    _finish(figure, axis, title, columns=1)
+    return figure
+
+
+def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
+    """Draw how the weights of true and of false negatives are spread, each kind adding up to 1.
+
+    Args:
+        diagnosis: with or without labels.
+        title: over the figure.
+    """
+    histogram = diagnosis.histogram
+    figure = _figure(6.4, 4.4)
+    axis = figure.subplots()
+    kinds = [("true negatives", TRUE_COLOUR, histogram.true_negatives, diagnosis.mean_weight_true)]
+    if histogram.false_negatives is None:
+        kinds = [("candidates", NEUTRAL, histogram.true_negatives, None)]
+    else:
+        kinds.append(
+            (
+                "false negatives",
+                FALSE_COLOUR,
+                histogram.false_negatives,
+                diagnosis.mean_weight_false,
+            )
+        )
+    for name, colour, count, mean in kinds:
+        shares = count.double() / max(1, int(count.sum()))
+        label = f"{int(count.sum()):,} {name}" + ("" if mean is None else f", mean {mean:.3f}")
+        axis.stairs(
+            shares, histogram.edges, color=colour, fill=True, alpha=0.35, label=label, lw=1.2
+        )
+        axis.stairs(shares, histogram.edges, color=colour, lw=1.2)
+    axis.axvline(1, color=NEUTRAL, lw=0.9, ls=":")
+    axis.set_xlabel("weight of a candidate (InfoNCE: 1)")
+    axis.set_ylabel("share of its kind")
+    _finish(figure, axis, title, columns=2)
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file; the same figure gives the same bytes."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _figure(width: float, height: float) -> Figure:
+    """An empty figure that belongs to no window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as EmptyFigure
+
+    figure = EmptyFigure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _finish(figure: Figure, axis: Axes, title: str, *, columns: int) -> None:
+    """Grid, title, and a legend under the axes, where it hides nothing."""
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    if title:
+        axis.set_title(title, fontsize=11)
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=8.5, frameon=False)

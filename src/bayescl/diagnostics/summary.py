@@ -1,0 +1,257 @@
+"""All figures of some batches together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from bayescl._axes import Float, Tensor
+from bayescl.diagnostics.calibration import Calibration, calibration
+from bayescl.diagnostics.candidates import ScoredCandidates
+from bayescl.diagnostics.detection import Detection, false_negative_detection
+from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
+from bayescl.diagnostics.weights import (
+    candidate_posterior,
+    candidate_weights,
+    effective_negatives,
+)
+from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
+
+
+@dataclass(frozen=True)
+class EffectiveNegatives:
+    """Effective numbers of negatives, means over anchors."""
+
+    candidates: float
+    """Candidates that count."""
+
+    weighted: float
+    """By the weights alone."""
+
+    in_gradient: float
+    """By the weights times the exponentiated logits: where the gradient comes from."""
+
+    in_gradient_unweighted: float
+    """The same with all weights 1, as InfoNCE has them."""
+
+
+@dataclass(frozen=True)
+class PosteriorCheck:
+    """The posterior at some parameters, held against the labels."""
+
+    source: str
+    """Where the parameters are from."""
+
+    alpha: float
+    tau_plus: float
+    calibration: Calibration
+
+    def figures(self) -> dict[str, Any]:
+        """Plain numbers for a file."""
+        return {
+            "source": self.source,
+            "alpha": self.alpha,
+            "tau_plus": self.tau_plus,
+            "ece": self.calibration.ece,
+            "bias": self.calibration.bias,
+            "skill": self.calibration.skill,
+            "predicted": self.calibration.predicted.tolist(),
+            "observed": self.calibration.observed.tolist(),
+            "count": self.calibration.count.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What can be said about a loss on some batches.
+
+    Attributes:
+        anchors: how many anchors were looked at.
+        assumed_alpha: what the loss takes alpha to be; None where it has none.
+        assumed_tau_plus: what it takes tau_plus to be; None where it has none.
+        effective: effective numbers of negatives.
+        label_free: alpha without labels, at the assumed tau_plus (or the measured one); None where
+            neither is known.
+        measured: alpha from the labels; this and the rest are None without labels.
+        measured_tau_plus: share of false negatives among the candidates.
+        by_weight: how well small weights find false negatives.
+        by_logit: how well large logits do; what any weight that falls with rank builds on.
+        mean_weight_false: mean weight of false negatives; 0 would be ideal.
+        mean_weight_true: mean weight of true negatives.
+        posteriors: the posterior's calibration at assumed and at measured parameters.
+        histogram: weights of both kinds (of all candidates where there are no labels).
+    """
+
+    anchors: int
+    assumed_alpha: float | None
+    assumed_tau_plus: float | None
+    effective: EffectiveNegatives
+    histogram: WeightHistogram
+    label_free: MeasuredAlpha | None = None
+    measured: MeasuredAlpha | None = None
+    measured_tau_plus: float | None = None
+    by_weight: Detection | None = None
+    by_logit: Detection | None = None
+    mean_weight_false: float | None = None
+    mean_weight_true: float | None = None
+    posteriors: tuple[PosteriorCheck, ...] = ()
+
+    def figures(self) -> dict[str, Any]:
+        """Plain numbers for a file."""
+        found = self.measured
+        free = self.label_free
+        return {
+            "anchors": self.anchors,
+            "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
+            "measured": None
+            if found is None
+            else {**_readings(found)} | {"tau_plus": self.measured_tau_plus},
+            "label_free": None if free is None else _readings(free),
+            "effective_negatives": asdict(self.effective),
+            "by_weight": None if self.by_weight is None else self.by_weight._asdict(),
+            "by_logit": None if self.by_logit is None else self.by_logit._asdict(),
+            "mean_weight": None
+            if self.mean_weight_true is None
+            else {"false": self.mean_weight_false, "true": self.mean_weight_true},
+            "posteriors": [check.figures() for check in self.posteriors],
+            "histogram": self.histogram.figures(),
+        }
+
+
+def _readings(found: MeasuredAlpha) -> dict[str, float]:
+    return {"auc": found.auc, "alpha_model": found.model, "alpha_authors": found.authors}
+
+
+@torch.no_grad()
+def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
+    """Compute every figure that some batches allow, all their candidates together.
+
+    Args:
+        batches: of one loss; all with labels, or none.
+
+    Returns:
+        The figures. Without labels those that need them are None.
+
+    Raises:
+        TypeError: if the objective's weights are not known.
+        ValueError: if there are no batches, or labels are missing for the oracle.
+
+    Example:
+        >>> import bayescl
+        >>> from bayescl.diagnostics import score_candidates
+        >>> labels = torch.arange(12) % 3
+        >>> views = torch.eye(3)[labels] + 0.1 * torch.eye(12)[:, :3]
+        >>> loss = bayescl.BayesianContrastiveLoss(alpha=0.9, tau_plus=0.25)
+        >>> found = diagnose([score_candidates(loss, views, views, labels=labels)])
+        >>> found.by_weight.roc_auc, round(found.measured_tau_plus, 3)
+        (1.0, 0.273)
+    """
+    if not batches:
+        raise ValueError("batches must not be empty, got none")
+    weights = [candidate_weights(scored) for scored in batches]
+    objective = batches[0].objective
+    alpha = getattr(objective, "alpha", None)
+    tau_plus = getattr(objective, "tau_plus", None)
+    labelled = all(scored.false_negative is not None for scored in batches)
+    flat_weights = _counted(batches, weights)
+    flat_truth = _counted(batches, [s.truth for s in batches]) if labelled else None
+    common: dict[str, Any] = {
+        "anchors": sum(len(scored.positive) for scored in batches),
+        "assumed_alpha": alpha,
+        "assumed_tau_plus": tau_plus,
+        "effective": _effective(batches, weights),
+        "histogram": weight_histogram(flat_weights, flat_truth),
+    }
+    if flat_truth is None:
+        return Diagnosis(**common, label_free=_label_free(batches, tau_plus))
+    logits = _counted(batches, [s.unlabeled for s in batches])
+    share = float(flat_truth.double().mean())
+    measured = _measured(batches)
+    return Diagnosis(
+        **common,
+        label_free=_label_free(batches, share if tau_plus is None else tau_plus),
+        measured=measured,
+        measured_tau_plus=share,
+        by_weight=false_negative_detection(-flat_weights, flat_truth),
+        by_logit=false_negative_detection(logits, flat_truth),
+        mean_weight_false=_mean(flat_weights[flat_truth]),
+        mean_weight_true=_mean(flat_weights[~flat_truth]),
+        posteriors=_posteriors(batches, ~flat_truth, alpha, tau_plus, measured, share),
+    )
+
+
+def _counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor]) -> Tensor:
+    """Values of the candidates that count, of all batches in one row."""
+    return torch.cat([v[s.valid] for s, v in zip(batches, values, strict=True)])
+
+
+def _mean(values: Float[Tensor, "some"]) -> float | None:
+    """The mean, where there is one."""
+    return float(values.double().mean()) if len(values) else None
+
+
+def _effective(
+    batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]
+) -> EffectiveNegatives:
+    """Means over the anchors of all batches."""
+    rows = []
+    for scored, weight in zip(batches, weights, strict=True):
+        counted = scored.valid
+        rows.append(
+            torch.stack(
+                [
+                    counted.sum(dim=1).to(weight.dtype),
+                    effective_negatives(weight, valid=counted),
+                    effective_negatives(weight, scored.unlabeled, valid=counted),
+                    effective_negatives(counted.to(weight), scored.unlabeled, valid=counted),
+                ]
+            )
+        )
+    return EffectiveNegatives(*torch.cat(rows, dim=1).double().mean(dim=1).tolist())
+
+
+def _label_free(
+    batches: Sequence[ScoredCandidates], tau_plus: float | None
+) -> MeasuredAlpha | None:
+    """Alpha without labels; the mean over batches."""
+    if tau_plus is None:
+        return None
+    found = [
+        label_free_alpha(s.positive, s.unlabeled, tau_plus=tau_plus, reading="model", valid=s.valid)
+        for s in batches
+        if bool(s.valid.any())
+    ]
+    return MeasuredAlpha(sum(f.auc for f in found) / len(found), "model") if found else None
+
+
+def _measured(batches: Sequence[ScoredCandidates]) -> MeasuredAlpha | None:
+    """Alpha from labels: the mean over anchors with candidates of both kinds."""
+    aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
+    aucs = aucs[~aucs.isnan()]
+    return MeasuredAlpha(float(aucs.mean()), "model") if len(aucs) else None
+
+
+def _posteriors(
+    batches: Sequence[ScoredCandidates],
+    true_negative: Tensor,
+    alpha: float | None,
+    tau_plus: float | None,
+    measured: MeasuredAlpha | None,
+    share: float,
+) -> tuple[PosteriorCheck, ...]:
+    """Calibration at the parameters that the loss assumes, and at those measured."""
+    sources = []
+    if alpha is not None and tau_plus is not None:
+        sources.append(("assumed", alpha, tau_plus))
+    if measured is not None and 0 < share < 1:
+        sources.append(("measured, model reading", measured.model, share))
+        sources.append(("measured, authors' reading", measured.authors, share))
+    checks = []
+    for source, some_alpha, some_tau in sources:
+        values = [candidate_posterior(s, alpha=some_alpha, tau_plus=some_tau) for s in batches]
+        found = calibration(_counted(batches, values), true_negative)
+        checks.append(PosteriorCheck(source, some_alpha, some_tau, found))
+    return tuple(checks)

@@ -1,0 +1,144 @@
+"""The weight that each loss gives each candidate, its posterior, and what is left of a batch."""
+
+from __future__ import annotations
+
+import torch
+
+from bayescl._axes import Bool, Float, Tensor
+from bayescl.diagnostics.candidates import ScoredCandidates
+from bayescl.functional import (
+    Bayesian,
+    Debiased,
+    Hard,
+    InfoNCE,
+    empirical_cdf,
+    logit_weights,
+    posterior,
+    proposal_cdf,
+)
+from bayescl.functional._log_space import log_count, masked_logsumexp
+
+
+@torch.no_grad()
+def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candidates"]:
+    r"""Weight of every candidate in the sum that its anchor's positive is held against.
+
+    =========== ===========================================================================
+    InfoNCE     1
+    debiased    1: it corrects the sum, and no candidate more than another
+    hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
+    Bayesian    the importance weight, from the candidate's rank
+    oracle      1 for true negatives and 0 for false ones
+    =========== ===========================================================================
+
+    Args:
+        scored: a batch; for the oracle, with labels.
+
+    Returns:
+        Non-negative weights, 0 where a candidate does not count. The mean over an anchor's
+        candidates is 1, or near 1 for the Bayesian loss, and for the oracle the share of true
+        negatives.
+
+    Raises:
+        TypeError: if the objective is none of these.
+        ValueError: if the oracle's batch has no labels.
+
+    Example:
+        >>> import bayescl
+        >>> from bayescl.diagnostics import score_candidates
+        >>> logits = torch.tensor([[0.3, 2.0, -1.0]])
+        >>> loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.5, tau_plus=0.1)
+        >>> candidate_weights(score_candidates(loss, torch.zeros(1), logits, layout="logits"))
+        tensor([[1.0394, 0.9148, 1.0838]])
+    """
+    objective, logits = scored.objective, scored.unlabeled
+    if isinstance(objective, Bayesian):
+        weights = logit_weights(
+            logits,
+            alpha=objective.alpha,
+            beta=objective.beta,
+            tau_plus=objective.tau_plus,
+            valid=scored.valid,
+            ranks=objective.ranks,
+            bins=objective.bins,
+        )
+    elif isinstance(objective, Hard):
+        powers = objective.concentration * logits
+        log_mean = masked_logsumexp(powers, scored.valid) - log_count(powers, scored.valid)
+        weights = (powers - log_mean[:, None]).exp()
+    elif isinstance(objective, (InfoNCE, Debiased)):
+        weights = torch.ones_like(logits)
+    else:
+        raise TypeError(f"the weights of {type(objective).__name__} are not known")
+    counted = scored.true_negative if scored.sees_labels else scored.valid
+    return torch.where(counted, weights, 0.0)
+
+
+@torch.no_grad()
+def candidate_posterior(
+    scored: ScoredCandidates, *, alpha: float, tau_plus: float
+) -> Float[Tensor, "anchors candidates"]:
+    """Probability that each candidate is a true negative, from its rank, at given parameters.
+
+    Args:
+        scored: a batch, of any loss.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+
+    Returns:
+        Probabilities. Where a candidate does not count the value has no meaning.
+
+    Raises:
+        ValueError: if a parameter leaves its interval.
+
+    See Also:
+        :func:`bayescl.functional.posterior`: the formula.
+    """
+    objective = scored.objective
+    # A histogram only approximates mid-ranks, for speed.
+    upper = isinstance(objective, Bayesian) and objective.ranks == "upper"
+    cdf = empirical_cdf(scored.unlabeled, valid=scored.valid, ranks="upper" if upper else "mid")
+    return posterior(
+        proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus), alpha=alpha, tau_plus=tau_plus
+    )
+
+
+@torch.no_grad()
+def effective_negatives(
+    weights: Float[Tensor, "anchors candidates"],
+    logits: Float[Tensor, "anchors candidates"] | None = None,
+    *,
+    valid: Bool[Tensor, "anchors candidates"] | None = None,
+) -> Float[Tensor, "anchors"]:
+    r"""Effective number of negatives of every anchor.
+
+    .. math::
+        N_{\text{eff}} = \frac{(\sum_i w_i)^2}{\sum_i w_i^2},
+
+    the number of equally weighted candidates whose mean would scatter as much. With logits the
+    weights are multiplied by :math:`e^{s_i}`: then it is the number of candidates that the
+    gradient comes from.
+
+    Args:
+        weights: non-negative weights.
+        logits: the candidates' logits.
+        valid: True where a candidate counts.
+
+    Returns:
+        Values from 1 to the number of candidates; 0 for an anchor whose weights are all 0.
+
+    Example:
+        >>> effective_negatives(torch.tensor([[1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 0.0, 0.0]]))
+        tensor([4., 1.])
+
+    Reference:
+        Kish, "Survey Sampling", 1965, on the effective sample size.
+    """
+    counted = weights > 0 if valid is None else valid & (weights > 0)
+    log_terms = weights.log() if logits is None else logits + weights.log()
+    # Close to 0, where the two logarithms below are exact enough for their difference.
+    log_terms = log_terms - log_terms.masked_fill(~counted, -torch.inf).amax(dim=1, keepdim=True)
+    log_sum = masked_logsumexp(log_terms, counted)
+    log_squares = masked_logsumexp(2 * log_terms, counted)
+    some = counted.any(dim=1)
+    return torch.where(some, (2 * log_sum - log_squares).exp(), 0.0)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import bayescl
+from bayescl.diagnostics import ScoredCandidates, score_candidates
+from bayescl.simulation import Settings, generator, observe
+
+
+@pytest.fixture
+def processed() -> Callable[..., ScoredCandidates]:
+    """Candidates of the paper's generative process, scored by a Bayesian loss."""
+
+    def draw(
+        alpha: float = 0.9,
+        tau_plus: float = 0.1,
+        assumed: tuple[float, float] | None = None,
+        anchors: int = 3000,
+    ) -> ScoredCandidates:
+        settings = Settings(
+            anchors=anchors,
+            candidates=64,
+            alpha=alpha,
+            tau_plus=tau_plus,
+            positives=1,
+            temperature=1.0,
+        )
+        chunks = list(observe(settings, generator(0, "diagnostics", alpha, tau_plus)))
+        own_alpha, own_tau = (alpha, tau_plus) if assumed is None else assumed
+        return score_candidates(
+            bayescl.BayesianContrastiveLoss(alpha=own_alpha, tau_plus=own_tau, beta=0.5),
+            torch.cat([chunk.positives[:, 0] for chunk in chunks]),
+            torch.cat([chunk.unlabeled for chunk in chunks]),
+            layout="logits",
+            false_negative=torch.cat([~chunk.true_negative for chunk in chunks]),
+        )
+
+    return draw
+
+
+@pytest.fixture
+def views() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Two views of 24 items in four classes, and their labels."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(24) % 4
+    centres = torch.randn(4, 8, generator=generator)
+    items = centres[labels] + 0.8 * torch.randn(24, 8, generator=generator)
+    noise = 0.3 * torch.randn(2, 24, 8, generator=generator)
+    return items + noise[0], items + noise[1], labels

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+import bayescl
+from bayescl.diagnostics import candidate_weights, score_candidates
+
+LOSSES = [
+    bayescl.InfoNCELoss(temperature=0.3),
+    bayescl.DebiasedContrastiveLoss(temperature=0.3, tau_plus=0.2),
+    bayescl.HardContrastiveLoss(temperature=0.3, tau_plus=0.2, concentration=0.7),
+    bayescl.BayesianContrastiveLoss(temperature=0.3, tau_plus=0.2, alpha=0.8, beta=0.7),
+    bayescl.BayesianContrastiveLoss(temperature=0.3, alpha=0.8, ranks="upper"),
+]
+
+
+def named(loss) -> str:
+    return type(loss).__name__
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
+    view_1, view_2, labels = views
+    scored = score_candidates(loss, view_1, view_2, labels=labels)
+    values = scored.objective(scored.positive, scored.unlabeled, valid=scored.valid)
+    torch.testing.assert_close(values.mean(), loss(view_1, view_2))
+
+
+@pytest.mark.parametrize("loss", [LOSSES[0], *LOSSES[3:]], ids=named)
+def test_the_loss_is_a_softmax_with_the_weights_that_are_shown(loss, views) -> None:
+    view_1, view_2, _ = views
+    scored = score_candidates(loss, view_1, view_2)
+    sums = (candidate_weights(scored) * scored.unlabeled.exp()).sum(dim=1)
+    values = -(scored.positive - (scored.positive.exp() + sums).log())
+    torch.testing.assert_close(values.mean(), loss(view_1, view_2))
+
+
+def test_the_hard_loss_corrects_the_sum_with_the_weights_that_are_shown(views) -> None:
+    loss = LOSSES[2]
+    scored = score_candidates(loss, *views[:2])
+    count = scored.valid.sum(dim=1)
+    sums = (candidate_weights(scored) * scored.unlabeled.exp()).sum(dim=1)
+    rest = (sums - count * 0.2 * scored.positive.exp()) / 0.8
+    rest = torch.maximum(rest, count * torch.tensor(-1 / 0.3).exp())
+    values = (1 + rest / scored.positive.exp()).log()
+    torch.testing.assert_close(values.mean(), loss(*views[:2]))
+
+
+def test_the_oracles_weights_leave_false_negatives_out(views) -> None:
+    view_1, view_2, labels = views
+    loss = bayescl.OracleContrastiveLoss()
+    scored = score_candidates(loss, view_1, view_2, labels=labels)
+    sums = (candidate_weights(scored) * scored.unlabeled.exp()).sum(dim=1)
+    values = (1 + sums / scored.positive.exp()).log()
+    torch.testing.assert_close(values.mean(), loss(view_1, view_2, groups=labels))
+    with pytest.raises(ValueError, match="labels are needed"):
+        candidate_weights(score_candidates(loss, view_1, view_2))
+
+
+def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views(views) -> None:
+    view_1, view_2, labels = views
+    scored = score_candidates(LOSSES[0], view_1, view_2, labels=labels)
+    both = labels.repeat(2)
+    for anchor in (0, 5, 30):
+        for column in range(48):
+            own = column % 24 == anchor % 24
+            assert bool(scored.valid[anchor, column]) is not own
+            expected = not own and bool(both[anchor] == both[column])
+            assert bool(scored.truth[anchor, column]) is expected
+
+
+def test_known_duplicates_are_neither_candidates_nor_false_negatives(views) -> None:
+    view_1, view_2, labels = views
+    groups = torch.arange(24) // 2
+    scored = score_candidates(LOSSES[3], view_1, view_2, labels=labels, groups=groups)
+    plain = score_candidates(LOSSES[3], view_1, view_2, labels=labels)
+    same = groups.repeat(2)[:, None] == groups.repeat(2)
+    assert torch.equal(scored.valid, plain.valid & ~same)
+    assert torch.equal(scored.truth, plain.truth & ~same)
+
+
+def test_pairs_and_drawn_candidates_are_marked_too(views) -> None:
+    anchors, positives, labels = views
+    extra, extra_labels = positives[:6] + 1, labels[:6]
+    scored = score_candidates(
+        LOSSES[0], anchors, positives, layout="in_batch", extra=extra, labels=labels,
+        other_labels=extra_labels,
+    )  # fmt: skip
+    columns = torch.cat([labels, extra_labels])
+    expected = (labels[:, None] == columns) & scored.valid
+    assert torch.equal(scored.truth, expected)
+    assert not bool(scored.valid[:, :24].diagonal().any())
+
+    own = torch.stack([positives.roll(shift, 0) for shift in range(1, 6)], dim=1)
+    own_labels = torch.stack([labels.roll(shift) for shift in range(1, 6)], dim=1)
+    drawn = score_candidates(
+        LOSSES[0], anchors, positives, own, layout="sampled", labels=labels,
+        other_labels=own_labels,
+    )  # fmt: skip
+    assert torch.equal(drawn.truth, labels[:, None] == own_labels)
+    assert bool(drawn.valid.all())
+
+
+def test_a_learnable_temperature_is_the_one_in_use(views) -> None:
+    temperature = bayescl.LearnableTemperature(0.5)
+    loss = bayescl.InfoNCELoss(temperature=temperature)
+    before = score_candidates(loss, *views[:2])
+    with torch.no_grad():
+        for parameter in temperature.parameters():
+            parameter.add_(0.3)
+    after = score_candidates(loss, *views[:2])
+    ratio = 0.5 / float(temperature().detach())
+    torch.testing.assert_close(after.positive, before.positive * ratio)
+
+
+def test_what_cannot_be_scored_is_refused(views) -> None:
+    view_1, view_2, labels = views
+    with pytest.raises(ValueError, match="layout must be one of two_views, in_batch"):
+        score_candidates(LOSSES[0], view_1, view_2, layout="pairs")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="score one direction at a time"):
+        score_candidates(LOSSES[0], view_1, view_2, layout="in_batch", both_directions=True)
+    with pytest.raises(ValueError, match="labels must be None where logits"):
+        score_candidates(LOSSES[0], view_1[:, 0], view_1, layout="logits", labels=labels)
+    with pytest.raises(ValueError, match="other_labels says nothing"):
+        score_candidates(LOSSES[0], view_1, view_2, other_labels=labels)
+    plain = bayescl.ContrastiveLoss(bayescl.functional.info_nce_loss)
+    scored = score_candidates(plain, view_1, view_2)
+    with pytest.raises(TypeError, match="the weights of function are not known"):
+        candidate_weights(scored)

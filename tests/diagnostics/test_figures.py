@@ -1,0 +1,169 @@
+"""Weights, detection, calibration, histogram and extremes, each against what must hold."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torchmetrics.functional.classification import binary_calibration_error
+
+import bayescl
+from bayescl.diagnostics import (
+    calibration,
+    candidate_posterior,
+    candidate_weights,
+    effective_negatives,
+    extreme_candidates,
+    false_negative_detection,
+    score_candidates,
+    weight_histogram,
+)
+
+
+def posterior_error(scored, alpha: float, tau_plus: float) -> float:
+    posterior = candidate_posterior(scored, alpha=alpha, tau_plus=tau_plus)
+    return calibration(posterior, scored.true_negative).ece
+
+
+@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.9, 0.1), (0.7, 0.3), (1.0, 0.5)])
+def test_the_posterior_is_calibrated_at_the_processs_own_parameters(
+    processed, alpha, tau_plus
+) -> None:
+    scored = processed(alpha, tau_plus)
+    assert posterior_error(scored, alpha, tau_plus) < 0.008
+
+
+@pytest.mark.parametrize(("alpha", "tau_plus"), [(1.0, 0.1), (0.7, 0.1), (0.9, 0.3), (0.9, 0.02)])
+def test_the_posterior_is_not_calibrated_at_other_parameters(processed, alpha, tau_plus) -> None:
+    scored = processed(0.9, 0.1)
+    assert posterior_error(scored, alpha, tau_plus) > 5 * posterior_error(scored, 0.9, 0.1)
+    assert posterior_error(scored, alpha, tau_plus) > 0.015
+
+
+def test_a_constant_is_calibrated_and_has_no_skill(processed) -> None:
+    scored = processed(0.9, 0.1)
+    constant = candidate_posterior(scored, alpha=0.5, tau_plus=0.1)
+    found = calibration(constant, scored.true_negative)
+    assert found.ece < 0.002
+    assert found.skill == pytest.approx(0, abs=1e-3)
+
+
+def test_no_other_parameters_have_more_skill_than_the_processs_own(processed) -> None:
+    scored = processed(0.9, 0.2)
+
+    def skill(alpha: float, tau_plus: float) -> float:
+        posterior = candidate_posterior(scored, alpha=alpha, tau_plus=tau_plus)
+        return calibration(posterior, scored.true_negative).skill
+
+    best = skill(0.9, 0.2)
+    for alpha, tau_plus in ((0.6, 0.2), (0.75, 0.2), (1.0, 0.2), (0.9, 0.05), (0.9, 0.4)):
+        assert skill(alpha, tau_plus) < best - 0.002
+
+
+def test_weights_of_pure_debiasing_are_the_posterior_over_tau_minus(processed) -> None:
+    scored = processed(0.9, 0.2)
+    posterior = candidate_posterior(scored, alpha=0.9, tau_plus=0.2)
+    torch.testing.assert_close(candidate_weights(scored), posterior / 0.8)
+
+
+def test_calibration_agrees_with_torchmetrics_where_groups_are_alike() -> None:
+    generator = torch.Generator().manual_seed(0)
+    # Predictions at the middle of ten equal steps: equal counts and equal widths group them alike.
+    predicted = torch.arange(10).repeat(50) / 10 + 0.05
+    truth = torch.rand(500, generator=generator) < predicted**2
+    expected = binary_calibration_error(predicted, truth.int(), n_bins=10)
+    found = calibration(predicted, truth, groups=10)
+    assert found.count.tolist() == [50] * 10
+    assert found.ece == pytest.approx(float(expected), abs=1e-6)
+    assert found.bias == pytest.approx(float((predicted - truth.float()).mean()), abs=1e-6)
+
+
+def test_calibration_keeps_equal_predictions_together_and_loses_nothing() -> None:
+    predicted = torch.tensor([0.5] * 90 + [0.9] * 10)
+    truth = torch.cat([torch.arange(90) % 2 == 0, torch.ones(10, dtype=torch.bool)])
+    found = calibration(predicted, truth)
+    assert found.count.tolist() == [90, 10]
+    assert found.ece == pytest.approx(0.1 * 0.1, abs=1e-6)
+    one = calibration(predicted, truth, groups=1)
+    assert one.count.tolist() == [100]
+    assert float(one.observed) == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_detection_agrees_with_scikit_learn_at_any_scale(tied) -> None:
+    generator = torch.Generator().manual_seed(1)
+    truth = torch.rand(400, generator=generator) < 0.2
+    suspicion = 1e-4 * (torch.randn(400, generator=generator) + truth)
+    if tied:
+        suspicion = (suspicion * 2e4).round()
+    suspicion = suspicion - 50
+    found = false_negative_detection(suspicion, truth)
+    assert found is not None
+    assert found.roc_auc == pytest.approx(roc_auc_score(truth, suspicion), abs=1e-6)
+    assert found.average_precision == pytest.approx(
+        average_precision_score(truth, suspicion), abs=1e-6
+    )
+    assert found.share == pytest.approx(float(truth.float().mean()))
+
+
+def test_equal_weights_detect_nothing_and_one_kind_alone_cannot_be_detected() -> None:
+    truth = torch.tensor([True, False, False, False])
+    found = false_negative_detection(torch.ones(4), truth)
+    assert found is not None
+    assert (found.roc_auc, found.average_precision) == (0.5, 0.25)
+    assert false_negative_detection(torch.ones(4), truth & False) is None
+
+
+def test_effective_negatives_follow_the_definition(views) -> None:
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.8, temperature=0.2)
+    scored = score_candidates(loss, *views[:2])
+    weights = candidate_weights(scored).double()
+    plain = weights.sum(1) ** 2 / weights.square().sum(1)
+    terms = weights * scored.unlabeled.double().exp() * scored.valid
+    softmax = terms.sum(1) ** 2 / terms.square().sum(1)
+    found = effective_negatives(weights, valid=scored.valid)
+    torch.testing.assert_close(found, plain)
+    found = effective_negatives(weights, scored.unlabeled.double(), valid=scored.valid)
+    torch.testing.assert_close(found, softmax)
+
+
+def test_effective_negatives_do_not_overflow_and_count_none_where_there_are_none() -> None:
+    logits = torch.tensor([[1000.0, 1000.0, -1000.0], [0.0, 0.0, 0.0]])
+    weights = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    assert effective_negatives(weights, logits).tolist() == [2.0, 0.0]
+
+
+def test_a_histogram_counts_every_weight_once() -> None:
+    weights = torch.rand(1000, generator=torch.Generator().manual_seed(2)) * 3
+    truth = weights < 0.6
+    found = weight_histogram(weights, truth, bins=17)
+    assert int(found.true_negatives.sum()) == int((~truth).sum())
+    assert found.false_negatives is not None
+    assert int(found.false_negatives.sum()) == int(truth.sum())
+    expected = torch.histogram(weights[~truth].double(), found.edges).hist.long()
+    assert torch.equal(found.true_negatives, expected)
+    flat = weight_histogram(torch.zeros(5), bins=3)
+    assert flat.true_negatives.tolist() == [5, 0, 0]
+
+
+def test_extremes_are_the_ends_of_a_sorted_row() -> None:
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.rand(6, 20, generator=generator)
+    valid = torch.rand(6, 20, generator=generator) < 0.8
+    logits = torch.rand(6, 20, generator=generator)
+    anchors = torch.tensor([4, 1])
+    found = extreme_candidates(weights, logits, valid, anchors=anchors, count=3)
+    for row, anchor in enumerate(anchors):
+        columns = [c for c in range(20) if valid[anchor, c]]
+        columns.sort(key=lambda c, anchor=anchor: float(weights[anchor, c]))
+        assert found.down[row].tolist() == columns[:3]
+        assert found.up[row].tolist() == columns[:-4:-1]
+
+
+def test_among_equal_weights_the_candidate_with_the_larger_say_comes_first() -> None:
+    logits = torch.tensor([[0.1, 0.9, 0.5, 0.7]])
+    ones = torch.ones(1, 4)
+    found = extreme_candidates(ones, logits, ones > 0, anchors=torch.tensor([0]), count=2)
+    assert found.down.tolist() == found.up.tolist() == [[1, 3]]
+    with pytest.raises(ValueError, match="count must be at most the 4 candidates"):
+        extreme_candidates(ones, logits, ones > 0, anchors=torch.tensor([0]), count=5)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import bayescl
+from bayescl.diagnostics import (
+    diagnose,
+    reliability_figure,
+    score_candidates,
+    weights_figure,
+)
+from bayescl.diagnostics.plots import png
+from bayescl.simulation.pair_order import independent_pair_auc
+
+
+def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:
+    found = diagnose([processed(0.9, 0.1)])
+    assert (found.assumed_alpha, found.assumed_tau_plus) == (0.9, 0.1)
+    assert found.measured is not None
+    assert found.label_free is not None
+    assert found.measured_tau_plus == pytest.approx(0.1, abs=0.005)
+    assert found.measured.auc == pytest.approx(independent_pair_auc(0.9), abs=0.01)
+    assert found.measured.model == pytest.approx(0.9, abs=0.015)
+    assert found.label_free.model == pytest.approx(0.9, abs=0.025)
+    assumed, model, authors = found.posteriors
+    assert assumed.calibration.ece < 0.008
+    assert model.calibration.ece < 0.008
+    assert authors.calibration.ece > 2 * assumed.calibration.ece
+
+
+def test_weights_on_the_process_have_the_means_that_the_posterior_gives_them(processed) -> None:
+    found = diagnose([processed(0.9, 0.1)])
+    # Over all candidates the mean is 1; true negatives get more and false ones less.
+    assert found.mean_weight_true is not None
+    assert found.mean_weight_false is not None
+    mean = 0.9 * found.mean_weight_true + 0.1 * found.mean_weight_false
+    assert mean == pytest.approx(1, abs=0.01)
+    assert found.mean_weight_false < 0.95 < 1 < found.mean_weight_true
+
+
+def test_weights_that_fall_with_rank_find_what_logits_find_and_infonce_nothing(processed) -> None:
+    scored = processed(0.9, 0.1, anchors=400)
+    found = diagnose([scored])
+    assert found.by_weight is not None
+    assert found.by_logit is not None
+    assert found.by_weight.roc_auc == pytest.approx(found.by_logit.roc_auc, abs=0.1)
+    assert found.by_weight.roc_auc > 0.7
+    alike = diagnose(
+        [
+            score_candidates(
+                bayescl.InfoNCELoss(),
+                scored.positive,
+                scored.unlabeled,
+                layout="logits",
+                false_negative=scored.truth,
+            )
+        ]
+    )
+    assert alike.by_weight is not None
+    assert alike.by_weight.roc_auc == 0.5
+    assert alike.by_logit == found.by_logit
+    assert alike.effective.weighted == pytest.approx(alike.effective.candidates)
+    assert alike.effective.in_gradient == alike.effective.in_gradient_unweighted
+    assert alike.assumed_alpha is None
+    assert [check.source for check in alike.posteriors] == [
+        "measured, model reading",
+        "measured, authors' reading",
+    ]
+
+
+def test_the_oracle_finds_them_all(views) -> None:
+    view_1, view_2, labels = views
+    scored = score_candidates(bayescl.OracleContrastiveLoss(), view_1, view_2, labels=labels)
+    found = diagnose([scored])
+    assert found.by_weight is not None
+    assert (found.by_weight.roc_auc, found.by_weight.average_precision) == (1, 1)
+    assert (found.mean_weight_false, found.mean_weight_true) == (0, 1)
+    assert found.effective.weighted == pytest.approx(36)
+
+
+def test_batches_of_unequal_size_are_pooled(views) -> None:
+    view_1, view_2, labels = views
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.8, tau_plus=0.2)
+    parts = [
+        score_candidates(loss, view_1[rows], view_2[rows], labels=labels[rows])
+        for rows in (slice(0, 16), slice(16, 24))
+    ]
+    found = diagnose(parts)
+    assert found.anchors == 48
+    assert found.effective.candidates == pytest.approx((32 * 30 + 16 * 14) / 48)
+    share = sum(int(p.truth.sum()) for p in parts) / sum(int(p.valid.sum()) for p in parts)
+    assert found.measured_tau_plus == pytest.approx(share)
+
+
+def test_without_labels_what_needs_none_is_there(views) -> None:
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.8, tau_plus=0.2)
+    found = diagnose([score_candidates(loss, *views[:2])])
+    assert found.measured is None
+    assert found.posteriors == ()
+    assert found.by_weight is None
+    assert found.label_free is not None
+    assert found.histogram.false_negatives is None
+    with pytest.raises(ValueError, match="needs labels"):
+        reliability_figure(found)
+    assert png(weights_figure(found, title="no labels")).startswith(b"\x89PNG")
+    json.dumps(found.figures(), allow_nan=False)
+
+
+def test_one_class_alone_has_no_false_or_no_true_negatives_and_no_figures_for_them(views) -> None:
+    view_1, view_2, _ = views
+    loss = bayescl.BayesianContrastiveLoss(alpha=0.8, tau_plus=0.2)
+    for labels in (torch.zeros(24).long(), torch.arange(24)):
+        found = diagnose([score_candidates(loss, view_1, view_2, labels=labels)])
+        assert found.by_weight is None
+        assert found.measured is None
+        json.dumps(found.figures(), allow_nan=False)
+
+
+def test_figures_are_drawn_and_the_same_each_time(processed) -> None:
+    found = diagnose([processed(0.9, 0.1, anchors=100)])
+    for draw in (reliability_figure, weights_figure):
+        assert png(draw(found, title="process")) == png(draw(found, title="process"))
+    assert json.loads(json.dumps(found.figures(), allow_nan=False)) == found.figures()
+
+
+def test_no_batches_are_refused() -> None:
+    with pytest.raises(ValueError, match="batches must not be empty"):
+        diagnose([])
