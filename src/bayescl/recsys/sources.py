@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bayescl._downloads import data_folder
+from bayescl.recsys.catalog import SOURCES
 from bayescl.recsys.readers.lightgcn import read_lightgcn
 from bayescl.recsys.readers.movielens import read_ml_1m, read_ml_100k
 from bayescl.recsys.readers.raw import RawInteractions
@@ -110,6 +111,15 @@ def known_folder(name: str) -> Path | None:
     return None
 
 
+def absent(name: str) -> str:
+    """What to do where a known data set is not in its folder."""
+    source = next(source for source in SOURCES if source.name == name)
+    advice = source.instructions
+    if source.files:
+        advice = f"`bayescl data fetch {name}` downloads it, {advice}"
+    return f"{name} is not in {data_folder() / name}: {advice}"
+
+
 @dataclass(frozen=True)
 class _Format:
     """Files that tell a format, and its reader; it takes their folder and a name."""
@@ -143,10 +153,7 @@ def _known(name: str, options: TableOptions, *, author_split: bool) -> RawIntera
         return _author_split(data_folder() / name / AUTHOR_SPLIT, name)
     folder = known_folder(name)
     if folder is None:
-        raise ValueError(
-            f"{name} is not in {data_folder() / name}: `bayescl data fetch {name}` fetches it or "
-            "says where to get it"
-        )
+        raise ValueError(absent(name))
     return _KNOWN[name].read(folder, name=name)
 
 

@@ -1,0 +1,122 @@
+"""Copies of published interactions on this machine: fetched, and compared with the original."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bayescl._downloads import (
+    DataSource,
+    Progress,
+    data_folder,
+    extract_archive,
+    fetch_source,
+    verify_file,
+)
+from bayescl.recsys.catalog import PUBLISHED, SOURCES
+from bayescl.recsys.filters import numbered_interactions
+from bayescl.recsys.sources import TableOptions, absent, known_folder, read_interactions
+
+
+@dataclass(frozen=True)
+class VerifiedCopy:
+    """What a copy turned out to hold.
+
+    Attributes:
+        folder: where it is.
+        files: names of the files whose checksum was right.
+        users: users with an interaction.
+        items: items with an interaction.
+        train: pairs of the training part, or all pairs where the files give no test part.
+        test: pairs of the given test part, or None.
+        report: what reading left out or merged, as phrase and count.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+    users: int
+    items: int
+    train: int
+    test: int | None
+    report: Mapping[str, int]
+
+
+def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
+    """Download and unpack a data set into the data folder, unless it is there.
+
+    Args:
+        source: one of :data:`~bayescl.recsys.catalog.SOURCES`.
+        progress: called with the bytes done and due.
+
+    Returns:
+        The folder with its files.
+
+    Raises:
+        ValueError: if there is nothing to download, the download fails or is damaged.
+    """
+    there = known_folder(source.name)
+    if there is not None:
+        return there
+    folder = data_folder() / source.name
+    for archive in fetch_source(source, progress=progress):
+        staging = folder / f".{archive.stem}"
+        shutil.rmtree(staging, ignore_errors=True)  # what an interrupted call left
+        extract_archive(archive, staging)
+        # Archives have a folder of the data set's name at their root; what is in there goes
+        # where users put files by hand. What is there already stays.
+        for path in sorted((staging / source.name).glob("*")):
+            if not (folder / path.name).exists():
+                path.rename(folder / path.name)
+        shutil.rmtree(staging)
+    if known_folder(source.name) is None:
+        raise ValueError(f"the archive of {source.name} lacks its files")
+    return folder
+
+
+def verify_interactions(name: str) -> VerifiedCopy:
+    """Check a known data set in the data folder against what was published.
+
+    Archives and files with a published checksum must have it; everything must be readable; and
+    users, items and interactions must be as many as published.
+
+    Args:
+        name: one of the names of :data:`~bayescl.recsys.catalog.SOURCES`.
+
+    Raises:
+        ValueError: if the data set is absent, damaged or another one.
+    """
+    source = next(source for source in SOURCES if source.name == name)
+    published = PUBLISHED[name]
+    folder = known_folder(name)
+    if folder is None:
+        raise ValueError(absent(name))
+    checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
+    checksums |= {folder / file: checksum for file, checksum in published.checksums}
+    right = []
+    for path, checksum in checksums.items():
+        if path.is_file():
+            verify_file(path, checksum)
+            right.append(path.name)
+    train, test, report = numbered_interactions(read_interactions(name, TableOptions()))
+    found = {
+        "users": (train.num_users, published.users),
+        "items": (train.num_items, published.items),
+        "interactions": (
+            train.num_interactions + (0 if test is None else test.num_interactions),
+            published.interactions,
+        ),
+    }
+    for what, (count, expected) in found.items():
+        if expected is not None and count != expected:
+            raise ValueError(f"{folder} is not {name} as published: {expected} {what}, got {count}")
+    return VerifiedCopy(
+        folder=folder,
+        files=tuple(right),
+        users=train.num_users,
+        items=train.num_items,
+        train=train.num_interactions,
+        test=None if test is None else test.num_interactions,
+        report=report,
+    )
