@@ -22,6 +22,7 @@ class Purpose(IntEnum):
     ORDER = 1
     VIEWS = 2
     CANDIDATES = 3
+    ESTIMATES = 4
 
 
 def derived_seed(seed: int, purpose: Purpose, *position: int) -> int:
