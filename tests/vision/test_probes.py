@@ -57,7 +57,7 @@ def test_linear_probe_scores_the_predictions_of_scikit_learn():
     theirs = LogisticRegression(C=0.1, tol=1e-8, max_iter=2000)
     theirs.fit(features.numpy(), TRAIN_LABELS.numpy())
     expected = theirs.score(test.numpy(), TEST_LABELS.numpy())
-    assert linear_probe(*DATA, num_classes=CLASSES) == pytest.approx(expected, abs=1e-9)
+    assert linear_probe(*DATA, num_classes=CLASSES).top_1 == pytest.approx(expected, abs=1e-9)
 
 
 def test_knn_probe_scores_the_weighted_vote_of_scikit_learn():
@@ -118,7 +118,7 @@ def test_more_labels_make_a_better_classifier():
 def test_separated_classes_are_read_without_error():
     train, labels = clouds(40, seed=3, spread=0.01)
     data = (train, labels, *clouds(40, seed=4, spread=0.01))
-    assert linear_probe(*data, num_classes=CLASSES) == 1.0
+    assert linear_probe(*data, num_classes=CLASSES) == (1.0, None)
     assert knn_probe(*data, num_classes=CLASSES) == 1.0
     assert few_label_probe(*data, num_classes=CLASSES, labels_per_class=1, draws=5) == (1.0, 0.0)
 
@@ -127,7 +127,7 @@ def test_features_of_a_collapsed_encoder_score_as_chance_and_not_nan():
     train, test = torch.ones(40, 6), torch.ones(40, 6)
     labels = torch.arange(40) % CLASSES
     for score in (
-        linear_probe(train, labels, test, labels, num_classes=CLASSES),
+        linear_probe(train, labels, test, labels, num_classes=CLASSES).top_1,
         few_label_probe(
             train, labels, test, labels, num_classes=CLASSES, labels_per_class=1, draws=3
         ).mean,

@@ -29,7 +29,7 @@ def probe_table(probes: Mapping[str, float], *, title: str) -> Table:
     table.add_column("probe")
     table.add_column("accuracy, %", justify="right")
     table.add_column("spread over draws", justify="right")
-    for probe in PROBES:
+    for probe in (*PROBES, "linear_top5"):
         if probe in probes:
             spread = probes.get(f"{probe}_spread")
             table.add_row(

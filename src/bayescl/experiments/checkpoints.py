@@ -26,9 +26,27 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         path: str | os.PathLike[str],
         storage_options: Any | None = None,
     ) -> None:
-        """Save a checkpoint as a whole or not at all."""
+        """Save a checkpoint as a whole or not at all.
+
+        Raises:
+            OSError: if it cannot be written, on a full disk for one; the one before is kept.
+        """
         del storage_options  # of remote file systems
         target = Path(path)
+        try:
+            self._save(checkpoint, target)
+        except (OSError, RuntimeError) as error:
+            # torch's writer hides what the file said behind an error of its own.
+            reason = error if isinstance(error, OSError) else error.__context__
+            if not isinstance(reason, OSError):
+                raise
+            raise OSError(
+                f"cannot write the checkpoint {target}: {reason.strerror or reason}; "
+                "the one before is kept, and --resume goes on from there"
+            ) from None
+
+    def _save(self, checkpoint: dict[str, Any], target: Path) -> None:
+        """Write beside the target, then replace it."""
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
         temporary = Path(name)

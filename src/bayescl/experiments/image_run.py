@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import Logger
+from torch import nn
 
 from bayescl.experiments.checkpoints import read_checkpoint
 from bayescl.experiments.image_model import build_model
 from bayescl.experiments.image_settings import ImageSettings
+from bayescl.experiments.process_ranks import process_rank
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.run_folder import RunFolder
-from bayescl.experiments.training_loop import Progress, fit_in_folder
+from bayescl.experiments.training_loop import Progress, Pulse, fit_in_folder
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import ImageParts, load_images
-from bayescl.vision.probes import run_probes
+from bayescl.vision.probes import knn_score, run_probes
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
@@ -26,6 +32,7 @@ class ImageRun:
 
     Args:
         settings: the settings of the run.
+        encoder: a network of the caller's own, in place of the one that the settings name.
 
     Attributes:
         settings: the settings of the run.
@@ -36,18 +43,28 @@ class ImageRun:
         ValueError: if the data cannot be used with these settings.
     """
 
-    def __init__(self, settings: ImageSettings) -> None:
+    def __init__(self, settings: ImageSettings, encoder: nn.Module | None = None) -> None:
         self.settings = settings
+        self.rank, local_rank = process_rank(settings.devices)
+        self.device = settings.torch_device(local_rank)
         self.parts: ImageParts = load_images(
             settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
-        order = EpochOrder(len(self.parts.train), settings.batch_size, settings.seed)
-        self.model = build_model(settings, self.parts.train, steps_per_epoch=len(order))
-        self.parts = self.parts.to(settings.torch_device())
+        order = EpochOrder(
+            len(self.parts.train),
+            settings.batch_size,
+            settings.seed,
+            rank=self.rank,
+            num_ranks=settings.devices * settings.num_nodes,
+        )
+        self.model = build_model(
+            settings, self.parts.train, steps_per_epoch=len(order), encoder=encoder
+        )
+        self.parts = self.parts.to(self.device)
         self.batches = StoreBatches(self.parts.train, order)
 
     def load(self, checkpoint: Path) -> int:
-        """Take the weights of a checkpoint and return how many epochs they saw.
+        """Take the weights of a checkpoint and return how many whole epochs they saw.
 
         Raises:
             ValueError: if it is missing, damaged or of another model.
@@ -56,36 +73,59 @@ class ImageRun:
         try:
             self.model.load_state_dict(content["state_dict"])
         except (RuntimeError, KeyError, ValueError, TypeError):
-            raise ValueError(f"the checkpoint {checkpoint} is of another model") from None
-        return int(content.get("epoch", -1)) + 1
+            raise ValueError(
+                f"the checkpoint {checkpoint} is of another model than {self.settings.encoder} "
+                "with these settings"
+            ) from None
+        return int(content.get("global_step", 0)) // len(self.batches)
 
     def probe(self) -> dict[str, float]:
         """Judge the encoder as it is now."""
-        self.model.to(self.settings.torch_device())
-        return run_probes(self.model, self.parts)
+        self.model.to(self.device)
+        return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+
+    def judge(
+        self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
+    ) -> Mapping[str, float]:
+        """The k-NN score after every few epochs, as a column of ``metrics.csv``."""
+        del rows
+        every = self.settings.knn_every
+        if every == 0 or (trainer.current_epoch + 1) % every:
+            return {}
+        return {"knn": knn_score(self.model, self.parts)}
 
 
 def train_images(
     settings: ImageSettings,
     out: Path,
     *,
+    encoder: nn.Module | None = None,
     resume: bool = False,
     checkpoint_every: int = 1,
+    checkpoint_every_steps: int | None = None,
     progress: Progress | None = None,
+    pulse: Pulse | None = None,
+    loggers: Sequence[Logger] = (),
 ) -> dict[str, Any]:
     """Train on images, judge the encoder by every probe and write both into a run folder.
 
     A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
-    which its kernels add.
+    which its kernels add. On several devices each has a process of its own that calls this; all
+    but the first return an empty result.
 
     Args:
         settings: the settings of the run.
         out: the run folder.
+        encoder: a network of the caller's own, in place of the one that the settings name; a
+            resumed run must be given it again.
         resume: go on with the run in ``out``, from its last checkpoint or, before the first,
             from the start. A finished run is left as it is. Else ``out`` must not exist or be
             empty.
         checkpoint_every: epochs between checkpoints.
+        checkpoint_every_steps: steps between checkpoints within an epoch; none unless given.
         progress: told of every finished epoch.
+        pulse: told how an epoch gets on.
+        loggers: Lightning's, given every row of ``metrics.csv``.
 
     Returns:
         What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
@@ -93,36 +133,52 @@ def train_images(
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` is no place for
             the run, or holds another run or a damaged checkpoint.
+        OSError: if the disk is full; the checkpoint before is kept.
     """
     origin = provenance()  # of the code that trains, whatever the checkout holds at the end
+    is_first = process_rank(settings.devices).rank == 0
     if resume:
         folder = RunFolder.open(out, KIND)
         if ImageSettings.from_config(folder.config()).as_config() != settings.as_config():
             raise ValueError(f"{out} holds a run with other settings")
         if folder.is_finished:
             return folder.read_result()
-        run = ImageRun(settings)
+        run = ImageRun(settings, encoder)
         if folder.checkpoint.is_file():
             run.load(folder.checkpoint)
     else:
-        run = ImageRun(settings)
-        folder = RunFolder.create(out, KIND, settings.as_config())
+        run = ImageRun(settings, encoder)
+        # The other processes of a run write nothing, and may come before or after the first.
+        folder = RunFolder(out, KIND)
+        if is_first:
+            folder = RunFolder.create(out, KIND, settings.as_config())
 
     journal = fit_in_folder(
         run.model,
         run.batches,
         folder,
         epochs=settings.epochs,
-        device=settings.torch_device(),
+        device=run.device,
+        devices=settings.devices,
+        num_nodes=settings.num_nodes,
+        precision=settings.precision,
         checkpoint_every=checkpoint_every,
+        checkpoint_every_steps=checkpoint_every_steps,
         progress=progress,
+        pulse=pulse,
+        judge=run.judge,
+        throughput=("images_per_second", settings.batch_size),
+        loggers=loggers,
     )
+    if not is_first:
+        return {}
     result = {
         "settings": settings.as_config(),
         "seed": settings.seed,
         "epochs": settings.epochs,
         "images": {"train": len(run.parts.train), settings.evaluate_on: len(run.parts.evaluation)},
         "seconds_per_epoch": journal.seconds_per_epoch(),
+        "images_per_second": journal.median("images_per_second"),
         "loss": journal.rows[-1]["loss"],
         "probes": run.probe(),
         **origin,
@@ -131,11 +187,12 @@ def train_images(
     return result
 
 
-def evaluate_images(path: Path) -> dict[str, Any]:
+def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> dict[str, Any]:
     """Judge the last checkpoint of a run, finished or not, and write ``evaluation.json``.
 
     Args:
         path: the run folder.
+        encoder: the network that the run was given, if it was.
 
     Returns:
         What ``evaluation.json`` holds: probes, the epochs the weights saw, and provenance.
@@ -147,7 +204,7 @@ def evaluate_images(path: Path) -> dict[str, Any]:
     settings = ImageSettings.from_config(folder.config())
     if not folder.checkpoint.is_file():
         raise ValueError(f"{path} has no checkpoint yet")
-    run = ImageRun(settings)
+    run = ImageRun(settings, encoder)
     epochs = run.load(folder.checkpoint)
     evaluation = {
         "epochs": epochs,

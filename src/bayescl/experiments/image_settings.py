@@ -134,11 +134,12 @@ class ImageSettings:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu where torch finds no GPU, got 'cuda'")
 
-    def torch_device(self) -> torch.device:
-        """The device that the run uses on this machine."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
+    def torch_device(self, number: int = 0) -> torch.device:
+        """The device that the run uses on this machine; of several GPUs the one of a number."""
+        on_gpu = self.device != "cpu" and torch.cuda.is_available()
+        if on_gpu and self.devices > 1:
+            return torch.device("cuda", number)
+        return torch.device("cuda" if on_gpu else "cpu")
 
     def choice_of_images(self) -> dict[str, Any]:
         """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""

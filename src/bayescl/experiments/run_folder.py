@@ -120,10 +120,11 @@ class RunFolder:
         return read_json(self.result_file)
 
     def write_metrics(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Write the rows of ``metrics.csv``."""
+        """Write the rows of ``metrics.csv``; what a row lacks is left empty."""
         rows = list(rows)
         text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         write_atomically(self.metrics_file, text.getvalue())
@@ -135,7 +136,7 @@ class RunFolder:
         try:
             with self.metrics_file.open(newline="", encoding="utf-8") as file:
                 return [
-                    {key: float(value) for key, value in row.items()}
+                    {key: float(value) for key, value in row.items() if value != ""}
                     for row in csv.DictReader(file)
                 ]
         except (ValueError, TypeError):
@@ -178,13 +179,14 @@ def check_vacant(path: Path) -> None:
         raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
 
 
-def write_atomically(path: Path, content: str) -> None:
-    """Write a text file so that it is there as a whole or not at all."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file, text in UTF-8, so that it is there as a whole or not at all."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import logging
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.loggers import Logger
 
 from bayescl.experiments.checkpoints import AtomicCheckpointIO
+from bayescl.experiments.journal import (
+    Journal,
+    Judge,
+    LastCheckpoint,
+    Progress,
+    Pulse,
+    PulseCallback,
+)
 from bayescl.experiments.run_folder import RunFolder
 
-Progress = Callable[[int, float], None]
-"""Called after every epoch with the number of finished epochs and the mean loss."""
+__all__ = ["Journal", "Judge", "Progress", "Pulse", "fit_in_folder", "quiet_lightning"]
 
-Judge = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
-"""Called after every epoch with the trainer and the rows of earlier epochs; gives the row's further
-columns, the same ones after every epoch. It may set ``trainer.should_stop``."""
+_PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
+"""Lightning's names."""
 
 
 def fit_in_folder(
@@ -31,38 +36,73 @@ def fit_in_folder(
     *,
     epochs: int,
     device: torch.device,
+    devices: int = 1,
+    num_nodes: int = 1,
+    precision: str = "float32",
     checkpoint_every: int = 1,
+    checkpoint_every_steps: int | None = None,
     progress: Progress | None = None,
+    pulse: Pulse | None = None,
     judge: Judge | None = None,
+    throughput: tuple[str, int] | None = None,
+    loggers: Sequence[Logger] = (),
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
 
+    A checkpoint within an epoch can be resumed exactly if ``batches`` has ``state_dict`` and
+    ``load_state_dict`` and goes on where it stood, as
+    :class:`~bayescl.vision.batches.StoreBatches` does.
+
+    On several devices this is called by one process on each (Lightning starts those that
+    ``torchrun`` did not); all but the first train without writing. On GPUs batch normalisation
+    takes its statistics over all of them.
+
     Args:
-        module: logs the mean ``loss`` of every epoch.
+        module: ``training_step`` returns the loss.
         batches: one pass is an epoch.
         folder: where ``metrics.csv`` and checkpoints go.
         epochs: of the whole run, those before a resume included.
-        device: a CPU or one GPU.
+        device: a CPU or GPU; of several GPUs, this process's own.
+        devices: devices on each node.
+        num_nodes: nodes.
+        precision: "float32", or "bfloat16" by autocast.
         checkpoint_every: epochs between checkpoints.
+        checkpoint_every_steps: steps between checkpoints within an epoch; none unless given.
         progress: told of every finished epoch.
+        pulse: told how an epoch gets on.
         judge: gives further columns of ``metrics.csv``, and may end the run early; what it takes
             is not part of an epoch's seconds.
+        throughput: name of a column, and how many of what it counts per second one step takes in.
+        loggers: Lightning's, given every row of ``metrics.csv``.
 
     Returns:
         The journal, with one row per epoch.
 
     Raises:
         ValueError: if the loss is no longer finite.
+        OSError: if a checkpoint or the metrics cannot be written; what was there before is kept.
     """
-    journal = Journal(folder, progress, judge)
+    journal = Journal(folder, progress, judge, throughput)
+    # The journal's row of an epoch must be on disk before the checkpoint that skips it.
+    callbacks = [
+        journal,
+        *([] if pulse is None else [PulseCallback(pulse)]),
+        LastCheckpoint(folder, checkpoint_every, checkpoint_every_steps, journal),
+    ]
+    on_gpu = device.type == "cuda"
+    several = devices * num_nodes > 1
     with quiet_lightning():
         trainer = pl.Trainer(
-            accelerator="gpu" if device.type == "cuda" else "cpu",
-            devices=1,
+            accelerator="gpu" if on_gpu else "cpu",
+            devices=devices,
+            num_nodes=num_nodes,
+            strategy="ddp" if several else "auto",
+            sync_batchnorm=several and on_gpu,
+            use_distributed_sampler=False,
+            precision=_PRECISIONS[precision],
             max_epochs=epochs,
-            logger=False,
-            # The journal's row of an epoch must be on disk before the checkpoint that skips it.
-            callbacks=[journal, LastCheckpoint(folder, checkpoint_every)],
+            logger=list(loggers) or False,
+            callbacks=callbacks,
             plugins=[AtomicCheckpointIO()],
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -77,66 +117,6 @@ def fit_in_folder(
                 raise KeyboardInterrupt from None
             raise
     return journal
-
-
-class Journal(pl.Callback):
-    """Keep ``metrics.csv``: one row per epoch, those of a broken epoch dropped on resume."""
-
-    def __init__(
-        self, folder: RunFolder, progress: Progress | None, judge: Judge | None = None
-    ) -> None:
-        self.folder = folder
-        self.progress = progress
-        self.judge = judge
-        self.rows = folder.read_metrics()
-        self._started = 0.0
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Drop rows of epochs that the checkpoint has not seen."""
-        del pl_module
-        self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock."""
-        del trainer, pl_module
-        self._started = time.perf_counter()
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the row of the epoch."""
-        del pl_module
-        loss = float(trainer.callback_metrics["loss"])
-        seconds = time.perf_counter() - self._started
-        if loss != loss or loss in (float("inf"), float("-inf")):
-            raise ValueError(
-                f"the loss became {loss} in epoch {trainer.current_epoch + 1}: "
-                "lower the learning rate"
-            )
-        epoch = trainer.current_epoch + 1
-        row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
-        self.rows.append({**row, **(self.judge(trainer, self.rows) if self.judge else {})})
-        self.folder.write_metrics(self.rows)
-        if self.progress is not None:
-            self.progress(epoch, loss)
-
-    def seconds_per_epoch(self) -> float:
-        """The median time of an epoch: the first one warms up, and machines hiccup."""
-        seconds = sorted(row["seconds"] for row in self.rows)
-        return seconds[len(seconds) // 2]
-
-
-class LastCheckpoint(Checkpoint):
-    """Save every few epochs, and after the last one, whichever that turns out to be."""
-
-    def __init__(self, folder: RunFolder, every: int) -> None:
-        self.path = folder.checkpoint
-        self.every = every
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Save if it is time."""
-        del pl_module
-        done = trainer.current_epoch + 1
-        if done % self.every == 0 or done == trainer.max_epochs or trainer.should_stop:
-            trainer.save_checkpoint(self.path)
 
 
 @contextmanager

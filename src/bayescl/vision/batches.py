@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -24,19 +25,30 @@ class ImageBatch(NamedTuple):
 class EpochOrder:
     """A sampler of whole batches: the rows of each, in the order of the current epoch.
 
-    The remainder that fills no batch is left out; another remainder in each epoch.
+    The remainder that fills no batch is left out; another remainder in each epoch. Several
+    devices take their parts of the same batches, so that their number does not change the order.
 
     Args:
         size: number of images.
-        batch_size: images per batch, at least 2 and at most ``size``.
+        batch_size: images per batch of all devices, at least 2 and at most ``size``.
         seed: the seed of the run.
+        rank: number of this device.
+        num_ranks: number of devices; it must divide ``batch_size``.
 
     Raises:
-        ValueError: if there are fewer images than a batch holds.
+        ValueError: if there are fewer images than a batch holds, or devices cannot share a batch
+            equally.
     """
 
-    def __init__(self, size: int, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, size: int, batch_size: int, seed: int, *, rank: int = 0, num_ranks: int = 1
+    ) -> None:
         check_count("batch_size", batch_size, 2)
+        if batch_size % num_ranks:
+            raise ValueError(
+                f"batch_size must be divisible by the number of devices, "
+                f"got {batch_size} for {num_ranks} devices"
+            )
         if size < batch_size:
             raise ValueError(
                 f"batch_size must be at most the number of training images, "
@@ -45,6 +57,8 @@ class EpochOrder:
         self.size = size
         self.batch_size = batch_size
         self.seed = seed
+        self.rank = rank
+        self.num_ranks = num_ranks
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -56,14 +70,17 @@ class EpochOrder:
         return self.size // self.batch_size
 
     def __iter__(self) -> Iterator[Int[Tensor, batch]]:
-        """Yield the rows of each batch."""
+        """Yield this device's rows of each batch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
-        yield from rows[: len(self) * self.batch_size].split(self.batch_size)
+        for batch in rows[: len(self) * self.batch_size].split(self.batch_size):
+            yield batch.chunk(self.num_ranks)[self.rank]
 
 
 class StoreBatches:
     """The batches of a store, cut out on the store's own device.
+
+    Its state is a place in an epoch: after ``load_state_dict``, that epoch goes on there.
 
     Args:
         store: the images.
@@ -73,6 +90,17 @@ class StoreBatches:
     def __init__(self, store: ImageStore, sampler: EpochOrder) -> None:
         self.store = store
         self.sampler = sampler
+        self._epoch = 0
+        self._given = 0
+        self._resume = (0, 0)
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch, and how many of its batches were given out."""
+        return {"epoch": self._epoch, "batches": self._given}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Go on in an epoch where it was left; other epochs begin at their beginning."""
+        self._resume = (state_dict["epoch"], state_dict["batches"])
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -80,6 +108,10 @@ class StoreBatches:
 
     def __iter__(self) -> Iterator[ImageBatch]:
         """Yield the batches of the sampler's current epoch."""
-        for rows in self.sampler:
+        self._epoch = self.sampler.epoch
+        epoch, done = self._resume
+        self._given = done if epoch == self._epoch and done < len(self) else 0
+        for rows in islice(self.sampler, self._given, None):
             rows = rows.to(self.store.device)
-            yield ImageBatch(self.store.images[rows], self.store.labels[rows])
+            self._given += 1
+            yield ImageBatch(self.store.take(rows), self.store.labels[rows])

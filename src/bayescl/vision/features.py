@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from collections.abc import Iterator
+
 import torch
+from jaxtyping import UInt8
 from torch import nn
 
 from bayescl._axes import Float, Tensor
@@ -26,10 +32,24 @@ def extract_features(
         One feature per image, in float32, on the store's device.
     """
     check_count("batch_size", batch_size, 1)
-    was_training = model.training
+    with in_eval_mode(model):
+        features = [model(images).float() for images in _chunks(store, batch_size)]
+    return torch.cat(features)
+
+
+@contextmanager
+def in_eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put every part of a model into ``eval()`` mode, and back into its own afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        features = [model(images).float() for images in store.images.split(batch_size)]
+        yield
     finally:
-        model.train(was_training)
-    return torch.cat(features)
+        for module, training in modes:
+            module.training = training
+
+
+def _chunks(store: ImageStore, size: int) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
+    """The images of a store in order, some at a time."""
+    for rows in torch.arange(len(store), device=store.device).split(size):
+        yield store.take(rows)

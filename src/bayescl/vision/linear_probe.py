@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from bayescl._axes import Float, Int, Tensor
 from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
+
+TOP = 5
+"""Guesses of the second score."""
+
+
+class TopScore(NamedTuple):
+    """Accuracy of a classifier that may guess once, and five times.
+
+    Attributes:
+        top_1: share of images whose class is the most probable one.
+        top_5: share of images whose class is among the five most probable; None where there are
+            no more than five classes, as it says nothing then.
+    """
+
+    top_1: float
+    top_5: float | None
 
 
 def linear_probe(
@@ -14,7 +32,7 @@ def linear_probe(
     *,
     num_classes: int,
     inverse_penalty: float = 0.1,
-) -> float:
+) -> TopScore:
     """Accuracy of a linear classifier trained on all training labels.
 
     A softmax regression on cached, standardised features; nothing in it is random.
@@ -29,11 +47,12 @@ def linear_probe(
             :func:`~bayescl.vision.softmax_regression.fit_softmax_regression`.
 
     Returns:
-        The share of correct predictions, in [0, 1].
+        Shares of correct predictions, in [0, 1].
 
     See Also:
-        :func:`~bayescl.vision.few_label_probe.few_label_probe`, which still tells losses apart
-        where this one saturates.
+        :func:`~bayescl.vision.augmented_linear_probe.augmented_linear_probe`, the protocol of
+        the paper; :func:`~bayescl.vision.few_label_probe.few_label_probe`, which still tells
+        losses apart where these saturate.
     """
     train_features, features = standardise(train_features, features)
     fit = fit_softmax_regression(
@@ -42,4 +61,24 @@ def linear_probe(
         num_classes=num_classes,
         inverse_penalty=inverse_penalty,
     )
-    return (fit.predict(features)[0] == labels).double().mean().item()
+    return top_score(fit.logits(features)[0], labels)
+
+
+def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, rows]) -> TopScore:
+    """Score the logits of a classifier.
+
+    Args:
+        logits: larger for more probable classes.
+        labels: the classes.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[3.0, 2.0, 1.0, 0.5, 0.4, 0.3]]).expand(4, -1)
+        >>> top_score(logits, torch.tensor([0, 1, 4, 5]))
+        TopScore(top_1=0.25, top_5=0.75)
+    """
+    top_1 = (logits.argmax(dim=1) == labels).double().mean().item()
+    if logits.shape[1] <= TOP:
+        return TopScore(top_1, None)
+    guesses = logits.topk(TOP, dim=1).indices
+    return TopScore(top_1, (guesses == labels[:, None]).any(dim=1).double().mean().item())

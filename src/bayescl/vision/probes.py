@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from torch import nn
-
+from bayescl._axes import Tensor
+from bayescl._checks import check_choice
+from bayescl.vision.augmented_linear_probe import augmented_linear_probe
 from bayescl.vision.datasets import ImageParts
 from bayescl.vision.features import extract_features
 from bayescl.vision.few_label_probe import few_label_probe
 from bayescl.vision.knn_probe import knn_probe
 from bayescl.vision.linear_probe import linear_probe
+from bayescl.vision.simclr import SimCLR
 
 PROBE_SEED = 0
 """Probes draw the same labels whatever the seed of the run."""
@@ -17,7 +19,8 @@ FEW_LABELS = (1, 5)
 """Labels per class of the few-label probes, smallest first."""
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
-"""Names of the probes, in the order of tables."""
+"""Names of the probes, in the order of tables. Where there are more than five classes the linear
+probe also has a score under ``linear_top5``."""
 
 
 def probe_title(probe: str) -> str:
@@ -30,29 +33,30 @@ def probe_title(probe: str) -> str:
     if probe.startswith("few_label_"):
         count = probe.removeprefix("few_label_")
         return f"{count} label{'s' * (count != '1')}/class"
-    return {"knn": "k-NN", "linear": "linear"}[probe]
+    return {"knn": "k-NN", "linear": "linear", "linear_top5": "linear, top 5"}[probe]
 
 
-def run_probes(model: nn.Module, parts: ImageParts, *, draws: int = 100) -> dict[str, float]:
+def run_probes(
+    model: SimCLR, parts: ImageParts, *, draws: int = 100, linear_protocol: str = "fast"
+) -> dict[str, float]:
     """Judge an encoder by every probe.
 
-    A few-label probe is left out where a class has too few training images for it.
+    A few-label probe is left out where a class has too few training images for it, and top 5
+    where there are no more than five classes.
 
     Args:
-        model: maps uint8 images to features.
+        model: maps uint8 images to features; the paper's protocol also asks for its views.
         parts: the images whose labels the probes learn from, and those they are scored on.
         draws: draws of each few-label probe.
+        linear_protocol: "fast", :func:`~bayescl.vision.linear_probe.linear_probe`, or "paper",
+            :func:`~bayescl.vision.augmented_linear_probe.augmented_linear_probe`.
 
     Returns:
         Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
         the draws of each few-label probe.
     """
-    arrays = (
-        extract_features(model, parts.train),
-        parts.train.labels,
-        extract_features(model, parts.evaluation),
-        parts.evaluation.labels,
-    )
+    check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
+    arrays = _arrays(model, parts)
     num_classes = parts.train.num_classes
     fewest = int(parts.train.labels.bincount(minlength=num_classes).min())
     scores = {}
@@ -68,5 +72,26 @@ def run_probes(model: nn.Module, parts: ImageParts, *, draws: int = 100) -> dict
             scores[f"few_label_{count}"] = score.mean
             scores[f"few_label_{count}_spread"] = score.spread
     scores["knn"] = knn_probe(*arrays, num_classes=num_classes)
-    scores["linear"] = linear_probe(*arrays, num_classes=num_classes)
+    if linear_protocol == "fast":
+        linear = linear_probe(*arrays, num_classes=num_classes)
+    else:
+        linear = augmented_linear_probe(model, parts.train, parts.evaluation, seed=PROBE_SEED)
+    scores["linear"] = linear.top_1
+    if linear.top_5 is not None:
+        scores["linear_top5"] = linear.top_5
     return scores
+
+
+def knn_score(model: SimCLR, parts: ImageParts) -> float:
+    """Judge an encoder by the k-NN probe alone, which is quick enough to do while training."""
+    return knn_probe(*_arrays(model, parts), num_classes=parts.train.num_classes)
+
+
+def _arrays(model: SimCLR, parts: ImageParts) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Features and labels to learn from, and those to be scored on."""
+    return (
+        extract_features(model, parts.train),
+        parts.train.labels,
+        extract_features(model, parts.evaluation),
+        parts.evaluation.labels,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 import lightning.pytorch as pl
 import torch
@@ -10,9 +10,11 @@ from jaxtyping import UInt8
 from torch import nn
 
 from bayescl._axes import Float, Tensor
-from bayescl._checks import check_count, check_non_negative, check_positive
+from bayescl._checks import check_count, check_non_negative
 from bayescl._randomness import Purpose, derived_seed
+from bayescl.losses import cached_backward
 from bayescl.vision.batches import ImageBatch
+from bayescl.vision.optimizers import OptimizerFactory, adam, check_course, warm_up_and_cosine
 
 
 class SimCLR(pl.LightningModule):
@@ -22,6 +24,9 @@ class SimCLR(pl.LightningModule):
     view at a time. Everything random is derived from (``seed``, epoch, step); see
     :mod:`bayescl._randomness`.
 
+    On several devices each holds its part of every batch, and the loss must gather: the views of
+    a device are then scored against those of all.
+
     Args:
         encoder: images to features; kept after training.
         projection_head: features to embeddings; discarded after training.
@@ -30,9 +35,17 @@ class SimCLR(pl.LightningModule):
             label. It is a part of the module, so its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
-        learning_rate: of Adam at the start; it follows a cosine down to 0.
-        weight_decay: of Adam.
+        optimizer: makes the optimizer; see :mod:`bayescl.vision.optimizers`.
+        learning_rate: the highest one; after the warm-up it follows a cosine down to 0.
+        weight_decay: of the optimizer.
         total_steps: steps of the whole run; the cosine ends there.
+        warmup_steps: steps in which the learning rate rises.
+        joint_views: pass both views through the network in one call.
+        cache_chunk: images that go through the network together, where a whole batch does not
+            fit into memory (see :func:`bayescl.cached_backward`); batch normalisation then sees
+            one chunk at a time. All at once unless given.
+        channels_last: hand images to the encoder pixel by pixel, which suits convolutions in
+            half precision.
         seed: the seed of the run.
     """
 
@@ -44,56 +57,143 @@ class SimCLR(pl.LightningModule):
         loss: nn.Module,
         augmentation: nn.Module,
         normalization: nn.Module,
+        optimizer: OptimizerFactory = adam,
         learning_rate: float,
         weight_decay: float = 1e-6,
         total_steps: int,
+        warmup_steps: int = 0,
+        joint_views: bool = False,
+        cache_chunk: int | None = None,
+        channels_last: bool = False,
         seed: int,
     ) -> None:
         super().__init__()
+        check_course(learning_rate, warmup_steps, total_steps)
         self.encoder = encoder
         self.projection_head = projection_head
         self.loss = loss
         self.augmentation = augmentation
         self.normalization = normalization
-        self.learning_rate = check_positive("learning_rate", learning_rate)
+        self.make_optimizer = optimizer
+        self.learning_rate = learning_rate
         self.weight_decay = check_non_negative("weight_decay", weight_decay)
-        self.total_steps = check_count("total_steps", total_steps, 1)
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+        self.joint_views = joint_views
+        self.cache_chunk = (
+            None if cache_chunk is None else check_count("cache_chunk", cache_chunk, 1)
+        )
+        self.channels_last = channels_last
         self.seed = check_count("seed", seed, 0)
+        # cached_backward differentiates by itself.
+        self.automatic_optimization = cache_chunk is None
 
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
         """Features of images as they are, without augmentation or head."""
-        return self.encoder(self.normalization(images.float() / 255))
+        return self.encode_views(images.float() / 255)
+
+    def encode_views(
+        self, views: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch features"]:
+        """Features of images with values in [0, 1]."""
+        return self.encoder(self._arranged(self.normalization(views)))
 
     def embed_view(
         self, images: UInt8[Tensor, "batch channels height width"], *, view: int, step: int
     ) -> Float[Tensor, "batch dim"]:
         """Embeddings of one augmented view of each image."""
-        seed = derived_seed(self.seed, Purpose.VIEWS, self.current_epoch, step, view)
-        views = self.augmentation(images, seed=seed)
-        return self.projection_head(self.encoder(self.normalization(views)))
+        return self.projection_head(self.encode_views(self.draw_views(images, view, step)))
+
+    def draw_views(
+        self, images: UInt8[Tensor, "batch channels height width"], view: int, step: int
+    ) -> Float[Tensor, "batch channels height width"]:
+        """One augmented view of each image; of the same image another on every device."""
+        place = (self.current_epoch, step, view, self.global_rank)
+        # The first device draws what a lone one draws.
+        seed = derived_seed(self.seed, Purpose.VIEWS, *(place if place[-1] else place[:-1]))
+        return self.augmentation(images, seed=seed)
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
-        """The loss of one batch."""
+        """The loss of one batch; with a gradient cache, the whole step."""
+        labels = {"groups": batch.labels} if getattr(self.loss, "needs_groups", False) else {}
+        if self.cache_chunk is not None:
+            return self._cached_step(batch, batch_idx, labels, self.cache_chunk)
+        if self.joint_views:
+            views = [self.draw_views(batch.images, view, batch_idx) for view in (1, 2)]
+            both = self.projection_head(self.encode_views(torch.cat(views)))
+            return self.loss(*both.chunk(2), **labels)
         view_1 = self.embed_view(batch.images, view=1, step=batch_idx)
         view_2 = self.embed_view(batch.images, view=2, step=batch_idx)
-        labels = {"groups": batch.labels} if getattr(self.loss, "needs_groups", False) else {}
-        loss = self.loss(view_1, view_2, **labels)
-        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.images))
-        return loss
+        return self.loss(view_1, view_2, **labels)
+
+    def _cached_step(
+        self, batch: ImageBatch, step: int, labels: dict[str, Tensor], chunk: int
+    ) -> Float[Tensor, ""]:
+        """One step that holds the graph of one chunk at a time."""
+        optimizer, scheduler = self.optimizers(), self.lr_schedulers()
+        optimizer.zero_grad()
+        views = [self.draw_views(batch.images, view, step) for view in (1, 2)]
+        network = _Embedder(self)
+        if self.joint_views:
+            value = cached_backward(
+                lambda both: self.loss(*both.chunk(2), **labels),
+                network,
+                torch.cat(views).split(chunk),
+            )
+        else:
+            value = cached_backward(
+                partial(self.loss, **labels), network, *(view.split(chunk) for view in views)
+            )
+        self._share_gradients()
+        optimizer.step()
+        scheduler.step()
+        return value
+
+    def _share_gradients(self) -> None:
+        """Average gradients over devices, as data parallel training does without a cache."""
+        if self.trainer.world_size == 1:
+            return
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                torch.distributed.all_reduce(parameter.grad)
+                parameter.grad.div_(self.trainer.world_size)
 
     def configure_optimizers(self) -> dict[str, object]:
-        """Adam whose learning rate follows half a cosine, updated at every step."""
-        optimizer = torch.optim.Adam(
+        """The optimizer and its learning rate, updated at every step."""
+        optimizer = self.make_optimizer(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
         )
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._cosine)
+        course = partial(
+            warm_up_and_cosine, warmup_steps=self.warmup_steps, total_steps=self.total_steps
+        )
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, course)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def _cosine(self, step: int) -> float:
-        """The share of the learning rate that is left at a step."""
-        return 0.5 * (1 + math.cos(math.pi * min(step / self.total_steps, 1.0)))
+    def _arranged(self, images: Tensor) -> Tensor:
+        """Images in the order in memory that the encoder is to see."""
+        if self.channels_last:
+            return images.contiguous(memory_format=torch.channels_last)
+        return images
+
+
+class _Embedder(nn.Module):
+    """Views to embeddings as one module, whose buffers the gradient cache can put back."""
+
+    def __init__(self, model: SimCLR) -> None:
+        super().__init__()
+        self.encode_views = model.encode_views
+        self.encoder = model.encoder
+        self.projection_head = model.projection_head
+
+    def forward(
+        self, views: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch dim"]:
+        """Embeddings of views."""
+        return self.projection_head(self.encode_views(views))

@@ -25,7 +25,13 @@ class SoftmaxRegression:
 
     def predict(self, features: Float[Tensor, "rows features"]) -> Int[Tensor, "problems rows"]:
         """The most probable class of each row, by each problem's classifier."""
-        return (features @ self.weight + self.bias).argmax(dim=-1)
+        return self.logits(features).argmax(dim=-1)
+
+    def logits(
+        self, features: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, "problems rows classes"]:
+        """Unnormalised log-probabilities of the classes, by each problem's classifier."""
+        return features @ self.weight + self.bias
 
 
 def fit_softmax_regression(

@@ -1,0 +1,126 @@
+"""Networks of torchvision as encoders: by name, without their classifier."""
+
+from __future__ import annotations
+
+import torch
+import torchvision
+from torch import nn
+from torchvision.models.resnet import ResNet
+
+from bayescl._axes import Float, Tensor
+from bayescl._checks import check_count
+
+SMALL_IMAGE = 64
+"""Pixels along the shorter side up to which a ResNet gets the stem for small images."""
+
+_WITHOUT_SIDE_OUTPUTS = {
+    name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")
+}
+
+
+class TorchvisionEncoder(nn.Module):
+    """A classification network of torchvision that ends in its features.
+
+    Its last linear layer, the classifier, is taken out; what went into it are the features. The
+    weights are random, not pretrained.
+
+    A ResNet begins with a 7 by 7 convolution of stride 2 and a pooling, which leave a fourth of
+    each side. For images of at most 64 pixels its stem is instead a 3 by 3 convolution of
+    stride 1 without pooling.
+
+    Args:
+        name: such as "resnet18"; any of ``torchvision.models.list_models(torchvision.models)``
+            that ends in a linear layer.
+        channels: channels of the images.
+        image_size: pixels along the shorter side of what is trained on; decides the stem.
+
+    Attributes:
+        feature_dim: length of a feature.
+
+    Raises:
+        ValueError: if there is no such network, or it has no linear classifier.
+
+    Example:
+        >>> TorchvisionEncoder("resnet18", channels=3, image_size=32).feature_dim
+        512
+    """
+
+    def __init__(self, name: str, *, channels: int = 3, image_size: int = 32) -> None:
+        super().__init__()
+        check_count("channels", channels, 1)
+        check_count("image_size", image_size, 1)
+        known = torchvision.models.list_models(module=torchvision.models)
+        if name not in known:
+            raise ValueError(
+                f"encoder must be small or a network of torchvision, such as resnet18, resnet34 "
+                f"or resnet50, got {name!r}"
+            )
+        network = torchvision.models.get_model(
+            name, weights=None, **_WITHOUT_SIDE_OUTPUTS.get(name, {})
+        )
+        self.feature_dim = _take_out_classifier(network, name)
+        if isinstance(network, ResNet) and image_size <= SMALL_IMAGE:
+            network.conv1 = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)
+            nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
+            network.maxpool = nn.Identity()
+        elif channels != 3:
+            _replace_first_convolution(network, channels)
+        self.network = network
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch features"]:
+        """Features of normalised images."""
+        return self.network(images)
+
+
+def _take_out_classifier(network: nn.Module, name: str) -> int:
+    """Replace the last linear layer by nothing and return the length of what goes into it."""
+    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
+    head = list(network.named_children())[-1][0]
+    if not linear or linear[-1].partition(".")[0] != head:
+        raise ValueError(f"encoder must end in a linear classifier, and {name} does not")
+    classifier = network.get_submodule(linear[-1])
+    _replace(network, linear[-1], nn.Identity())
+    return classifier.in_features
+
+
+def _replace_first_convolution(network: nn.Module, channels: int) -> None:
+    """Let a network take images of another number of channels."""
+    path, first = next(
+        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Conv2d)
+    )
+    other = nn.Conv2d(
+        channels,
+        first.out_channels,
+        first.kernel_size,
+        stride=first.stride,
+        padding=first.padding,
+        bias=first.bias is not None,
+    )
+    _replace(network, path, other)
+
+
+def _replace(network: nn.Module, path: str, module: nn.Module) -> None:
+    """Put a module in another's place."""
+    parent, _, name = path.rpartition(".")
+    setattr(network.get_submodule(parent), name, module)
+
+
+@torch.no_grad()
+def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
+    """The length of a feature of any encoder: its ``feature_dim``, or found by one image.
+
+    Raises:
+        ValueError: if the encoder does not turn a batch of images into one row for each.
+    """
+    if hasattr(encoder, "feature_dim"):
+        return int(encoder.feature_dim)
+    training = encoder.training
+    parameter = next(encoder.parameters(), torch.empty(()))
+    features = encoder.eval()(torch.zeros(2, *image_shape, device=parameter.device))
+    encoder.train(training)
+    if not isinstance(features, torch.Tensor) or features.ndim != 2 or len(features) != 2:
+        found = list(features.shape) if isinstance(features, torch.Tensor) else type(features)
+        raise ValueError(f"encoder must turn 2 images into [2, features], got {found}")
+    return features.shape[1]
