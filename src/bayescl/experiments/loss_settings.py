@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bayescl._checks import check_choice
 from bayescl.losses import (
@@ -76,9 +77,9 @@ class LossSettings:
                 )
         self.build()
 
-    def build(self) -> ContrastiveLoss:
-        """The loss itself."""
-        return _CLASSES[self.loss](**self.hyperparameters)
+    def build(self, **options: Any) -> ContrastiveLoss:
+        """The loss itself, with further options that every loss takes."""
+        return _CLASSES[self.loss](**self.hyperparameters, **options)
 
     def resolved(self) -> dict[str, float]:
         """Every hyper-parameter of the loss, those left at their defaults included."""

@@ -61,7 +61,9 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
 
 def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
     column_bits = (values.shape[1] - 1).bit_length()
-    levels = 2 ** (32 - column_bits)
+    # More levels than float32 tells apart would round the largest value's beyond the last one,
+    # and bring the largest values to the front of the row.
+    levels = 2 ** min(24, 32 - column_bits)
     low, high = values.amin(dim=1, keepdim=True), values.amax(dim=1, keepdim=True)
     # Subtraction and multiplication round monotonically, so only near neighbours can meet on one
     # level. Infinities and NaN give levels without meaning, but every column is still there once.
