@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from bayescl._checks import check_choice
+from bayescl.vision.folder_store import load_folder
+from bayescl.vision.resizing import with_image_size
 from bayescl.vision.splits import stratified_split
-from bayescl.vision.store import ImageStore, store_from_arrays
+from bayescl.vision.store import UNLABELLED, ImageStore, store_from_arrays
+from bayescl.vision.subsets import SUBSET_SEED, balanced_rows, chosen_classes, only_classes
 
 TRAIN_SHARE = 0.7
 VALIDATION_SHARE = 0.3
@@ -27,59 +30,127 @@ class ImageParts:
     """The images to train on and the images to judge by, without overlap.
 
     Attributes:
-        train: images for contrastive training; their labels serve only the probes.
-        evaluation: images that probes are scored on.
+        train: images for contrastive training; their labels serve only the probes, and may be
+            unknown for some or all.
+        evaluation: images that probes are scored on; None where no image has a label.
         evaluated_on: which part ``evaluation`` is, "test" or "validation".
+        remarks: one line for whatever was left out of the data set.
     """
 
     train: ImageStore
-    evaluation: ImageStore
+    evaluation: ImageStore | None
     evaluated_on: str
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether probes have labels to learn from and to be scored on."""
+        return self.evaluation is not None and bool((self.train.labels != UNLABELLED).any())
 
     def to(self, device: torch.device | str) -> ImageParts:
         """The same parts on another device."""
-        return ImageParts(self.train.to(device), self.evaluation.to(device), self.evaluated_on)
+        evaluation = None if self.evaluation is None else self.evaluation.to(device)
+        return replace(self, train=self.train.to(device), evaluation=evaluation)
 
 
-def load_images(data: str, *, evaluate_on: str = "test") -> ImageParts:
+def load_images(
+    data: str,
+    *,
+    evaluate_on: str = "test",
+    classes: int | str | Sequence[str] | None = None,
+    max_train_images: int | None = None,
+    image_size: int | None = None,
+) -> ImageParts:
     """Load a data set and divide it into images to train on and images to judge by.
 
     Settings are chosen with ``evaluate_on="validation"``: a stratified carve-out of the
     training images then judges, training leaves it out, and the test images stay unseen.
+    Images without a label train and never judge.
 
     Args:
-        data: a known name (see :func:`known_data_sets`), or the path of an ``.npz`` file that
-            holds ``images`` and ``labels`` and, if some of them are the test part,
-            ``is_train`` (boolean); without it 30 % of each class are.
+        data: a known name (see :func:`known_data_sets`); or a folder of images, see
+            :func:`~bayescl.vision.folder.find_parts` for its form; or the path of an ``.npz``
+            file that holds ``images`` and ``labels`` and, if some of them are the test part,
+            ``is_train`` (boolean). Without a test part 30 % of each class are.
         evaluate_on: "test" or "validation".
+        classes: only these, by name or, for a number, drawn by a fixed seed; labels then count
+            these alone, and images without a label are left out. All unless given.
+        max_train_images: train on so many images at most, chosen by a fixed seed and equally
+            many of each class; on all unless given.
+        image_size: side in pixels that every image is scaled and cropped to; their own unless
+            given, or if a folder holds several sizes, see
+            :func:`~bayescl.vision.decoding.common_format`.
 
     Returns:
-        Training and evaluation images; the split depends on the data set alone.
+        Training and evaluation images; the choice depends on these arguments alone.
 
     Raises:
-        ValueError: if the name is unknown, the file missing or damaged, or its values invalid.
+        ValueError: if the name is unknown, the data missing or damaged, a choice does not fit
+            it, or there are no labels to choose by.
 
     Example:
         >>> parts = load_images("digits")
         >>> len(parts.train), len(parts.evaluation), parts.train.image_shape
         (1258, 539, (1, 8, 8))
+        >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
+        tensor([50, 50])
     """
     check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
+    train, test, remarks = _load(data, image_size)
+    if classes is not None:
+        if not train.class_names:
+            raise ValueError(f"{data}: classes cannot be chosen, as the images have no labels")
+        names = chosen_classes(train.class_names, classes)
+        train = only_classes(train, names)
+        test = None if test is None else only_classes(test, names)
+    if evaluate_on == "validation":
+        train, test = _held_out(train)
+    if max_train_images is not None:
+        rows = balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED)
+        train = train.subset(rows)
+    return ImageParts(train, test, evaluate_on, remarks)
+
+
+def _load(
+    data: str, image_size: int | None
+) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
+    """Training images, test images where there are labels, and what was left out."""
+    remarks: tuple[str, ...] = ()
+    test: ImageStore | None
     if data in _LOADERS:
         train, test = _LOADERS[data]()
     elif data.endswith(".npz"):
         train, test = _npz(Path(data))
+    elif Path(data).is_dir():
+        train, test, remarks = load_folder(Path(data), image_size=image_size)
+        if test is None and train.class_names:
+            train, test = _split(train)
+        elif not train.class_names:
+            test = None
     else:
         known = ", ".join(known_data_sets())
         raise ValueError(
-            f"no data set is called {data!r}; known are {known}, or give the path of an .npz file"
+            f"no data set is called {data!r}; known are {known}, "
+            "or give a folder of images or the path of an .npz file"
         )
-    if evaluate_on == "test":
-        return ImageParts(train, test, evaluate_on)
-    rest, held_out = stratified_split(train.labels, share=1 - VALIDATION_SHARE, seed=SPLIT_SEED)
+    if image_size is not None:
+        train = with_image_size(train, image_size)
+        test = None if test is None else with_image_size(test, image_size)
+    return train, test, remarks
+
+
+def _held_out(train: ImageStore) -> tuple[ImageStore, ImageStore]:
+    """Training images without some of each class, and those."""
+    labelled = (train.labels != UNLABELLED).nonzero().squeeze(1)
+    if len(labelled) == 0:
+        raise ValueError(f"{train.name}: the images have no labels to hold any out by")
+    labels = train.labels[labelled]
+    rest, held_out = stratified_split(labels, share=1 - VALIDATION_SHARE, seed=SPLIT_SEED)
     if len(rest) == 0 or len(held_out) == 0:
-        raise ValueError(f"{data}: {len(train)} training images are too few to hold any out")
-    return ImageParts(train.subset(rest), train.subset(held_out), evaluate_on)
+        raise ValueError(f"{train.name}: {len(labels)} training images are too few to hold any out")
+    unlabelled = (train.labels == UNLABELLED).nonzero().squeeze(1)
+    rows = torch.cat([labelled[rest], unlabelled]).sort().values
+    return train.subset(rows), train.subset(labelled[held_out])
 
 
 def known_data_sets() -> tuple[str, ...]:

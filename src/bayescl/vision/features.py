@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import UInt8
 from torch import nn

@@ -11,30 +11,40 @@ from numpy.typing import NDArray
 
 from bayescl._axes import Int, Tensor
 
+UNLABELLED = -1
+"""The label of an image of unknown class."""
+
+LAZY_BYTES = 1 << 28
+"""From this size on a subset is a list of rows rather than a copy."""
+
 
 @dataclass(frozen=True)
 class ImageStore:
-    """Labelled images as one uint8 tensor, so that a batch is one indexing operation.
+    """Images as one uint8 tensor, so that a batch is one indexing operation.
+
+    The tensor may be a file that is mapped into memory, and the store some rows of it only.
 
     Attributes:
-        images: pixel values, 0 to 255.
-        labels: the class of each image, counted from 0.
+        pixels: pixel values, 0 to 255.
+        labels: the class of each image, counted from 0; -1 where it is unknown.
         class_names: one name per class.
         name: what tables and messages call these images.
+        rows: the rows of ``pixels`` that are the images; None for all of them.
     """
 
-    images: UInt8[Tensor, "images channels height width"]
+    pixels: UInt8[Tensor, "pixels channels height width"]
     labels: Int[Tensor, images]
     class_names: tuple[str, ...]
     name: str = "images"
+    rows: Int[Tensor, images] | None = None
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise ValueError(
                 f"{self.name}: images must be uint8 of shape [images, channels, height, width], "
-                f"got {self.images.dtype} of shape {list(self.images.shape)}"
+                f"got {self.pixels.dtype} of shape {list(self.pixels.shape)}"
             )
-        count = len(self.images)
+        count = len(self)
         if count == 0:
             raise ValueError(f"{self.name}: there are no images")
         if self.labels.shape != (count,):
@@ -43,7 +53,7 @@ class ImageStore:
                 f"got {count} images and labels of shape {list(self.labels.shape)}"
             )
         low, high = int(self.labels.min()), int(self.labels.max())
-        if low < 0 or high >= len(self.class_names):
+        if low < UNLABELLED or high >= len(self.class_names):
             raise ValueError(
                 f"{self.name}: labels must lie in [0, {len(self.class_names) - 1}], "
                 f"got {low} to {high}"
@@ -51,7 +61,12 @@ class ImageStore:
 
     def __len__(self) -> int:
         """The number of images."""
-        return len(self.images)
+        return len(self.pixels if self.rows is None else self.rows)
+
+    @property
+    def images(self) -> UInt8[Tensor, "images channels height width"]:
+        """All images; a copy where the store is some rows of a larger tensor."""
+        return self.pixels if self.rows is None else self.pixels[self.rows]
 
     @property
     def num_classes(self) -> int:
@@ -61,22 +76,52 @@ class ImageStore:
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height and width of every image."""
-        channels, height, width = self.images.shape[1:]
+        channels, height, width = self.pixels.shape[1:]
         return channels, height, width
 
     @property
     def device(self) -> torch.device:
         """Where the images are."""
-        return self.images.device
+        return self.pixels.device
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the class of every image is known."""
+        return bool((self.labels != UNLABELLED).all())
+
+    def take(self, rows: Int[Tensor, rows]) -> UInt8[Tensor, "rows channels height width"]:
+        """The images of some rows, as a tensor of their own."""
+        return self.pixels[rows if self.rows is None else self.rows[rows]]
 
     def to(self, device: torch.device | str) -> ImageStore:
         """The same images on another device."""
-        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+        if torch.empty(0, device=device).device == self.device:
+            return self
+        labels = self.labels.to(device)
+        return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
     def subset(self, rows: Int[Tensor, rows]) -> ImageStore:
-        """The images of some rows, in that order."""
+        """The images of some rows, in that order; a large subset shares its pixels with this."""
         rows = rows.to(self.device)
-        return replace(self, images=self.images[rows], labels=self.labels[rows])
+        labels = self.labels[rows]
+        size = len(rows) * self.pixels[0].numel()
+        if size >= LAZY_BYTES:
+            own = rows if self.rows is None else self.rows[rows]
+            return replace(self, labels=labels, rows=own)
+        return replace(self, pixels=self.take(rows), labels=labels, rows=None)
+
+    def labelled(self) -> ImageStore:
+        """The images whose class is known.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        if self.is_labelled:
+            return self
+        rows = (self.labels != UNLABELLED).nonzero().squeeze(1)
+        if len(rows) == 0:
+            raise ValueError(f"{self.name}: the images have no labels")
+        return self.subset(rows)
 
 
 def store_from_arrays(
@@ -135,7 +180,7 @@ def store_from_arrays(
             f"got {len(names)} names and {len(values)} values"
         )
     return ImageStore(
-        images=torch.from_numpy(_as_bytes(images, name)),
+        pixels=torch.from_numpy(_as_bytes(images, name)),
         labels=torch.from_numpy(positions.astype(np.int64)),
         class_names=names,
         name=name,

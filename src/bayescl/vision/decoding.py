@@ -1,0 +1,224 @@
+"""Image files to pixels: any mode, any size, one array, and a list of what could not be read."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps
+
+from bayescl._checks import check_count
+
+SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+"""Endings of image files, in small letters; other files are no images."""
+
+LARGEST_DEFAULT = 224
+"""Pixels that a side has at most where sizes differ and none is given."""
+
+_GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
+_TASK = 64  # images per task of a thread
+
+# What Pillow raises on files that are damaged, or so large that they look like an attack.
+_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+
+
+class Header(NamedTuple):
+    """What the first bytes of an image file say."""
+
+    width: int
+    height: int
+    is_grey: bool
+
+
+class Skipped(NamedTuple):
+    """A file that is no readable image."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class ImageFormat:
+    """What every decoded image looks like.
+
+    Attributes:
+        channels: 1 for grey values, 3 for colours.
+        height: pixels.
+        width: pixels.
+    """
+
+    channels: int
+    height: int
+    width: int
+
+
+def read_headers(files: Sequence[Path]) -> tuple[list[Header | None], list[Skipped]]:
+    """What kind of image each file is, without reading its pixels.
+
+    Args:
+        files: image files.
+
+    Returns:
+        A header for each file, None for one that is no image; and those, with the reason.
+    """
+    headers: list[Header | None] = []
+    skipped = []
+    for path, result in zip(files, _in_threads(_header, files), strict=True):
+        headers.append(result if isinstance(result, Header) else None)
+        if isinstance(result, str):
+            skipped.append(Skipped(path, result))
+    return headers, skipped
+
+
+def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
+    """The format to bring images to.
+
+    Args:
+        headers: what the images are, at least one.
+        image_size: the side of square images. Unless given, images that all have one size keep
+            it, and others become squares whose side is their most frequent shorter side, at
+            most 224 pixels.
+
+    Returns:
+        The format; grey only if every image is.
+
+    Example:
+        >>> common_format([Header(32, 32, True), Header(32, 48, False)])
+        ImageFormat(channels=3, height=32, width=32)
+    """
+    channels = 1 if all(header.is_grey for header in headers) else 3
+    if image_size is not None:
+        check_count("image_size", image_size, 1)
+        return ImageFormat(channels, image_size, image_size)
+    if len({(header.width, header.height) for header in headers}) == 1:
+        return ImageFormat(channels, headers[0].height, headers[0].width)
+    shorter = Counter(min(header.width, header.height) for header in headers)
+    side = max(shorter, key=lambda side: (shorter[side], side))
+    return ImageFormat(channels, min(side, LARGEST_DEFAULT), min(side, LARGEST_DEFAULT))
+
+
+def decode_into(
+    pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat
+) -> list[Skipped]:
+    """Decode files into the first rows of an array.
+
+    An image of another size is scaled so that it covers the wanted one, and the middle is cut
+    out. Palettes, CMYK and transparency (dropped) become colours, 16 bits become 8.
+
+    Args:
+        pixels: ``[files, channels, height, width]``; rows behind the readable images are left
+            as they come.
+        files: image files.
+        wanted: what the images are to look like.
+
+    Returns:
+        The files that could not be read, in order; the others fill the first rows, in order.
+    """
+    skipped: list[Skipped] = []
+    row = 0
+    tasks = ((path, wanted) for path in files)
+    for path, result in zip(files, _in_threads(_decoded, tasks), strict=True):
+        if isinstance(result, str):
+            skipped.append(Skipped(path, result))
+        else:
+            pixels[row] = result
+            row += 1
+    return skipped
+
+
+def _in_threads(function, tasks) -> Iterator:
+    """Results in order, with a bounded number of tasks under way; Pillow frees the interpreter."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    blocks = _blocks(tasks)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = []
+        for block in blocks:
+            waiting.append(pool.submit(lambda block=block: [function(task) for task in block]))
+            if len(waiting) > 2 * (workers or 1):
+                yield from waiting.pop(0).result()
+        for future in waiting:
+            yield from future.result()
+
+
+def _blocks(tasks) -> Iterator[list]:
+    """Tasks in groups that are worth handing to a thread."""
+    block: list = []
+    for task in tasks:
+        block.append(task)
+        if len(block) == _TASK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _header(path: Path) -> Header | str:
+    """Size and kind of an image, or why there is none."""
+    try:
+        with path.open("rb") as file, Image.open(file) as image:
+            width, height = image.size
+            if _turned(image):
+                width, height = height, width
+            return Header(width, height, image.mode in _GREY)
+    except _DAMAGE as error:
+        return _reason(error)
+
+
+def _decoded(task: tuple[Path, ImageFormat]) -> NDArray[np.uint8] | str:
+    """Pixels ``[channels, height, width]``, or why there are none."""
+    path, wanted = task
+    try:
+        with path.open("rb") as file, Image.open(file) as image:
+            # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
+            image.draft(None, (wanted.width, wanted.height))
+            if _orientation(image) != 1:
+                image = ImageOps.exif_transpose(image)
+            image = _with_channels(image, wanted.channels)
+        if image.size != (wanted.width, wanted.height):
+            image = ImageOps.fit(
+                image, (wanted.width, wanted.height), method=Image.Resampling.BICUBIC
+            )
+        array = np.asarray(image, dtype=np.uint8)
+    except _DAMAGE as error:
+        return _reason(error)
+    return array[None] if wanted.channels == 1 else array.transpose(2, 0, 1)
+
+
+def _with_channels(image: Image.Image, channels: int) -> Image.Image:
+    """The image in 8 bits, grey or coloured; reads the pixels."""
+    if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
+        values = np.asarray(image).astype(np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("pixels of 32 bits")
+        image = Image.fromarray((values >> 8).astype(np.uint8))
+    elif image.mode == "F":
+        raise ValueError("floating-point pixels")
+    elif image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("L" if channels == 1 else "RGB")
+
+
+def _orientation(image: Image.Image) -> int:
+    """How the camera was held, 1 if upright."""
+    return image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
+
+
+def _turned(image: Image.Image) -> bool:
+    """Whether width and height change places when the image is put upright."""
+    return _orientation(image) in (5, 6, 7, 8)
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words without its path."""
+    if isinstance(error, Image.UnidentifiedImageError):
+        return "not an image"
+    strerror = getattr(error, "strerror", None)
+    return (strerror or str(error).partition("\n")[0] or type(error).__name__).lower()

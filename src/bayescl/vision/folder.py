@@ -1,0 +1,116 @@
+"""Image files in a folder: which there are, of which class, and for which part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl.vision.decoding import SUFFIXES
+from bayescl.vision.store import UNLABELLED
+
+TRAIN_FOLDER = "train"
+TEST_FOLDERS = ("test", "val", "validation", "valid")
+"""The part to judge by, the first that is there."""
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Image files with their classes, in the order of their names.
+
+    Attributes:
+        files: the files.
+        labels: the class of each, counted from 0; -1 where unknown.
+        class_names: the folders that hold images, ascending; none without class folders.
+        empty_classes: class folders without an image, which count as no class.
+    """
+
+    files: tuple[Path, ...]
+    labels: NDArray[np.int64]
+    class_names: tuple[str, ...]
+    empty_classes: tuple[str, ...] = ()
+
+    def with_classes(self, class_names: tuple[str, ...]) -> ImageFiles:
+        """The same files with labels that count other class names, these among them."""
+        position = {name: index for index, name in enumerate(class_names)}
+        table = np.array([position[name] for name in self.class_names], dtype=np.int64)
+        labels = table[self.labels] if len(table) else self.labels
+        return ImageFiles(self.files, labels, class_names, self.empty_classes)
+
+
+def find_parts(folder: Path) -> tuple[ImageFiles, ImageFiles | None]:
+    """The image files of a folder and, if it has a test part, of that.
+
+    The folder holds images in one subfolder per class, or without any, or a folder ``train``
+    and perhaps ``test`` (or ``val``) that do. Hidden files and other files are passed over.
+
+    Args:
+        folder: where the images are.
+
+    Returns:
+        Training files and test files, with labels that count the same classes; None where
+        there is no test part.
+
+    Raises:
+        ValueError: if there is no image, or images lie both in class folders and beside them,
+            or one part is labelled and the other is not, or the test part has a class that
+            training lacks.
+    """
+    train_folder = folder / TRAIN_FOLDER
+    if not train_folder.is_dir():
+        return find_images(folder), None
+    train = find_images(train_folder)
+    test_folder = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
+    if test_folder is None:
+        return train, None
+    test = find_images(test_folder)
+    if bool(train.class_names) != bool(test.class_names):
+        raise ValueError(f"{folder}: one of train and {test_folder.name} has no class folders")
+    unknown = [name for name in test.class_names if name not in train.class_names]
+    if unknown:
+        raise ValueError(
+            f"{test_folder} has classes that {train_folder} lacks: {', '.join(unknown[:5])}"
+        )
+    return train, test.with_classes(train.class_names)
+
+
+def find_images(folder: Path) -> ImageFiles:
+    """The image files below one folder, in one subfolder per class or without any.
+
+    Raises:
+        ValueError: if there is none, or images lie both in class folders and beside them.
+    """
+    try:
+        loose = sorted(path for path in folder.iterdir() if _is_image(path))
+        classes = sorted(path for path in folder.iterdir() if _is_visible(path) and path.is_dir())
+        members = {path.name: sorted(filter(_is_image, path.rglob("*"))) for path in classes}
+    except OSError as error:
+        raise ValueError(f"cannot read {folder}: {error.strerror or error}") from None
+    names = tuple(name for name, files in members.items() if files)
+    if names and loose:
+        raise ValueError(
+            f"{folder} holds images both in class folders ({names[0]}, ...) "
+            f"and beside them ({loose[0].name}, ...)"
+        )
+    if not names and not loose:
+        raise ValueError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
+    if loose:
+        return ImageFiles(tuple(loose), np.full(len(loose), UNLABELLED), ())
+    return ImageFiles(
+        files=tuple(path for name in names for path in members[name]),
+        labels=np.repeat(np.arange(len(names)), [len(members[name]) for name in names]),
+        class_names=names,
+        empty_classes=tuple(name for name, files in members.items() if not files),
+    )
+
+
+def _is_visible(path: Path) -> bool:
+    """Whether a file or folder is meant to be seen; ``._x.jpg`` of some systems is not."""
+    return not path.name.startswith((".", "__MACOSX"))
+
+
+def _is_image(path: Path) -> bool:
+    """Whether a file looks like an image by its name."""
+    return path.suffix.lower() in SUFFIXES and _is_visible(path) and path.is_file()

@@ -1,0 +1,153 @@
+"""A folder of images as image stores; decoded once, where decoding takes long."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayescl._axes import Tensor
+from bayescl.vision.decoding import (
+    Header,
+    ImageFormat,
+    Skipped,
+    common_format,
+    decode_into,
+    read_headers,
+)
+from bayescl.vision.folder import ImageFiles, find_parts
+from bayescl.vision.pixel_files import cache_folder, map_pixels, write_pixels
+from bayescl.vision.store import ImageStore
+
+CACHE_FROM = 2000
+"""So many images take long enough to decode that the pixels are worth keeping."""
+
+_VERSION = 1  # of how files become pixels
+_NAMED = 3  # files that a remark names
+
+
+def load_folder(
+    folder: Path, *, image_size: int | None = None
+) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
+    """Decode the images of a folder; see :func:`~bayescl.vision.folder.find_parts` for its form.
+
+    Files that are no readable images are left out and counted. From 2,000 images on, the pixels
+    are kept in the user's cache folder (``$BAYESCL_CACHE``), under a key made of the names,
+    sizes and times of all files, so that the next run maps them into memory.
+
+    Args:
+        folder: where the images are.
+        image_size: side in pixels that all images are brought to; unless given, see
+            :func:`~bayescl.vision.decoding.common_format`.
+
+    Returns:
+        Training images, test images if the folder has such a part, and one line for whatever
+        was left out.
+
+    Raises:
+        ValueError: if there are no readable images, or classes and parts do not fit.
+    """
+    train, test = find_parts(folder)
+    parts = [train] if test is None else [train, test]
+    files = [path for part in parts for path in part.files]
+    pixels, skipped = _pixels(folder, files, image_size)
+
+    remarks = [
+        f"{folder}: no images in the class folder{'s' * (len(part.empty_classes) > 1)} "
+        f"{_listed(part.empty_classes)}"
+        for part in parts
+        if part.empty_classes
+    ]
+    if skipped:
+        named = _listed([f"{item.path} ({item.reason})" for item in skipped])
+        remarks.append(f"{folder}: {len(skipped)} of {len(files)} files left out: {named}")
+    unreadable = {str(item.path) for item in skipped}
+    stores, begin = [], 0
+    for part in parts:
+        good = np.array([str(path) not in unreadable for path in part.files])
+        if not good.any():
+            raise ValueError(f"{folder}: no file below {part.files[0].parent.parent} is readable")
+        end = begin + int(good.sum())
+        stores.append(_store(pixels[begin:end], part, good, folder.name))
+        begin = end
+    return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
+
+
+def _store(pixels: Tensor, part: ImageFiles, good: NDArray[np.bool_], name: str) -> ImageStore:
+    """The store of one part, whose readable files the pixels are."""
+    labels = torch.from_numpy(part.labels[good].astype(np.int64))
+    return ImageStore(pixels=pixels, labels=labels, class_names=part.class_names, name=name)
+
+
+def _pixels(
+    folder: Path, files: list[Path], image_size: int | None
+) -> tuple[Tensor, list[Skipped]]:
+    """Pixels of the readable files and the list of the others, decoded or from the cache."""
+    if len(files) < CACHE_FROM:
+        readable, skipped = _readable(folder, files)
+        wanted = common_format(list(readable.values()), image_size)
+        pixels = np.empty(_shape(readable, wanted), np.uint8)
+        skipped += decode_into(pixels, list(readable), wanted)
+        return torch.from_numpy(pixels[: len(files) - len(skipped)]), skipped
+
+    place = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}"
+    array, notes = place.with_name(f"{place.name}.npy"), place.with_name(f"{place.name}.json")
+    if not array.is_file():
+        readable, skipped = _readable(folder, files)
+        wanted = common_format(list(readable.values()), image_size)
+
+        def fill(pixels: NDArray[np.uint8]) -> int:
+            skipped.extend(decode_into(pixels, list(readable), wanted))
+            # Notes first: where there are pixels there are notes.
+            lines = [(str(item.path.relative_to(folder)), item.reason) for item in skipped]
+            notes.write_text(json.dumps(lines), encoding="utf-8")
+            return len(files) - len(skipped)
+
+        write_pixels(array, _shape(readable, wanted), fill)
+    pixels = map_pixels(array)
+    try:
+        lines = json.loads(notes.read_text(encoding="utf-8"))
+        skipped = [Skipped(folder / name, reason) for name, reason in lines]
+    except (OSError, ValueError, TypeError):
+        skipped = []
+    if len(pixels) != len(files) - len(skipped):
+        raise ValueError(f"{array} is damaged: remove it, and {folder} is decoded again")
+    return pixels, skipped
+
+
+def _readable(folder: Path, files: list[Path]) -> tuple[dict[Path, Header], list[Skipped]]:
+    """The files whose first bytes are those of an image, and the others."""
+    headers, skipped = read_headers(files)
+    readable = {path: header for path, header in zip(files, headers, strict=True) if header}
+    if not readable:
+        first = skipped[0]
+        raise ValueError(
+            f"{folder}: none of {len(files)} files can be read: {first.path} ({first.reason}), ..."
+        )
+    return readable, skipped
+
+
+def _shape(readable: dict[Path, Header], wanted: ImageFormat) -> tuple[int, int, int, int]:
+    """Shape of the array of all readable images."""
+    return len(readable), wanted.channels, wanted.height, wanted.width
+
+
+def _key(folder: Path, files: list[Path], image_size: int | None) -> str:
+    """What changes whenever a file is added, removed, renamed or written to."""
+    digest = hashlib.sha256(f"{_VERSION} {image_size} {folder.resolve()}".encode())
+    for path in files:
+        status = path.stat()
+        digest.update(
+            f"\n{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode()
+        )
+    return digest.hexdigest()[:16]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

@@ -1,0 +1,80 @@
+"""Pixels on disk: arrays that are whole or absent, mapped into memory rather than read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+
+from bayescl._axes import Tensor
+
+CACHE_VARIABLE = "BAYESCL_CACHE"
+"""The environment variable that names the folder of decoded images."""
+
+
+def cache_folder() -> Path:
+    """Where decoded images go: ``$BAYESCL_CACHE``, or ``bayescl`` in the user's cache folder."""
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.environ[CACHE_VARIABLE])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayescl"
+
+
+def write_pixels(
+    path: Path,
+    shape: tuple[int, int, int, int],
+    fill: Callable[[NDArray[np.uint8]], int | None],
+) -> None:
+    """Make a ``.npy`` file of pixels, whole or not at all.
+
+    Args:
+        path: the file to make.
+        shape: ``[images, channels, height, width]``.
+        fill: writes the pixels; returns how many images there are, if fewer than expected.
+
+    Raises:
+        ValueError: if the disk has no room or refuses.
+    """
+    size = int(np.prod(shape, dtype=np.int64))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(path.parent).free
+        if free < size:
+            raise ValueError(f"{path} needs {size} bytes, {path.parent} has {free} free")
+        staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        try:
+            staged = staging / path.name
+            pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)
+            count = fill(pixels)
+            if count is not None and count < shape[0]:
+                rest = staging / "rest.npy"
+                np.save(rest, pixels[:count])
+                staged = rest
+            pixels.flush()
+            del pixels
+            staged.replace(path)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
+
+
+def map_pixels(path: Path) -> UInt8[Tensor, "images channels height width"]:
+    """The pixels of a ``.npy`` file, mapped into memory; writing to them leaves the file alone.
+
+    Raises:
+        ValueError: if the file cannot be read or holds something else.
+    """
+    try:
+        pixels = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if pixels.dtype != np.uint8 or pixels.ndim != 4:
+        raise ValueError(f"{path} is damaged: it holds no pixels")
+    return torch.from_numpy(pixels)
