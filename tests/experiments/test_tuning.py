@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from bayescl.cli.compare_images import command as compare_command
+from bayescl.experiments.image_model import AFFINE_STRENGTH
+from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.image_tuning import best, tune
 from bayescl.experiments.loss_settings import LOSSES
 from bayescl.experiments.recorded import recorded_hyperparameters
@@ -94,7 +96,15 @@ def test_the_recorded_choice_is_the_one_that_was_measured(plan):
 def test_the_defaults_of_a_comparison_are_those_recorded_for_the_digits():
     shared = record_of(DIGITS)["choice"]["shared"]
     defaults = compare_command.__kwdefaults__
-    assert {name: defaults[name] for name in shared} == shared
+    assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
+    assert defaults["strength"] is None
+
+
+def test_every_setting_of_a_run_is_an_option_of_a_comparison():
+    options = compare_command.__kwdefaults__
+    for setting in fields(ImageSettings):
+        if setting.name != "loss":
+            assert options[setting.name] == setting.default, setting.name
 
 
 def test_a_folder_is_known_by_its_name_and_a_name_by_itself():

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bayescl.experiments.comparison_summary import percent
+from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.vision.probes import probe_title
 
@@ -31,8 +32,8 @@ def _accuracies(result: Mapping[str, Any], losses: Mapping[str, Any], probes: li
     count = len(result["summary"]["seeds"])
     table = Table(
         title=(
-            f"Accuracy in % on the {settings['evaluate_on']} part of {settings['data']}: mean ± "
-            f"{result['summary']['spread']} (seeds: {count})"
+            f"Accuracy in % on the {settings['evaluate_on']} part of "
+            f"{data_title(settings['data'])}: mean ± {result['summary']['spread']} (seeds: {count})"
         ),
         title_justify="left",
     )

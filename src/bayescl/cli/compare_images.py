@@ -19,13 +19,34 @@ def command(
     concentration: float | None = None,
     num_classes: int | None = None,
     hyperparameters: dict[str, dict[str, float]] | None = None,
+    classes: str | None = None,
+    max_train_images: int | None = None,
+    image_size: int | None = None,
+    encoder: str = "small",
+    width: int = 32,
+    stride: int = 1,
+    hidden_dim: int = 256,
+    embedding_dim: int = 128,
+    augmentation: str = "auto",
+    strength: float | None = None,
+    view_size: int | None = None,
+    joint_views: bool = False,
     epochs: int = 30,
     batch_size: int = 256,
+    optimizer: str = "adam",
     lr: float = 1e-3,
-    strength: float = 0.75,
-    width: int = 32,
+    weight_decay: float = 1e-6,
+    warmup_epochs: int = 0,
+    cache_chunk: int | None = None,
+    precision: str = "float32",
+    channels_last: bool = False,
+    compiled: bool = False,
+    knn_every: int = 0,
+    linear_protocol: str = "fast",
     evaluate_on: str = "test",
     device: str = "auto",
+    devices: int = 1,
+    num_nodes: int = 1,
     workers: int | None = None,
     out: str | None = None,
     resume: bool = False,
@@ -36,7 +57,7 @@ def command(
     weights and see the same views, so that differences are taken seed by seed.
 
     Args:
-        data: "digits", or the path of an .npz file with arrays "images" and "labels".
+        data: name of a data set, or the path of a folder of images or of an .npz file.
         losses: names with commas between them.
         seeds: number of seeds.
         seed: the first seed; the others follow it.
@@ -48,13 +69,35 @@ def command(
         concentration: exponent of the hardness weights, 0 or more (hard).
         num_classes: sets tau_plus to 1/C and beta to 1 - 1/C where these are not given.
         hyperparameters: those of single losses, by loss and name; for configuration files.
+        classes: of the data set's classes only these, with commas between, or a number to draw.
+        max_train_images: train on so many images at most, as many of each class.
+        image_size: side in pixels that images are brought to; their own unless given.
+        encoder: "small", or a network of torchvision such as resnet18.
+        width: channels of the small encoder's first block.
+        stride: of the small encoder's first convolution; 2 is cheaper on larger images.
+        hidden_dim: width of the projection head's hidden layer.
+        embedding_dim: length of an embedding.
+        augmentation: affine noise for small drawings, simclr for photographs, or auto.
+        strength: how much views differ from their image; unless given, 0.75 of affine noise and
+            1 of the recipe for photographs.
+        view_size: side in pixels of the recipe's views; that of the images unless given.
+        joint_views: both views in one call of the network.
         epochs: passes over the training images.
         batch_size: images per step; each gives two views.
-        lr: learning rate of Adam; it follows a cosine down to 0.
-        strength: how much views differ from their image.
-        width: channels of the encoder's first block.
+        optimizer: adam, sgd or lars.
+        lr: highest learning rate; it follows a cosine down to 0.
+        weight_decay: of the optimizer.
+        warmup_epochs: epochs in which the learning rate rises first.
+        cache_chunk: images that go through the network together; all of a batch unless given.
+        precision: float32, or bfloat16 by autocast.
+        channels_last: images lie in memory pixel by pixel.
+        compiled: the network goes through torch.compile.
+        knn_every: epochs between k-NN scores while training; 0 for none.
+        linear_protocol: of the linear probe: fast on cached features, or the paper's.
         evaluate_on: "test", or "validation" to choose settings: training then leaves that part out.
         device: auto, cpu or cuda.
+        devices: devices of each node for one run.
+        num_nodes: nodes.
         workers: runs at a time, one thread each; as many as there are cores unless given.
         out: the folder; a new one under runs/ unless given.
         resume: go on with the comparison in the folder; finished runs are kept.
@@ -91,13 +134,34 @@ def command(
             loss=settled[0],
             data=data,
             evaluate_on=evaluate_on,
+            classes=classes,
+            max_train_images=max_train_images,
+            image_size=image_size,
+            encoder=encoder,
+            width=width,
+            stride=stride,
+            hidden_dim=hidden_dim,
+            embedding_dim=embedding_dim,
+            augmentation=augmentation,
+            strength=strength,
+            view_size=view_size,
+            joint_views=joint_views,
             epochs=epochs,
             batch_size=batch_size,
+            optimizer=optimizer,
             lr=lr,
-            strength=strength,
-            width=width,
+            weight_decay=weight_decay,
+            warmup_epochs=warmup_epochs,
+            cache_chunk=cache_chunk,
+            precision=precision,
+            channels_last=channels_last,
+            compiled=compiled,
+            knn_every=knn_every,
+            linear_protocol=linear_protocol,
             seed=seed,
             device=device,
+            devices=devices,
+            num_nodes=num_nodes,
         ),
     )
     if workers is None:

@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bayescl.experiments.comparison_summary import BASELINE, ORACLE
+from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.vision.probes import probe_title
 
@@ -38,7 +39,7 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
     summary = result["summary"]
     losses: Mapping[str, Any] = summary["losses"]
     names = list(losses)
-    probes = list(losses[names[0]]["probes"])
+    probes = [probe for probe in losses[names[0]]["probes"] if probe != "linear_top_5"]
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
     # The oracle's difference is so large that it would hide the others'.
     paired = [name for name in names if "paired_difference" in losses[name] and name != ORACLE]
@@ -54,7 +55,7 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
     settings = result["settings"]
     count = len(summary["seeds"])
     figure.suptitle(
-        f"{settings['data']}: {settings['epochs']} epochs, "
+        f"{data_title(settings['data'])}: {settings['epochs']} epochs, "
         f"{count} seed{'s' * (count != 1)}, scored on the {settings['evaluate_on']} part",
         fontsize=11,
     )

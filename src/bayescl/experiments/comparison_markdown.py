@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayescl.experiments.comparison_summary import percent
+from bayescl.experiments.comparison_summary import exceeds_noise, percent
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.vision.probes import probe_title
 
@@ -21,7 +21,7 @@ def comparison_markdown(result: Mapping[str, Any]) -> str:
         and standard deviation over seeds.
     """
     losses = result["summary"]["losses"]
-    probes = list(next(iter(losses.values()))["probes"])
+    probes = _probes(losses)
     few = [probe for probe in probes if probe.startswith("few_label_")]
     head = [
         "loss",
@@ -44,6 +44,46 @@ def comparison_markdown(result: Mapping[str, Any]) -> str:
             )
         )
     return "\n".join(lines) + "\n"
+
+
+def difference_markdown(result: Mapping[str, Any]) -> str:
+    """Points above InfoNCE by every probe; bold where they exceed two standard errors.
+
+    Args:
+        result: what ``compare`` writes as ``result.json``.
+
+    Returns:
+        A table with one row per loss but InfoNCE.
+    """
+    losses = result["summary"]["losses"]
+    seeds = len(result["summary"]["seeds"])
+    probes = _probes(losses)
+    lines = [
+        _row(["loss", *(probe_title(probe) for probe in probes)]),
+        _row(["---", *["--:"] * len(probes)]),
+    ]
+    for name, entry in losses.items():
+        paired = entry.get("paired_difference")
+        if paired is None:
+            continue
+        cells = [percent(paired[probe], digits=2, signed=True) for probe in probes]
+        lines.append(
+            _row(
+                [
+                    TITLES[name],
+                    *(
+                        f"**{cell}**" if exceeds_noise(paired[probe], seeds) else cell
+                        for cell, probe in zip(cells, probes, strict=True)
+                    ),
+                ]
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _probes(losses: Mapping[str, Any]) -> list[str]:
+    """The probes worth a column: the five most probable of ten classes are nearly always right."""
+    return [probe for probe in next(iter(losses.values()))["probes"] if probe != "linear_top_5"]
 
 
 def _row(cells: list[str]) -> str:

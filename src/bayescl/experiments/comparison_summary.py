@@ -121,12 +121,16 @@ def _points(difference: Mapping[str, Any]) -> str:
 
 def _doubt(difference: Mapping[str, Any], seeds: int) -> str:
     """Say when a difference is less than two standard errors of its mean."""
-    if difference["spread"] is None:
+    if difference["spread"] is None or exceeds_noise(difference, seeds):
         return ""
-    error = difference["spread"] / math.sqrt(seeds)
-    if abs(difference["mean"]) < 2 * error:
-        return ", less than two standard errors"
-    return ""
+    return ", less than two standard errors"
+
+
+def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
+    """Whether a paired difference is two standard errors or more; never with a single seed."""
+    if difference["spread"] is None:
+        return False
+    return abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds)
 
 
 def percent(entry: Mapping[str, Any], *, digits: int = 1, signed: bool = False) -> str:

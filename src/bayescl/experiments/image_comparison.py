@@ -25,6 +25,9 @@ from bayescl.experiments.run_folder import RunFolder
 KIND = "compare images"
 """The kind of run: the command that makes it."""
 
+_KEPT = ("settings", "images", "probes", "seconds_per_epoch")
+"""What is kept of the result of a run."""
+
 
 @dataclass(frozen=True)
 class ImageComparison:
@@ -118,10 +121,7 @@ def compare_images(
     )
     result = {
         "settings": comparison.as_config(),
-        "runs": {
-            name: {key: results[name][key] for key in ("settings", "probes", "seconds_per_epoch")}
-            for name in runs
-        },
+        "runs": {name: {key: results[name][key] for key in _KEPT} for name in runs},
         "summary": summarise([results[name] for name in runs]),
         "workers": workers,
         "threads_per_run": 1,

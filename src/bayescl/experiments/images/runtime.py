@@ -24,12 +24,14 @@ def _cells(size: str) -> list[Cell]:
             settings = replace(
                 cell_settings(size, data, loss), epochs=EPOCHS[size], linear_protocol="fast"
             )
-            printed = {"seconds_per_epoch": PaperFigure(_PRINTED[data])}
+            printed = {}
+            if data in _PRINTED:
+                printed["seconds_per_epoch"] = PaperFigure(_PRINTED[data])
             cells.append(
                 Cell(
                     keys={"data set": TITLES[data], "loss": LOSS_TITLES[loss]},
                     settings=settings,
-                    paper=printed if size == "paper" else {},
+                    paper=printed,
                 )
             )
     return cells
