@@ -14,6 +14,7 @@ from bayescl.recsys.readers.raw import RawInteractions
 from bayescl.recsys.readers.recbole import SUFFIX as INTER
 from bayescl.recsys.readers.recbole import read_inter
 from bayescl.recsys.readers.table import read_tables
+from bayescl.recsys.readers.yahoo import MARKS as YAHOO_MARKS
 from bayescl.recsys.readers.yahoo import read_yahoo_r3
 
 AUTHOR_SPLIT = "author-split"
@@ -131,7 +132,7 @@ class _Format:
 _LIGHTGCN = _Format(("train.txt", "test.txt"), read_lightgcn)
 _ML_100K = _Format(("u.data",), lambda place, name: read_ml_100k(place / "u.data", name=name))
 _ML_1M = _Format(("ratings.dat",), lambda place, name: read_ml_1m(place / "ratings.dat", name=name))
-_YAHOO = _Format(("*train.txt", "*test.txt"), read_yahoo_r3)
+_YAHOO = _Format(YAHOO_MARKS, read_yahoo_r3)
 _YAHOO_BY_ITS_OWN_NAMES = _Format(
     ("ydata-ymusic*-train.txt", "ydata-ymusic*-test.txt"), read_yahoo_r3
 )

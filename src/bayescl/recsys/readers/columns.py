@@ -10,49 +10,49 @@ _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
 """Text that is a whole number in the one way of writing it: "7", but neither "07" nor "7.0"."""
 
 
-def interaction_columns(frame: pl.DataFrame, where: Callable[[int], str]) -> pl.DataFrame:
+def interaction_columns(
+    frame: pl.DataFrame, place: Callable[[int], str], *, whole_ids: bool = False
+) -> pl.DataFrame:
     """Check ids and turn ratings and timestamps into numbers.
 
     Ids are text without the blanks around it, or whole numbers; floating-point ids that are
     whole (what other tools make of whole numbers next to a gap) count as whole numbers.
 
     Args:
-        frame: columns ``row`` (where a row stands in its file), ``user``, ``item`` and maybe
-            ``rating`` and ``timestamp``, of any type.
-        where: says for a row where it stands, to begin a message with.
+        frame: the number of each row in its file, then ``user``, ``item`` and maybe ``rating``
+            and ``timestamp``, of any type.
+        place: says for such a number where the row stands, to begin a message with; it may raise
+            an error of its own if it finds the whole row damaged.
+        whole_ids: whether ids must be whole numbers.
 
     Returns:
-        The columns without ``row``.
+        The columns without the numbers.
 
     Raises:
         ValueError: for the first row that lacks an id, rating or timestamp, or has something
             that is none.
     """
-    columns = {}
-    for name in frame.columns[1:]:
-        convert = {"rating": _numbers, "timestamp": _times}.get(name, _ids)
-        columns[name] = convert(frame[name])
-    bad = pl.DataFrame([column.is_null() for column in columns.values()])
-    rows = bad.select(pl.any_horizontal(pl.all()))
-    if rows.to_series().any():
-        first = rows.to_series().arg_max() or 0
-        name = next(name for name, column in columns.items() if column[first] is None)
-        value = frame[name][first]
-        place = where(int(frame["row"][first]))
-        if ": " in place:
-            raise ValueError(place)
+    converters = {"rating": _numbers, "timestamp": _times}
+    ids = _whole_ids if whole_ids else _ids
+    columns = {name: converters.get(name, ids)(frame[name]) for name in frame.columns[1:]}
+    missing = pl.DataFrame([column.is_null() for column in columns.values()])
+    damaged = missing.select(pl.any_horizontal(pl.all())).to_series()
+    if damaged.any():
+        row = damaged.arg_true()[0]
+        where = place(int(frame.to_series(0)[row]))
+        name = next(name for name, column in columns.items() if column[row] is None)
+        value = frame[name][row]
         if value is None or str(value).strip() == "":
-            raise ValueError(f"{place}: there is no {name}")
-        raise ValueError(f"{place}: {name} must be {_KINDS[name]}, got {value!r}")
+            raise ValueError(f"{where}: there is no {name}")
+        kind = {"rating": "a finite number", "timestamp": "a number or a date"}.get(name)
+        kind = kind or ("a whole number" if whole_ids else "a whole number or text")
+        raise ValueError(f"{where}: {name} must be {kind}, got {value!r}")
     return pl.DataFrame(columns)
 
 
-_KINDS = {
-    "user": "a whole number or text",
-    "item": "a whole number or text",
-    "rating": "a finite number",
-    "timestamp": "a number or a date",
-}
+def _whole_ids(column: pl.Series) -> pl.Series:
+    """Whole numbers; null where a value is none."""
+    return column.str.strip_chars().cast(pl.Int64, strict=False)
 
 
 def _ids(column: pl.Series) -> pl.Series:
@@ -86,7 +86,10 @@ def _times(column: pl.Series) -> pl.Series:
         return moments.dt.epoch("us").cast(pl.Float64) / 1e6
     numbers = _numbers(column)
     if column.dtype == pl.String and numbers.null_count():
-        moments = column.str.strip_chars().str.to_datetime(time_unit="us", strict=False)
+        try:
+            moments = column.str.strip_chars().str.to_datetime(time_unit="us", strict=False)
+        except pl.exceptions.ComputeError:  # nothing in it looks like a date
+            return numbers
         if moments.null_count() < numbers.null_count():
             return moments.dt.epoch("us").cast(pl.Float64) / 1e6
     return numbers

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from bayescl.recsys.readers.lines import read_lines
 from bayescl.recsys.readers.raw import RawInteractions
 
 FILES = ("train.txt", "test.txt")
@@ -32,22 +33,17 @@ def read_lightgcn(folder: Path, *, name: str) -> RawInteractions:
 
 def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
     """Pairs of one file, and the number of its lines with a user alone."""
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is no UTF-8 text") from None
-    words = pl.DataFrame({"line": pl.Series(lines).str.extract_all(r"\S+")})
-    words = words.with_row_index("number", offset=1).filter(pl.col("line").list.len() > 0)
-    if words.height == 0:
-        raise ValueError(f"{path} is empty")
+    lines = read_lines(path)
+    words = lines.select("number", pl.col("text").str.extract_all(r"\S+").alias("line"))
     numbers = words.with_columns(pl.col("line").cast(pl.List(pl.Int64), strict=False))
     bad = numbers.filter(pl.col("line").list.eval(pl.element().is_null()).list.any())
     if bad.height:
-        line = bad["number"][0]
-        wrong = next(word for word in lines[line - 1].split() if not _is_whole(word))
-        raise ValueError(f"{path}, line {line}: ids must be whole numbers, got {wrong!r}")
+        first = words.filter(pl.col("number") == bad["number"][0])
+        whole = bad["line"][0].is_not_null()
+        wrong = first["line"][0].filter(~whole)[0]
+        raise ValueError(
+            f"{path}, line {first['number'][0]}: ids must be whole numbers, got {wrong!r}"
+        )
     pairs = numbers.select(
         pl.col("line").list.first().alias("user"),
         pl.col("line").list.slice(1).alias("item"),
@@ -57,11 +53,3 @@ def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
     if pairs.height == 0:
         raise ValueError(f"{path} has no interactions")
     return pairs, int(alone)
-
-
-def _is_whole(word: str) -> bool:
-    """Whether a word is a whole number that fits 64 bits."""
-    try:
-        return -(2**63) <= int(word) < 2**63
-    except ValueError:
-        return False

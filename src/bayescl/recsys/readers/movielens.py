@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bayescl.recsys.readers.delimited import read_delimited
+from bayescl.recsys.readers.lines import read_separated
 from bayescl.recsys.readers.raw import RawInteractions
 
 _COLUMNS = {"user": 0, "item": 1, "rating": 2, "timestamp": 3}
@@ -23,7 +23,7 @@ def read_ml_100k(path: Path, *, name: str) -> RawInteractions:
     Raises:
         ValueError: naming file and line of what is damaged.
     """
-    frame = read_delimited(path, separator="\t", columns=_COLUMNS, header=False, quotes=False)
+    frame = read_separated(path, separator="\t", columns=_COLUMNS, whole_ids=True)
     titles = read_titles(path.parent / "u.item", separator="|")
     return RawInteractions(train=frame, titles=titles, name=name)
 
@@ -34,7 +34,7 @@ def read_ml_1m(path: Path, *, name: str) -> RawInteractions:
     Raises:
         ValueError: naming file and line of what is damaged.
     """
-    frame = read_delimited(path, separator="::", columns=_COLUMNS, header=False, quotes=False)
+    frame = read_separated(path, separator="::", columns=_COLUMNS, whole_ids=True)
     titles = read_titles(path.parent / "movies.dat", separator="::")
     return RawInteractions(train=frame, titles=titles, name=name)
 

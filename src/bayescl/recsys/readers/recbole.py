@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bayescl.recsys.readers.delimited import header_of, read_delimited
+from bayescl.recsys.readers.lines import read_lines, read_separated
 from bayescl.recsys.readers.raw import RawInteractions
 
 SUFFIX = ".inter"
@@ -47,7 +47,7 @@ def read_inter(
 def _read(path: Path, columns: Mapping[str, str], optional: Mapping[str, str]) -> pl.DataFrame:
     """The fields of one file."""
     types: dict[str, str] = {}
-    header = header_of(path, "\t")
+    header = read_lines(path)["text"][0].rstrip("\r").split("\t")
     for field in header:
         field_name, found, kind = field.rpartition(":")
         if not found:
@@ -65,4 +65,4 @@ def _read(path: Path, columns: Mapping[str, str], optional: Mapping[str, str]) -
                 f"{path}: {field} must be of type {_TYPES[name]}, got {types[field]!r}"
             )
     positions = {name: names.index(field) for name, field in wanted.items()}
-    return read_delimited(path, separator="\t", columns=positions, header=True, quotes=False)
+    return read_separated(path, separator="\t", columns=positions, header=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 import polars as pl
 
 from bayescl.recsys.readers.columns import interaction_columns
-from bayescl.recsys.readers.delimited import header_of, read_delimited
+from bayescl.recsys.readers.quoted import header_of, read_quoted
 from bayescl.recsys.readers.raw import RawInteractions
 
 _SEPARATORS = ("\t", ",", ";", "|")
@@ -54,13 +54,12 @@ def read_table(
     if path.suffix.lower() in PARQUET:
         return _parquet(path, columns, optional or {})
     if separator is None:
-        first = header_text(path)
-        separator = max(_SEPARATORS, key=first.count)
+        separator = max(_SEPARATORS, key=_first_line(path).count)
     separator = _SPELLINGS.get(separator, separator)
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
     found = _positions(path, header_of(path, separator), columns, optional or {})
-    return read_delimited(path, separator=separator, columns=found, header=True, quotes=True)
+    return read_quoted(path, separator=separator, columns=found)
 
 
 def read_tables(
@@ -78,20 +77,10 @@ def read_tables(
     return RawInteractions(train=parts[0], test=parts[1] if test else None, name=name)
 
 
-def header_text(path: Path) -> str:
-    """The first line of a text file that is not blank.
-
-    Raises:
-        ValueError: if there is none, or it is no text.
-    """
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            first = next((line for line in file if line.strip()), None)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}, line 1 is no UTF-8 text") from None
-    if first is None:
-        raise ValueError(f"{path} is empty")
-    return first
+def _first_line(path: Path) -> str:
+    """The first line that is not blank."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        return next((line for line in file if line.strip()), "")
 
 
 def _positions(
@@ -106,6 +95,8 @@ def _positions(
             )
     wanted = {**columns, **{name: column for name, column in optional.items() if column in header}}
     for column in wanted.values():
+        if list(wanted.values()).count(column) > 1:
+            raise ValueError(f"{path}: column {column!r} cannot be two things at once")
         if header.count(column) > 1:
             raise ValueError(f"{path} has {header.count(column)} columns called {column!r}")
     return {name: header.index(column) for name, column in wanted.items()}

@@ -13,22 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
-from bayescl.recsys.readers.columns import common_ids
-from bayescl.recsys.readers.delimited import read_delimited
+from bayescl.recsys.readers.lines import read_separated
 from bayescl.recsys.readers.raw import RawInteractions
 
-PARTS = ("train", "test")
+MARKS = ("*train.txt", "*test.txt")
 _COLUMNS = {"user": 0, "item": 1, "rating": 2}
-
-
-def yahoo_files(folder: Path) -> tuple[Path, ...]:
-    """The two files in a folder by the ends of their names; fewer where they are missing."""
-    found = []
-    for part in PARTS:
-        matching = sorted(folder.glob(f"ydata-ymusic-rating-study*-{part}.txt"))
-        plain = folder / f"{part}.txt"
-        found += matching[:1] or ([plain] if plain.is_file() else [])
-    return tuple(found)
 
 
 def read_yahoo_r3(folder: Path, *, name: str) -> RawInteractions:
@@ -37,27 +26,19 @@ def read_yahoo_r3(folder: Path, *, name: str) -> RawInteractions:
     Raises:
         ValueError: if a file is missing, or naming file and line of what is damaged.
     """
-    files = yahoo_files(folder)
-    if len(files) < len(PARTS):
+    files = [sorted(folder.glob(mark)) for mark in MARKS]
+    if not all(len(found) == 1 for found in files):
         raise ValueError(
-            f"{folder} must hold both files of Yahoo!R3, whose names end in "
-            "-train.txt and -test.txt"
+            f"{folder} must hold both files of Yahoo!R3, one whose name ends in train.txt and one "
+            "whose name ends in test.txt"
         )
     frames = [
-        read_delimited(file, separator="\t", columns=_COLUMNS, header=False, quotes=False)
-        for file in files
+        read_separated(file, separator="\t", columns=_COLUMNS, whole_ids=True) for [file] in files
     ]
-    chosen, drawn = (_with_common_ids(frames, part) for part in range(len(frames)))
+    chosen, drawn = frames
     kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
     left_out = chosen.height - kept.height
     report = {"ratings of users without songs drawn at random left out": left_out}
     return RawInteractions(
         train=pl.concat([kept, drawn]), name=name, report=report if left_out else {}
-    )
-
-
-def _with_common_ids(frames: list[pl.DataFrame], part: int) -> pl.DataFrame:
-    """One part with ids of the type that both parts' ids have."""
-    return frames[part].with_columns(
-        common_ids([frame[name] for frame in frames])[part] for name in ("user", "item")
     )

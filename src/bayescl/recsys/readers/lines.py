@@ -1,0 +1,93 @@
+"""Text files of one record per line, without quotes: lines, and values between separators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from bayescl.recsys.readers.columns import interaction_columns
+
+
+def read_lines(path: Path) -> pl.DataFrame:
+    """The lines of a text file that are not blank.
+
+    Returns:
+        Columns ``number``, counted from 1 with blank lines, and ``text``.
+
+    Raises:
+        ValueError: if there is no such file, nothing in it, or it is no UTF-8, naming the line.
+    """
+    lines = read_text(path).split("\n")
+    frame = pl.DataFrame({"text": lines}).with_row_index("number", offset=1)
+    frame = frame.filter(pl.col("text").str.contains(r"\S"))
+    if frame.height == 0:
+        raise ValueError(f"{path} is empty")
+    return frame
+
+
+def read_text(path: Path) -> str:
+    """A UTF-8 file as it is.
+
+    Raises:
+        ValueError: if there is no such file, or it is no UTF-8, naming the line.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line}: this is no UTF-8 text") from None
+
+
+def read_separated(
+    path: Path,
+    *,
+    separator: str,
+    columns: Mapping[str, int],
+    header: bool = False,
+    whole_ids: bool = False,
+) -> pl.DataFrame:
+    """Read interactions from lines that all have as many values.
+
+    Args:
+        path: the file.
+        separator: what stands between values, one or more characters.
+        columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
+            ``timestamp``. Other values are not looked at.
+        header: whether the first line only names the values.
+        whole_ids: whether ids must be whole numbers.
+
+    Returns:
+        The columns by their names here.
+
+    Raises:
+        ValueError: naming the first line with another number of values, without an id, or with
+            text where a number must be.
+    """
+    lines = read_lines(path)
+    values = pl.col("text").str.count_matches(separator, literal=True) + 1
+    counted = lines.with_columns(values.alias("values"))
+    expected = max(max(columns.values()) + 1, int(counted["values"][0]))
+    odd = counted.filter(pl.col("values") != expected)
+    if odd.height:
+        raise ValueError(
+            f"{path}, line {odd['number'][0]}: there must be {expected} values, "
+            f"got {odd['values'][0]}"
+        )
+    if header:
+        lines = lines[1:]
+    if lines.height == 0:
+        raise ValueError(f"{path} has no interactions")
+    fields = pl.col("text").str.strip_chars_end("\r").str.split_exact(separator, expected - 1)
+    wanted = lines.select(
+        "number",
+        *(
+            fields.struct.field(f"field_{position}").alias(name)
+            for name, position in columns.items()
+        ),
+    )
+    return interaction_columns(wanted, lambda line: f"{path}, line {line}", whole_ids=whole_ids)

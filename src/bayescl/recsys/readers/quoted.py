@@ -1,0 +1,113 @@
+"""Text tables with a header and values that may stand in double quotes (RFC 4180).
+
+Polars reads the whole file at once. Only when something is wrong does a second, slow pass with
+the standard library's reader find the line to name.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import polars as pl
+
+from bayescl.recsys.readers.columns import interaction_columns
+from bayescl.recsys.readers.lines import read_text
+
+
+def read_quoted(path: Path, *, separator: str, columns: Mapping[str, int]) -> pl.DataFrame:
+    """Read interactions from some columns of a text table.
+
+    Args:
+        path: the file.
+        separator: one character.
+        columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
+            ``timestamp``. Of other columns only the number counts.
+
+    Returns:
+        The columns by their names here; blank lines are left out.
+
+    Raises:
+        ValueError: naming the line that lacks a value, has more values than the header, has text
+            where a number must be, or breaks its quotes.
+    """
+    try:
+        table = pl.read_csv(
+            path,
+            separator=separator,
+            infer_schema_length=0,  # every column stays text
+            glob=False,
+        )
+    except pl.exceptions.PolarsError as error:
+        first_line = str(error).partition("\n")[0]
+        damage = _damage(path, separator) or f"cannot read {path}: {first_line}"
+        raise ValueError(damage) from None
+    wanted = table.select(
+        pl.int_range(pl.len()).alias("row"),
+        *(pl.nth(position).alias(name) for name, position in columns.items()),
+    )
+    wanted = wanted.filter(~table.select(pl.all_horizontal(pl.all().is_null())).to_series())
+    if wanted.height == 0:
+        raise ValueError(f"{path} has no interactions")
+
+    def place(row: int) -> str:
+        line, values = _line_of(path, separator, row)
+        if len(values) <= max(columns.values()):
+            raise ValueError(
+                f"{path}, line {line}: there must be {table.width} values, got {len(values)}"
+            )
+        return f"{path}, line {line}"
+
+    return interaction_columns(wanted, place)
+
+
+def header_of(path: Path, separator: str) -> list[str]:
+    """The names in the first line of a text table that is not blank.
+
+    Raises:
+        ValueError: if there is none, or its quotes are broken.
+    """
+    try:
+        for _, values in _rows(path, separator):
+            if values:
+                return [value.strip() for value in values]
+    except csv.Error as error:
+        raise ValueError(f"{path}, {error}") from None
+    except UnicodeDecodeError:
+        read_text(path)  # says in which line
+    raise ValueError(f"{path} is empty")
+
+
+def _damage(path: Path, separator: str) -> str | None:
+    """The first line with more values than the header, or with broken quotes."""
+    read_text(path)
+    width = 0
+    try:
+        for line, values in _rows(path, separator):
+            width = width or len(values)
+            if len(values) > width:
+                return f"{path}, line {line}: there must be {width} values, got {len(values)}"
+    except csv.Error as error:
+        return f"{path}, {error}"
+    return None
+
+
+def _line_of(path: Path, separator: str, row: int) -> tuple[int, list[str]]:
+    """Number and values of the line that became a row of the table."""
+    rows = _rows(path, separator)
+    next(values for _, values in rows if values)
+    return next(found for number, found in enumerate(rows) if number == row)
+
+
+def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line, counted from 1, and values of every row."""
+    line = 1
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        try:
+            for values in reader:
+                yield line, values
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise csv.Error(f"line {line}: {error}") from None
