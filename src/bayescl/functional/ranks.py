@@ -156,8 +156,9 @@ def _map_mostly_untied_rows(
     """
     ordered, columns = sorted_rows(values)
     position = torch.arange(values.shape[1])[None]
-    shared = count[:1] if bool((count == count[:1]).all()) else count
-    out.scatter_(1, columns, transform(position, position + 1, shared).expand_as(values))
+    counts, which = count.squeeze(1).unique(return_inverse=True)
+    each = transform(position, position + 1, counts[:, None])  # one row for each number
+    out.scatter_(1, columns, each.expand_as(values) if len(counts) == 1 else each[which])
     ties = (ordered[:, 1:] == ordered[:, :-1]).view(-1).nonzero().squeeze(1)
     tied = (ties // max(1, values.shape[1] - 1)).bincount(minlength=len(values))
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another

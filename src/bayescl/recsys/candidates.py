@@ -93,8 +93,7 @@ class _Drawn(CandidateSource):
         self.probabilities: Tensor | None = None
         if popularity_exponent > 0:
             # An item that nobody chose can never be drawn then, as 0 to any power is 0.
-            popularity = self.known.items.bincount(minlength=self.known.num_items)
-            self.probabilities = popularity.double() ** popularity_exponent
+            self.probabilities = self.known.popularity().double() ** popularity_exponent
 
     def extra_repr(self) -> str:
         """Show every setting."""

@@ -18,11 +18,17 @@ class KnownItems(nn.Module):
         interactions: who chose what.
     """
 
-    indptr: Tensor
-    """Where each user's items start in :attr:`items`, ``[users + 1]``."""
-
     items: Tensor
     """The items of user 0, of user 1, and so on, ascending within each, ``[interactions]``."""
+
+    starts: Tensor
+    """Where each user's items start in :attr:`items`, and their end, ``[users + 1]``."""
+
+    fans: Tensor
+    """The users of item 0, of item 1, and so on, ascending within each, ``[interactions]``."""
+
+    fan_starts: Tensor
+    """Where each item's users start in :attr:`fans`, and their end, ``[items + 1]``."""
 
     keys: Tensor
     """``user * num_items + item`` of every interaction, ascending, ``[interactions]``."""
@@ -32,14 +38,24 @@ class KnownItems(nn.Module):
         self.num_users = interactions.num_users
         self.num_items = interactions.num_items
         users, items = (torch.from_numpy(column) for column in interactions.pairs())
-        indptr = torch.from_numpy(interactions.matrix.indptr).to(torch.int64)
-        self.register_buffer("indptr", indptr, persistent=False)
-        self.register_buffer("items", items, persistent=False)
-        self.register_buffer("keys", users * self.num_items + items, persistent=False)
+        by_item = interactions.matrix.tocsc()
+        tables = {
+            "items": items,
+            "starts": torch.from_numpy(interactions.matrix.indptr),
+            "fans": torch.from_numpy(by_item.indices),
+            "fan_starts": torch.from_numpy(by_item.indptr),
+            "keys": users * self.num_items + items,
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, table.to(torch.int64), persistent=False)
 
     def counts(self, users: Int[Tensor, "batch"]) -> Int[Tensor, "batch"]:
         """Number of items that each of some users is known to like."""
-        return self.indptr[users + 1] - self.indptr[users]
+        return self.starts[users + 1] - self.starts[users]
+
+    def popularity(self) -> Int[Tensor, "items"]:
+        """Number of users who are known to like each item."""
+        return self.fan_starts.diff()
 
     def of(self, users: Int[Tensor, "batch"]) -> tuple[Int[Tensor, "known"], Int[Tensor, "known"]]:
         """Return all known items of some users, one after the other.
@@ -52,12 +68,7 @@ class KnownItems(nn.Module):
             >>> KnownItems(pairs).of(torch.tensor([1, 0, 1]))
             (tensor([0, 0, 1, 2, 2]), tensor([0, 1, 2, 0, 1]))
         """
-        counts = self.counts(users)
-        place = torch.arange(len(users), device=users.device).repeat_interleave(counts)
-        # The n-th item of all stands at n, less the items of earlier users, from its user's start.
-        shift = self.indptr[users] - (counts.cumsum(0) - counts)
-        entries = torch.arange(len(place), device=users.device) + shift[place]
-        return place, self.items[entries]
+        return _rows_of(users, self.starts, self.items)
 
     def contains(
         self, users: Int[Tensor, "*shape"], items: Int[Tensor, "*shape"]
@@ -77,7 +88,8 @@ class KnownItems(nn.Module):
     ) -> Bool[Tensor, "batch candidates"]:
         """True where a user is known to like an item, for items that all users share.
 
-        The cost is that of the known items of the users, and of the answer.
+        The cost is that of the known items of the users, or that of the users of the items if
+        these are fewer, and of the answer.
 
         Example:
             >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
@@ -87,11 +99,32 @@ class KnownItems(nn.Module):
         """
         users, user_of = users.unique(return_inverse=True)
         items, item_of = items.unique(return_inverse=True)
-        column = items.new_full((self.num_items,), -1)
-        column[items] = torch.arange(len(items), device=items.device)
-        place, known = self.of(users)
-        known = column[known]
-        asked = known >= 0
         answer = torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
-        answer[place[asked], known[asked]] = True
+        fans = self.fan_starts[items + 1] - self.fan_starts[items]
+        if int(fans.sum()) < int(self.counts(users).sum()):
+            column, user = _rows_of(items, self.fan_starts, self.fans)
+            row = _places(users, self.num_users)[user]
+            asked = row >= 0
+        else:
+            row, item = _rows_of(users, self.starts, self.items)
+            column = _places(items, self.num_items)[item]
+            asked = column >= 0
+        answer[row[asked], column[asked]] = True
         return answer[user_of][:, item_of]
+
+
+def _rows_of(rows: Tensor, starts: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries of some rows, one after the other, and the place in ``rows`` of each."""
+    first = starts[rows]
+    counts = starts[rows + 1] - first
+    place = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    # The n-th entry of all stands at n, less the entries of earlier rows, from its row's start.
+    shift = first - (counts.cumsum(0) - counts)
+    return place, entries[torch.arange(len(place), device=rows.device) + shift[place]]
+
+
+def _places(values: Tensor, size: int) -> Tensor:
+    """Where each number below ``size`` stands among distinct ``values``; -1 if it does not."""
+    places = values.new_full((size,), -1)
+    places[values] = torch.arange(len(values), device=values.device)
+    return places
