@@ -180,20 +180,27 @@ def check_vacant(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text in UTF-8, so that it is there as a whole or not at all."""
+    """Write a file, text in UTF-8, so that it is there as a whole or not at all.
+
+    Raises:
+        OSError: if it cannot be written, on a full disk for one; what was there before is kept.
+    """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def as_json(value: Mapping[str, object]) -> str:
