@@ -36,7 +36,7 @@ def made_up(table: PaperTable, request: TableRequest, *, accuracy: float = 0.5) 
     runs = runs_of(cells, request.seeds or table.seeds[request.size])
     results = {
         name: {
-            "probes": dict.fromkeys(("linear", "linear_top_5", "few_label_1"), accuracy),
+            "probes": dict.fromkeys(("linear", "linear_top5", "few_label_1"), accuracy),
             "seconds_per_epoch": 2.0 + 0.1 * (settings.loss.loss == "bayesian"),
         }
         for name, settings in runs.items()

@@ -21,7 +21,7 @@ def comparison_markdown(result: Mapping[str, Any]) -> str:
         and standard deviation over seeds.
     """
     losses = result["summary"]["losses"]
-    probes = _probes(losses)
+    probes = list(next(iter(losses.values()))["probes"])
     few = [probe for probe in probes if probe.startswith("few_label_")]
     head = [
         "loss",
@@ -57,7 +57,7 @@ def difference_markdown(result: Mapping[str, Any]) -> str:
     """
     losses = result["summary"]["losses"]
     seeds = len(result["summary"]["seeds"])
-    probes = _probes(losses)
+    probes = list(next(iter(losses.values()))["probes"])
     lines = [
         _row(["loss", *(probe_title(probe) for probe in probes)]),
         _row(["---", *["--:"] * len(probes)]),
@@ -79,11 +79,6 @@ def difference_markdown(result: Mapping[str, Any]) -> str:
             )
         )
     return "\n".join(lines) + "\n"
-
-
-def _probes(losses: Mapping[str, Any]) -> list[str]:
-    """The probes worth a column: the five most probable of ten classes are nearly always right."""
-    return [probe for probe in next(iter(losses.values()))["probes"] if probe != "linear_top_5"]
 
 
 def _row(cells: list[str]) -> str:

@@ -84,7 +84,7 @@ def measure_title(measure: str) -> str:
     """
     titles = {
         "linear": "top-1, %",
-        "linear_top_5": "top-5, %",
+        "linear_top5": "top-5, %",
         "seconds_per_epoch": "seconds per epoch",
     }
     return titles.get(measure) or f"{probe_title(measure)}, %"
