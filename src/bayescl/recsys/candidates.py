@@ -226,7 +226,16 @@ class InBatchCandidates(CandidateSource):
         train: the interactions that training sees.
         mask_known: whether the items that a user has in ``train`` never count against the user;
             else only further copies of the pair's own item do not.
+        distinct: whether an item that several pairs of the batch have is one candidate, and not
+            one for each of them. Copies have equal scores, so exact ranks must look for ties: with
+            the Bayesian loss distinct items take a fraction of the time.
     """
+
+    def __init__(
+        self, train: Interactions, *, mask_known: bool = True, distinct: bool = False
+    ) -> None:
+        super().__init__(train, mask_known=mask_known)
+        self.distinct = distinct
 
     def forward(
         self,
@@ -237,12 +246,24 @@ class InBatchCandidates(CandidateSource):
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
-        """Compute ``loss.in_batch`` of a batch of pairs; nothing is drawn."""
+        """Compute ``loss.in_batch`` of a batch of pairs; nothing is drawn.
+
+        Distinct items go through ``loss.sampled``.
+        """
         del seed
+        if self.distinct:
+            shared = items.unique()
+            anchors, positives, candidates = encoder.embed(users, items, shared)
+            valid = self.counted(users, items, shared)
+            return loss.sampled(anchors, positives, candidates, valid=valid)
         anchors, positives = encoder.embed(users, items)
         if not self.mask_known:
             return loss.in_batch(anchors, positives, groups=items)
         return loss.in_batch(anchors, positives, valid=self.counted(users, items, items))
+
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        return f"mask_known={self.mask_known}, distinct={self.distinct}"
 
 
 class AllItems(CandidateSource):

@@ -98,8 +98,10 @@ class KnownItems(nn.Module):
                     [ True, False,  True]])
         """
         users, user_of = users.unique(return_inverse=True)
-        items, item_of = items.unique(return_inverse=True)
-        answer = torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
+        place, item_of = _places(items, self.num_items), None
+        if not torch.equal(place[items], torch.arange(len(items), device=items.device)):
+            items, item_of = items.unique(return_inverse=True)
+            place = _places(items, self.num_items)
         fans = self.fan_starts[items + 1] - self.fan_starts[items]
         if int(fans.sum()) < int(self.counts(users).sum()):
             column, user = _rows_of(items, self.fan_starts, self.fans)
@@ -107,10 +109,13 @@ class KnownItems(nn.Module):
             asked = row >= 0
         else:
             row, item = _rows_of(users, self.starts, self.items)
-            column = _places(items, self.num_items)[item]
+            column = place[item]
             asked = column >= 0
-        answer[row[asked], column[asked]] = True
-        return answer[user_of][:, item_of]
+        answer = torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
+        answer.view(-1)[(row * len(items) + column)[asked]] = True
+        if item_of is not None:
+            answer = answer.gather(1, item_of.expand(len(users), -1))
+        return answer[user_of]
 
 
 def _rows_of(rows: Tensor, starts: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:

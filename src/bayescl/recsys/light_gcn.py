@@ -106,8 +106,8 @@ def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
         # Torch announces once per process that CSR tensors may still change.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(whole.indptr.astype(np.int64)),
-            torch.from_numpy(whole.indices.astype(np.int64)),
+            torch.from_numpy(whole.indptr.astype(np.int32)),
+            torch.from_numpy(whole.indices.astype(np.int32)),
             torch.from_numpy(whole.data.astype(np.float32)),
             size=whole.shape,
             check_invariants=True,
