@@ -15,7 +15,8 @@ from bayescl._checks import (
     check_non_negative,
     check_positive,
 )
-from bayescl.experiments.loss_settings import HYPERPARAMETERS, LossSettings
+from bayescl.estimation.auc import READINGS
+from bayescl.experiments.loss_settings import HYPERPARAMETERS, LossSettings, takes
 from bayescl.vision.datasets import EVALUATION_PARTS
 
 AUGMENTATIONS = ("auto", "affine", "simclr")
@@ -23,6 +24,7 @@ OPTIMIZERS = ("adam", "sgd", "lars")
 PRECISIONS = ("float32", "bfloat16")
 LINEAR_PROTOCOLS = ("fast", "paper")
 DEVICES = ("auto", "cpu", "cuda")
+ALPHA_SCHEDULES = ("fixed", "ramp", "measured", "label-free")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,12 @@ class ImageSettings:
         precision: "float32", or "bfloat16" by autocast.
         channels_last: whether images lie in memory pixel by pixel.
         compiled: whether the network goes through ``torch.compile``.
+        alpha_schedule: how alpha comes about, for a loss that has one: "fixed" as given; by a
+            "ramp" from 0.501 to what is given, in up to 20 steps; "measured" with labels of a few
+            training images; or "label-free", from two views of training images.
+        alpha_every: epochs between two measurements.
+        alpha_reading: how a measured AUC becomes alpha, by the "model" or as the "auc" itself.
+        alpha_labels: labelled images of each class that alpha is measured with.
         knn_every: epochs between k-NN scores while training; 0 for none.
         linear_protocol: of the linear probe: "fast" on cached features, or the "paper" one.
         seed: of weights, order and views.
@@ -96,6 +104,10 @@ class ImageSettings:
     precision: str = "float32"
     channels_last: bool = False
     compiled: bool = False
+    alpha_schedule: str = "fixed"
+    alpha_every: int = 20
+    alpha_reading: str = "model"
+    alpha_labels: int = 20
     knn_every: int = 0
     linear_protocol: str = "fast"
     seed: int = 0
@@ -110,6 +122,8 @@ class ImageSettings:
             ("optimizer", OPTIMIZERS),
             ("precision", PRECISIONS),
             ("linear_protocol", LINEAR_PROTOCOLS),
+            ("alpha_schedule", ALPHA_SCHEDULES),
+            ("alpha_reading", READINGS),
             ("device", DEVICES),
         ):
             check_choice(name, getattr(self, name), choices)
@@ -125,6 +139,8 @@ class ImageSettings:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
             )
+        if self.alpha_schedule != "fixed":
+            self._check_alpha_schedule()
         ranks = self.devices * self.num_nodes
         if self.batch_size % ranks:
             raise ValueError(
@@ -133,6 +149,16 @@ class ImageSettings:
             )
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu where torch finds no GPU, got 'cuda'")
+
+    def _check_alpha_schedule(self) -> None:
+        """Refuse a schedule for a loss that has no alpha, or may not have all its values."""
+        if not takes(self.loss.loss, "alpha"):
+            raise ValueError(
+                f"alpha_schedule must be fixed for the loss {self.loss.loss}, which has no alpha, "
+                f"got {self.alpha_schedule!r}"
+            )
+        if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
+            raise ValueError("beta must be below 1 where alpha is measured, for that may be 1 too")
 
     def torch_device(self, number: int = 0) -> torch.device:
         """The device that the run uses on this machine; of several GPUs the one of a number."""
@@ -151,9 +177,14 @@ class ImageSettings:
         return {name: value for name, value in choice.items() if value is not None}
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values; of the loss, every hyper-parameter it takes."""
+        """The settings as plain values; of the loss, every hyper-parameter it takes.
+
+        How alpha changes is named only where it does.
+        """
         config = asdict(self)
         del config["loss"]
+        if self.alpha_schedule == "fixed":
+            config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}
 
     @classmethod
@@ -172,6 +203,8 @@ class ImageSettings:
             raise ValueError(f"the settings of the run are damaged: {error}") from None
 
 
+_OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")
+
 _SMALLEST = {
     "max_train_images": 2,
     "image_size": 1,
@@ -184,6 +217,8 @@ _SMALLEST = {
     "batch_size": 2,
     "warmup_epochs": 0,
     "cache_chunk": 1,
+    "alpha_every": 1,
+    "alpha_labels": 2,
     "knn_every": 0,
     "seed": 0,
     "devices": 1,
