@@ -36,7 +36,7 @@ SOURCES: tuple[DataSource, ...] = (
     DataSource(
         name="ml-100k",
         kind="interactions",
-        title="MovieLens-100k",
+        title="MovieLens-100k: 100,000 ratings of 1,682 films by 943 people",
         files=(
             RemoteFile(
                 url=f"{_GROUPLENS}/ml-100k.zip",
@@ -52,7 +52,7 @@ SOURCES: tuple[DataSource, ...] = (
     DataSource(
         name="ml-1m",
         kind="interactions",
-        title="MovieLens-1M",
+        title="MovieLens-1M: 1,000,209 ratings of 3,706 films by 6,040 people",
         files=(
             RemoteFile(
                 url=f"{_GROUPLENS}/ml-1m.zip",
@@ -68,7 +68,7 @@ SOURCES: tuple[DataSource, ...] = (
     DataSource(
         name="yahoo-r3",
         kind="interactions",
-        title="Yahoo!R3",
+        title="Yahoo!R3: ratings of 1,000 songs by 5,400 people, songs chosen and songs drawn",
         files=(),
         terms="non-commercial research after an agreement with Yahoo, no redistribution",
         homepage="https://webscope.sandbox.yahoo.com/catalog.php?datatype=r",
@@ -79,19 +79,19 @@ SOURCES: tuple[DataSource, ...] = (
     ),
     _lightgcn(
         "yelp2018",
-        "Yelp2018 (LightGCN's split)",
+        "Yelp2018, LightGCN's split: 1,561,406 visits of 31,668 people to 38,048 businesses",
         "Yelp data set terms: academic, not commercial, no redistribution",
         "https://business.yelp.com/data/resources/open-dataset/",
     ),
     _lightgcn(
         "gowalla",
-        "Gowalla (LightGCN's split)",
+        "Gowalla, LightGCN's split: 1,027,370 visits of 29,858 people to 40,981 places",
         "cite Cho, Myers and Leskovec 2011",
         "https://snap.stanford.edu/data/loc-gowalla.html",
     ),
     _lightgcn(
         "amazon-book",
-        "Amazon-Book (LightGCN's split)",
+        "Amazon-Book, LightGCN's split: 2,984,108 reviews of 91,599 books by 52,643 people",
         "research, cite He and McAuley 2016",
         "https://jmcauley.ucsd.edu/data/amazon/",
     ),

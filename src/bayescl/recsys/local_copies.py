@@ -17,7 +17,7 @@ from bayescl._downloads import (
 )
 from bayescl.recsys.catalog import PUBLISHED, SOURCES
 from bayescl.recsys.filters import numbered_interactions
-from bayescl.recsys.sources import TableOptions, absent, known_folder, read_interactions
+from bayescl.recsys.sources import TableOptions, absent, known_folder, marks, read_interactions
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,12 @@ def fetch_interactions(source: DataSource, *, progress: Progress | None = None) 
         shutil.rmtree(staging, ignore_errors=True)  # what an interrupted call left
         extract_archive(archive, staging)
         # Archives have a folder of the data set's name at their root; what is in there goes
-        # where users put files by hand. What is there already stays.
-        for path in sorted((staging / source.name).glob("*")):
+        # where users put files by hand. What is there already stays, and the files that the
+        # data set is known by come last, so that an interrupted call leaves no half of it.
+        needed = {
+            path for mark in marks(source.name) for path in (staging / source.name).glob(mark)
+        }
+        for path in sorted((staging / source.name).glob("*"), key=needed.__contains__):
             if not (folder / path.name).exists():
                 path.rename(folder / path.name)
         shutil.rmtree(staging)

@@ -100,14 +100,18 @@ def read_interactions(
     )
 
 
+def marks(name: str) -> tuple[str, ...]:
+    """Patterns of the files that a known data set cannot do without."""
+    return _KNOWN[name].marks
+
+
 def known_folder(name: str) -> Path | None:
     """Where the files of a known data set are, or None where they are not.
 
     Either ``<data folder>/<name>``, or a folder of that name in it, as archives leave it.
     """
-    marks = _KNOWN[name].marks
     for place in (data_folder() / name, data_folder() / name / name):
-        if all(any(place.glob(mark)) for mark in marks):
+        if all(any(place.glob(mark)) for mark in marks(name)):
             return place
     return None
 

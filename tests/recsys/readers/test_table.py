@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timezone
 
 import polars as pl
 import pytest
@@ -95,6 +95,35 @@ def test_dates_are_seconds_since_1970(write):
     path = write("a.csv", "u,i,t\na,x,2024-05-31T12:00:00\nb,y,1970-01-01T00:00:10\n")
     noon = datetime(2024, 5, 31, 12, tzinfo=timezone.utc).timestamp()
     assert read_table(path, {**NAMES, "timestamp": "t"})["timestamp"].to_list() == [noon, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("moments", "seconds"),
+    [
+        ([datetime(2024, 5, 31, 12, tzinfo=timezone.utc), None], 1717156800.0),
+        ([date(1970, 1, 3), date(1970, 1, 1)], 2 * 86400.0),
+        ([b"x", b"y"], None),
+        ([time(12), time(13)], None),
+        ([5, 6], 5.0),
+    ],
+)
+def test_moments_in_parquet_are_seconds_since_1970_or_refused(tmp_path, moments, seconds):
+    path = tmp_path / "a.parquet"
+    frame = pl.DataFrame({"u": [1, 2], "i": [1, 2], "t": moments})
+    if frame["t"].dtype == pl.Datetime:
+        frame = frame.with_columns(pl.col("t").dt.convert_time_zone("Asia/Tokyo"))
+    frame.drop_nulls().write_parquet(path)
+    columns = {**NAMES, "timestamp": "t"}
+    if seconds is None:
+        with pytest.raises(ValueError, match="row 1: timestamp must be a number or a date"):
+            read_table(path, columns)
+    else:
+        assert read_table(path, columns)["timestamp"][0] == seconds
+
+
+def test_dates_with_an_offset_are_converted(write):
+    path = write("a.csv", "u,i,t\na,x,1970-01-01T09:00:10+09:00\n")
+    assert read_table(path, {**NAMES, "timestamp": "t"})["timestamp"].to_list() == [10.0]
 
 
 def test_one_column_cannot_be_both(write):

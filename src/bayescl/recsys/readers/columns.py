@@ -75,15 +75,18 @@ def _numbers(column: pl.Series) -> pl.Series:
     """Finite numbers; null where a value is none."""
     if column.dtype == pl.String:
         column = column.str.strip_chars()
+    elif not column.dtype.is_numeric():
+        return pl.Series(column.name, [None] * len(column), dtype=pl.Float64)
     numbers = column.cast(pl.Float64, strict=False)
     return numbers.to_frame().select(pl.when(numbers.is_finite()).then(numbers)).to_series()
 
 
 def _times(column: pl.Series) -> pl.Series:
     """Numbers as they are, dates as seconds since 1970; null where a value is neither."""
-    if column.dtype.is_temporal():
-        moments = column.cast(pl.Datetime("us"), strict=False)
-        return moments.dt.epoch("us").cast(pl.Float64) / 1e6
+    if column.dtype == pl.Date:
+        column = column.cast(pl.Datetime("us"))
+    if column.dtype == pl.Datetime:
+        return column.dt.epoch("us").cast(pl.Float64) / 1e6
     numbers = _numbers(column)
     if column.dtype == pl.String and numbers.null_count():
         try:

@@ -1,0 +1,96 @@
+"""What the commands on data sets share: the sources of every kind, and their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from bayescl._downloads import DataSource, RemoteFile, data_folder
+from bayescl.cli._console import console
+from bayescl.recsys.catalog import SOURCES as INTERACTIONS
+from bayescl.recsys.sources import known_folder
+from bayescl.vision.catalog import SOURCES as IMAGES
+
+
+def sources() -> tuple[DataSource, ...]:
+    """All data sets that others publish, images first."""
+    return (*IMAGES, *INTERACTIONS)
+
+
+def source_of(name: str) -> DataSource:
+    """The source of that name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    for source in sources():
+        if source.name == name:
+            return source
+    known = ", ".join(source.name for source in sources())
+    raise ValueError(f"no data set is called {name!r}; known are {known}")
+
+
+def is_there(source: DataSource) -> bool:
+    """Whether the data folder has a data set; says nothing of its state."""
+    if source.kind == "interactions":
+        return known_folder(source.name) is not None
+    folder = data_folder() / source.name
+    unpacked = folder.is_dir() and any(folder.iterdir())
+    return unpacked or any(archive.is_file() for archive, _ in archives(source))
+
+
+def archives(source: DataSource) -> list[tuple[Path, RemoteFile]]:
+    """Where the files of a data set may be: in a folder of its own, or beside it."""
+    places = (data_folder() / source.name, data_folder())
+    return [(place / file.filename, file) for file in source.files for place in places]
+
+
+def in_bytes(size: int) -> str:
+    """A size in the unit that suits it.
+
+    Example:
+        >>> in_bytes(4_924_029), in_bytes(170_498_071), in_bytes(2_640_397_119)
+        ('4.9 MB', '170 MB', '2.6 GB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            number = size / factor
+            return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
+    return f"{size} bytes"
+
+
+class ByteBar:
+    """A progress bar of a download on standard error, where that is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        screen = console(stderr=True)
+        self._progress = Progress(
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=total)
+
+    def update(self, done: int, total: int) -> None:
+        """Show how many bytes are there of how many."""
+        self._progress.update(self._task, completed=done, total=total)
+
+    def __enter__(self) -> ByteBar:
+        """Show the bar."""
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take it away."""
+        self._progress.stop()

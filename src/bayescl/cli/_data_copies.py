@@ -1,0 +1,51 @@
+"""Copies of published data sets, checked for ``bayescl data verify``."""
+
+from __future__ import annotations
+
+from bayescl._downloads import DataSource, verify_file
+from bayescl.cli._data import archives
+
+
+def verified_images(source: DataSource) -> list[str]:
+    """Check the archives of an image data set, or read it where there are none.
+
+    Returns:
+        What was found, a line each.
+
+    Raises:
+        ValueError: if a copy is absent or damaged.
+    """
+    found = [(path, file) for path, file in archives(source) if path.is_file()]
+    for path, file in found:
+        verify_file(path, file.checksum)
+    if found:
+        return [f"{path} is the published file, by its checksum" for path, _ in found]
+
+    from bayescl.vision.datasets import load_images
+
+    parts = load_images(source.name)
+    return [
+        f"{source.name} can be read: {len(parts.train):,} training images, "
+        f"{len(parts.evaluation):,} test images; without an archive there is no checksum"
+    ]
+
+
+def verified_interactions(source: DataSource) -> list[str]:
+    """Check interactions against their published counts and checksums.
+
+    Returns:
+        What was found, a line each.
+
+    Raises:
+        ValueError: if a copy is absent, damaged or another one.
+    """
+    from bayescl.recsys.local_copies import verify_interactions
+
+    copy = verify_interactions(source.name)
+    pairs = f"{copy.train:,}" if copy.test is None else f"{copy.train:,} + {copy.test:,}"
+    return [
+        f"{copy.folder} is {source.name} as published: {copy.users:,} users, "
+        f"{copy.items:,} items, {pairs} interactions",
+        *(f"{file} is the published file, by its checksum" for file in copy.files),
+        *(f"{count:,} {phrase}" for phrase, count in copy.report.items()),
+    ]

@@ -1,0 +1,34 @@
+"""``bayescl data list``."""
+
+from __future__ import annotations
+
+
+def command() -> int:
+    """List the data sets that commands know by name: where from, how large, on which terms."""
+    from rich.table import Table
+
+    from bayescl._downloads import DATA_VARIABLE, data_folder
+    from bayescl.cli._console import console
+    from bayescl.cli._data import in_bytes, is_there, sources
+
+    table = Table(title=f"data sets of {data_folder()}", title_justify="left", show_lines=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is", ratio=3)
+    table.add_column("here", no_wrap=True)
+    table.add_column("download", no_wrap=True)
+    table.add_column("terms", ratio=2)
+    for source in sources():
+        table.add_row(
+            source.name,
+            source.title,
+            "yes" if is_there(source) else "no",
+            in_bytes(source.size) if source.files else "by hand",
+            source.terms,
+        )
+    screen = console()
+    screen.print(table)
+    screen.print(
+        f"The data folder is what {DATA_VARIABLE} says, else ./data. bayescl data fetch NAME "
+        "downloads a data set or says how to get it; bayescl data verify NAME checks a copy."
+    )
+    return 0

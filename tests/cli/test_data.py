@@ -1,0 +1,158 @@
+"""The commands on data sets as a user meets them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from bayescl._downloads import DataSource, RemoteFile
+from bayescl.recsys import local_copies
+from bayescl.recsys.catalog import Published
+
+RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
+
+
+@pytest.fixture(autouse=True)
+def _no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BAYESCL_DATA", raising=False)
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def small_movielens(monkeypatch, tmp_path_factory):
+    """A tiny ml-100k on a server of our own, in the place of the real one."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("ml-100k/u.data", RATINGS)
+    data = content.getvalue()
+    served = tmp_path_factory.mktemp("served")
+    (served / "ml-100k.zip").write_bytes(data)
+    handler = partial(_Quiet, directory=str(served))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/ml-100k.zip"
+        checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        file = RemoteFile(url, "ml-100k.zip", len(data), checksum)
+        source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
+        monkeypatch.setattr("bayescl.cli._data.INTERACTIONS", (source,))
+        monkeypatch.setattr(local_copies, "SOURCES", (source,))
+        monkeypatch.setitem(local_copies.PUBLISHED, "ml-100k", Published(4, 5, 20))
+        yield served
+        server.shutdown()
+        thread.join()
+
+
+def there(out: str) -> list[str]:
+    """Names in the printed list that are marked as there."""
+    return [line.split()[1] for line in out.splitlines() if " yes " in line and "│" in line]
+
+
+def test_list_shows_every_data_set_with_size_and_terms(bayescl):
+    outcome = bayescl("data list")
+    assert outcome.status == 0
+    for text in ("ml-100k", "4.9 MB", "yahoo-r3", "by hand", "gowalla", "cite", "cifar10"):
+        assert text in outcome.out
+    assert there(outcome.out) == []
+
+
+def test_list_says_what_is_there(bayescl):
+    folder = Path("data/gowalla")
+    folder.mkdir(parents=True)
+    (folder / "train.txt").write_text("0 1\n")
+    assert " yes " not in bayescl("data list").out
+    (folder / "test.txt").write_text("0 2\n")
+    outcome = bayescl("data list")
+    assert (
+        next(line for line in outcome.out.splitlines() if " yes " in line).split()[1] == "gowalla"
+    )
+
+
+def test_fetch_downloads_once_and_verify_finds_it_whole(bayescl, small_movielens):
+    outcome = bayescl("data fetch ml-100k")
+    assert outcome.status == 0
+    assert "terms: cite" in outcome.out
+    assert Path("data/ml-100k/u.data").read_text() == RATINGS
+    (small_movielens / "ml-100k.zip").unlink()
+    assert bayescl("data fetch ml-100k").status == 0
+    outcome = bayescl("data verify ml-100k")
+    assert outcome.status == 0
+    assert "4 users, 5 items, 20 interactions" in outcome.out
+    assert "ml-100k.zip" in outcome.out
+
+
+def test_verify_names_the_damage(bayescl, small_movielens):
+    bayescl("data fetch ml-100k")
+    path = Path("data/ml-100k/u.data")
+    path.write_text(RATINGS + "1\t2\n")
+    outcome = bayescl("data verify ml-100k")
+    assert outcome.status == 2
+    assert outcome.complaint == "data/ml-100k/u.data, line 21: there must be 4 values, got 2"
+    path.write_text(RATINGS[:-8])
+    outcome = bayescl("data verify ml-100k")
+    assert outcome.status == 2
+    assert "is not ml-100k as published: 20 interactions, got 19" in outcome.complaint
+
+
+def test_a_download_that_is_not_the_published_file_is_refused(bayescl, small_movielens):
+    archive = small_movielens / "ml-100k.zip"
+    archive.write_bytes(archive.read_bytes()[::-1])
+    outcome = bayescl("data fetch ml-100k")
+    assert outcome.status == 2
+    assert "is damaged: sha256 must be" in outcome.complaint
+    assert list(Path("data/ml-100k").iterdir()) == []
+
+
+def test_an_archive_of_images_is_checked_wherever_it_may_lie(bayescl, monkeypatch):
+    content = b"pretend that these are photographs"
+    checksum = f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
+    file = RemoteFile("http://127.0.0.1:9/", "photographs.bin", len(content), checksum)
+    source = DataSource("photographs", "images", "Photographs", (file,), "cite", "home")
+    monkeypatch.setattr("bayescl.cli._data.IMAGES", (source,))
+    for place in (Path("data"), Path("data/photographs")):
+        place.mkdir(exist_ok=True)
+        (place / "photographs.bin").write_bytes(content)
+        assert there(bayescl("data list").out) == ["photographs"]
+        outcome = bayescl("data verify photographs")
+        assert outcome.status == 0
+        assert f"{place}/photographs.bin is the published file" in outcome.out
+    Path("data/photographs/photographs.bin").write_bytes(content[::-1])
+    outcome = bayescl("data verify photographs")
+    assert outcome.status == 2
+    assert "data/photographs/photographs.bin is damaged: md5 must be" in outcome.complaint
+
+
+@pytest.mark.parametrize("name", ["yahoo-r3", "gowalla", "amazon-book"])
+def test_fetch_says_how_to_get_what_it_cannot_download(bayescl, name):
+    outcome = bayescl(f"data fetch {name}")
+    assert outcome.status == 0
+    assert f"into the folder {name}" in " ".join(outcome.out.split())
+    assert not Path("data").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("data fetch movielens", "no data set is called 'movielens'; known are"),
+        ("data verify movielens", "no data set is called 'movielens'; known are"),
+        ("data verify ml-1m", "ml-1m is not in data/ml-1m: `bayescl data fetch ml-1m` downloads"),
+        ("data verify gowalla", "gowalla is not in data/gowalla: put train.txt and test.txt"),
+        ("data fetch", "name"),
+        ("data", "bayescl data needs one of: fetch, list, verify"),
+    ],
+)
+def test_what_cannot_be_done_gets_one_line(bayescl, line, message):
+    outcome = bayescl(line)
+    assert outcome.status == 2
+    assert message in outcome.complaint
