@@ -76,7 +76,7 @@ def paper_figure(data: str, encoder: str, loss: str, metric: str) -> float | Non
     """What the paper prints; None where it prints nothing.
 
     Args:
-        data: name of a data set, such as "ml-100k"; of "ml-100k:author" the part before the colon.
+        data: name of a data set, such as "ml-100k".
         encoder: "mf" or "lightgcn".
         loss: name of a loss.
         metric: such as "ndcg@20".
@@ -87,9 +87,9 @@ def paper_figure(data: str, encoder: str, loss: str, metric: str) -> float | Non
         >>> paper_figure("ml-100k", "mf", "bpr", "recall@20") is None
         True
     """
-    return PAPER.get((data.partition(":")[0], encoder, loss), {}).get(metric)
+    return PAPER.get((data, encoder, loss), {}).get(metric)
 
 
 def is_misprint(data: str, encoder: str, loss: str, metric: str) -> bool:
     """Whether the paper's figure is one of :data:`MISPRINTS`."""
-    return (data.partition(":")[0], encoder, loss, metric) in MISPRINTS
+    return (data, encoder, loss, metric) in MISPRINTS

@@ -1,0 +1,178 @@
+"""What is tried for the ranking table: the same number of settings for every loss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayescl.experiments.ranking.data import RankingData
+from bayescl.experiments.ranking.losses import RankingLoss
+from bayescl.experiments.ranking.settings import RankingSettings
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try, by the name of a setting; every combination is tried."""
+
+
+@dataclass(frozen=True)
+class RankingPlan:
+    """How the settings of one data set and encoder are chosen, on the validation part alone.
+
+    First the settings of ``shared_grid`` are tried with InfoNCE; the choice holds for every loss.
+    Then the hyper-parameters of each loss are tried, as many settings for each. Every run looks
+    at the validation part as it goes and stops early, so it also chooses its number of epochs.
+
+    Attributes:
+        fixed: settings of every run, apart from what is tried.
+        shared_loss: the hyper-parameters of InfoNCE while shared settings are tried.
+        shared_grid: settings tried for all losses together.
+        loss_grids: hyper-parameters tried for each loss.
+        regularizations: penalties tried for EASE.
+        seed: of every tried run; none of the table's seeds.
+
+    Raises:
+        ValueError: if one loss would get more settings than another.
+    """
+
+    fixed: RankingSettings
+    shared_loss: Mapping[str, float]
+    shared_grid: Grid
+    loss_grids: Mapping[str, Grid]
+    regularizations: Sequence[float] = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
+    seed: int = 1000
+
+    def __post_init__(self) -> None:
+        sizes = {loss: len(settings_of(grid)) for loss, grid in self.loss_grids.items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"every loss must get as many settings as the others, got {sizes}")
+
+    def tried(
+        self, loss: str, hyperparameters: Mapping[str, float], shared: Mapping[str, Any]
+    ) -> RankingSettings:
+        """The settings of one run that is judged on the validation part."""
+        return replace(
+            self.fixed,
+            loss=RankingLoss(loss, dict(hyperparameters)),
+            seed=self.seed,
+            evaluate_on="validation",
+            **shared,
+        )
+
+    def final(
+        self,
+        loss: str,
+        hyperparameters: Mapping[str, float],
+        shared: Mapping[str, Any],
+        *,
+        epochs: int,
+        seed: int,
+    ) -> RankingSettings:
+        """The settings of one run on training and validation part together, judged on test."""
+        return replace(
+            self.fixed,
+            loss=RankingLoss(loss, dict(hyperparameters)),
+            seed=seed,
+            evaluate_on="test",
+            watch_every=0,
+            patience=0,
+            **{**shared, "epochs": epochs},
+        )
+
+
+def settings_of(grid: Grid) -> list[dict[str, Any]]:
+    """Every combination of a grid.
+
+    Example:
+        >>> settings_of({"a": (1.0, 2.0), "b": ("x",)})
+        [{'a': 1.0, 'b': 'x'}, {'a': 2.0, 'b': 'x'}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+_ML_LOSSES: dict[str, Grid] = {
+    "info_nce": {"temperature": (0.1, 0.125, 0.15, 0.2, 0.25, 0.3)},
+    "debiased": {"temperature": (0.15, 0.2, 0.25), "tau_plus": (0.01, 0.06)},
+    "hard": {"temperature": (0.15, 0.2, 0.3), "concentration": (0.1, 0.5), "tau_plus": (0.01,)},
+    "bayesian": {"temperature": (0.15, 0.2, 0.25), "beta": (0.5, 0.7), "alpha": (0.9,)},
+    "bpr": {"temperature": (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)},
+}
+"""Six settings for each loss; ``tau_plus`` is the density of training where it is not named."""
+
+_ML_MF = RankingPlan(
+    fixed=RankingSettings(
+        encoder="mf", batch_size=1024, epochs=40, watch_every=1, patience=4, device="cpu"
+    ),
+    shared_loss={"temperature": 0.2},
+    shared_grid={
+        "lr": (2e-3, 5e-3),
+        "weight_decay": (1e-6, 1e-5),
+        "count": (64, 256),
+    },
+    loss_grids=_ML_LOSSES,
+)
+
+_ML_LIGHTGCN = replace(
+    _ML_MF,
+    fixed=replace(_ML_MF.fixed, encoder="lightgcn", batch_size=2048),
+    shared_grid={"lr": (5e-3, 1e-2), "layers": (1, 2), "count": (64,)},
+)
+
+_SPARSE = RankingPlan(
+    fixed=RankingSettings(
+        encoder="mf",
+        batch_size=2048,
+        count=256,
+        mask_known=False,
+        initial_scale=0.02,
+        weight_decay=0.0,
+        schedule="cosine",
+        epochs=12,
+        watch_every=12,
+        device="cpu",
+    ),
+    shared_loss={"temperature": 0.12},
+    shared_grid={"lr": (5e-3, 1e-2)},
+    loss_grids={
+        "info_nce": {"temperature": (0.1, 0.15)},
+        "bayesian": {"temperature": (0.1, 0.15), "alpha": (0.9,), "beta": (0.7,)},
+    },
+    regularizations=(),
+)
+"""Plans for large data: as much as one core does in an hour or two."""
+
+_PLANS: dict[tuple[str, str], RankingPlan] = {
+    ("ml-100k", "mf"): _ML_MF,
+    ("ml-100k", "lightgcn"): _ML_LIGHTGCN,
+    ("gowalla", "mf"): _SPARSE,
+    ("yelp2018", "mf"): _SPARSE,
+}
+
+
+def plan_for(data: RankingData, encoder: str) -> RankingPlan:
+    """The plan for a data set and an encoder; that of MovieLens-100k where there is none.
+
+    Example:
+        >>> plan_for(RankingData("gowalla"), "mf").fixed.data
+        RankingData(data='gowalla', ...)
+    """
+    plan = _PLANS.get((data.data, encoder))
+    if plan is None:
+        sparse = data.data in {name for name, _ in _PLANS} - {"ml-100k"}
+        plan = _SPARSE if sparse else _PLANS["ml-100k", encoder]
+    return replace(plan, fixed=replace(plan.fixed, data=data, encoder=encoder))
+
+
+def smoke(plan: RankingPlan) -> RankingPlan:
+    """One setting for each loss and two epochs, to see that everything works."""
+
+    def first(grid: Grid) -> Grid:
+        return {name: values[:1] for name, values in grid.items()}
+
+    return replace(
+        plan,
+        fixed=replace(plan.fixed, epochs=2, watch_every=min(plan.fixed.watch_every, 2)),
+        shared_grid=first(plan.shared_grid),
+        loss_grids={loss: first(grid) for loss, grid in plan.loss_grids.items()},
+        regularizations=tuple(plan.regularizations)[:1],
+    )

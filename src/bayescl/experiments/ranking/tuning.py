@@ -1,0 +1,158 @@
+"""Choose the settings of one data set and encoder on the validation part, for every loss alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bayescl.experiments.parallel_runs import Progress, train_runs
+from bayescl.experiments.ranking.baselines import (
+    EASE_NAME,
+    POPULARITY,
+    BaselineSettings,
+    fit_baseline,
+)
+from bayescl.experiments.ranking.data import RankingData
+from bayescl.experiments.ranking.plans import RankingPlan, settings_of
+from bayescl.experiments.ranking.run import train_ranking
+from bayescl.experiments.ranking.settings import RankingSettings
+from bayescl.experiments.ranking.watch import CRITERION
+
+
+def tune(
+    plan: RankingPlan,
+    losses: Sequence[str],
+    folder: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Try everything that a plan names and choose by the validation part.
+
+    Args:
+        plan: what to try.
+        losses: the losses to choose settings for.
+        folder: of the run folders; finished runs in it are kept.
+        workers: processes that train at a time, each with one thread.
+        progress: told of every finished epoch.
+
+    Returns:
+        ``shared`` and ``losses``, each with its ``choice``, its number of ``epochs`` and the
+        ``scores`` of all that was tried; ``seed`` and ``seconds`` of training in all.
+    """
+
+    def scores(tried: Mapping[str, RankingSettings]) -> dict[str, dict[str, Any]]:
+        results = train_runs(tried, folder, train=train_ranking, workers=workers, progress=progress)
+        return {name: _score(result) for name, result in results.items()}
+
+    shared: dict[str, Any] = {"choice": {}, "scores": {}}
+    combinations = settings_of(plan.shared_grid)
+    if len(combinations) == 1:
+        shared["choice"] = combinations[0]
+    else:
+        names = {f"shared-{_name(values)}": values for values in combinations}
+        found = scores(
+            {name: plan.tried("info_nce", plan.shared_loss, v) for name, v in names.items()}
+        )
+        shared["scores"] = {name: {"values": names[name], **found[name]} for name in names}
+        shared["choice"] = names[best(found)]
+
+    tried = {
+        f"{loss}-{_name(values)}": (loss, values)
+        for loss in losses
+        for values in settings_of(plan.loss_grids[loss])
+    }
+    found = scores(
+        {name: plan.tried(loss, v, shared["choice"]) for name, (loss, v) in tried.items()}
+    )
+    entries: dict[str, Any] = {}
+    for loss in losses:
+        of_loss = {name: found[name] for name, (owner, _) in tried.items() if owner == loss}
+        chosen = best(of_loss)
+        entries[loss] = {
+            "choice": tried[chosen][1],
+            "epochs": of_loss[chosen]["epoch"],
+            "scores": {name: {"values": tried[name][1], **of_loss[name]} for name in of_loss},
+        }
+    every = [*shared["scores"].values(), *found.values()]
+    return {
+        "criterion": f"{CRITERION} on the validation part",
+        "seed": plan.seed,
+        "shared": shared,
+        "losses": entries,
+        "seconds": sum(entry["seconds"] for entry in every),
+        "commits": sorted({str(entry.pop("commit")) for entry in every}),
+    }
+
+
+def tune_ease(data: RankingData, regularizations: Sequence[float], folder: Path) -> dict[str, Any]:
+    """Choose the penalty of EASE in the same way.
+
+    Returns:
+        The ``choice`` and the ``scores`` of all penalties.
+    """
+    tried = {
+        f"ease-{value:g}": BaselineSettings(
+            EASE_NAME, data, regularization=value, evaluate_on="validation"
+        )
+        for value in regularizations
+    }
+    results = train_runs(tried, folder, train=fit_baseline)
+    scores = {
+        name: {"values": {"regularization": tried[name].regularization}, "score": _of(result)}
+        for name, result in results.items()
+    }
+    return {"choice": scores[best(scores)]["values"], "scores": scores}
+
+
+def tuned_baselines(
+    data: RankingData, regularizations: Sequence[float], folder: Path
+) -> dict[str, tuple[BaselineSettings, dict[str, Any]]]:
+    """Every baseline that the data allows, ready for test, with how it was chosen.
+
+    Args:
+        data: what is read, and how.
+        regularizations: penalties to try; none leaves EASE out.
+        folder: of the run folders.
+    """
+    baselines: dict[str, tuple[BaselineSettings, dict[str, Any]]] = {
+        POPULARITY: (BaselineSettings(POPULARITY, data), {})
+    }
+    if regularizations:
+        tuning = tune_ease(data, regularizations, folder)
+        ease = replace(BaselineSettings(EASE_NAME, data), **tuning["choice"])
+        baselines[EASE_NAME] = (ease, tuning)
+    return baselines
+
+
+def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """The name of the highest score; of equals the first."""
+    return max(scores, key=lambda name: scores[name]["score"])
+
+
+def _score(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a tried run."""
+    return {
+        "score": _of(result),
+        "recall@20": result["metrics"]["recall@20"],
+        "epoch": result["best_epoch"],
+        "epochs": result["epochs"],
+        "seconds_per_epoch": result["seconds_per_epoch"],
+        "seconds": result["seconds_per_epoch"] * result["epochs"],
+        "commit": result["commit"],
+    }
+
+
+def _of(result: Mapping[str, Any]) -> float:
+    """The figure that chooses."""
+    return float(result["metrics"][CRITERION])
+
+
+def _name(values: Mapping[str, Any]) -> str:
+    """Values as a part of a file name."""
+    return "-".join(
+        f"{name}{value:g}" if isinstance(value, (int, float)) else f"{name}-{value}"
+        for name, value in values.items()
+    )
