@@ -101,12 +101,11 @@ _ML_LOSSES: dict[str, Grid] = {
 
 _ML_MF = RankingPlan(
     fixed=RankingSettings(
-        encoder="mf", batch_size=1024, epochs=40, watch_every=1, patience=4, device="cpu"
+        encoder="mf", batch_size=1024, epochs=25, watch_every=1, patience=3, device="cpu"
     ),
     shared_loss={"temperature": 0.2},
     shared_grid={
-        "lr": (2e-3, 5e-3),
-        "weight_decay": (1e-6, 1e-5),
+        "lr": (5e-3, 1e-2),
         "count": (64, 256),
     },
     loss_grids=_ML_LOSSES,

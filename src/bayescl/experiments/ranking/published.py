@@ -22,7 +22,7 @@ PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "SimGCL": {"recall@20": 0.0721, "ndcg@20": 0.0601},
     },
 }
-"""By data set and method; full ranking over all items, dimension 64, chosen as their authors did."""
+"""By data set and method, as their authors chose them; full ranking, dimension 64."""
 
 
 def has_lightgcn_split(data: str) -> bool:
