@@ -47,12 +47,25 @@ class EpochBar:
             disable=not screen.is_terminal,
         )
         self._task = self._progress.add_task("", total=total)
+        self._loss = ""
 
-    def update(self, description: str, done: int) -> None:
-        """Show what is happening and how many epochs are done."""
+    def update(self, description: str, done: float) -> None:
+        """Show what is happening and how many epochs are done, whole ones and parts."""
         if not self._progress.disable:
             self._progress.start()
         self._progress.update(self._task, completed=done, description=description)
+
+    def epoch_done(self, epochs: int, mean_loss: float) -> None:
+        """Show the loss of a finished epoch."""
+        self._loss = f"loss {mean_loss:.3f}"
+        self.update(self._loss, epochs)
+
+    def step_done(
+        self, epochs: int, step: int, steps: int, speed: float, *, images_per_step: int
+    ) -> None:
+        """Show how an epoch gets on; ``speed`` is in steps per second."""
+        shown = f"{self._loss}  {images_per_step * speed:,.0f} images/s"
+        self.update(shown.strip(), epochs + step / steps)
 
     def __enter__(self) -> EpochBar:
         """Nothing is shown yet."""

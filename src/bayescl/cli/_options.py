@@ -13,7 +13,14 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-_NOT_SETTINGS = ("out", "resume", "workers")
+_NOT_SETTINGS = (
+    "out",
+    "resume",
+    "workers",
+    "checkpoint_every",
+    "checkpoint_every_steps",
+    "tensorboard",
+)
 """Options that say where and how a run happens, not what it is."""
 
 _KINDS = {

@@ -47,8 +47,7 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    loss = settings.loss.build()
-    loss.gather = settings.devices * settings.num_nodes > 1
+    loss = settings.loss.build(gather=settings.devices * settings.num_nodes > 1)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:
@@ -58,7 +57,7 @@ def build_model(
         projection_head=head,
         loss=loss,
         augmentation=build_augmentation(settings, train.image_shape),
-        normalization=Normalization(train.images),
+        normalization=Normalization(train),
         optimizer=_OPTIMIZERS[settings.optimizer],
         learning_rate=settings.lr,
         weight_decay=settings.weight_decay,

@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 from torch import nn
 
+from bayescl.experiments.alpha_callback import alpha_callback
 from bayescl.experiments.checkpoints import read_checkpoint
 from bayescl.experiments.image_model import build_model
 from bayescl.experiments.image_settings import ImageSettings
@@ -38,6 +39,7 @@ class ImageRun:
         settings: the settings of the run.
         parts: the images, on the run's device.
         model: the module that trains.
+        alpha: the callback that changes the loss's alpha; None where that is fixed.
 
     Raises:
         ValueError: if the data cannot be used with these settings.
@@ -50,6 +52,10 @@ class ImageRun:
         self.parts: ImageParts = load_images(
             settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
+        if settings.loss.loss == "oracle":
+            self.parts.train.require_labels("the oracle loss")
+        if settings.knn_every:
+            self.parts.labelled()  # refuses images without labels
         order = EpochOrder(
             len(self.parts.train),
             settings.batch_size,
@@ -62,6 +68,7 @@ class ImageRun:
         )
         self.parts = self.parts.to(self.device)
         self.batches = StoreBatches(self.parts.train, order)
+        self.alpha = alpha_callback(settings, self.parts.train)
 
     def load(self, checkpoint: Path) -> int:
         """Take the weights of a checkpoint and return how many whole epochs they saw.
@@ -79,6 +86,13 @@ class ImageRun:
             ) from None
         return int(content.get("global_step", 0)) // len(self.batches)
 
+    def images(self) -> dict[str, int]:
+        """How many images there are to train on and to judge by."""
+        counts = {"train": len(self.parts.train)}
+        if self.parts.evaluation is not None:
+            counts[self.settings.evaluate_on] = len(self.parts.evaluation)
+        return counts
+
     def probe(self) -> dict[str, float]:
         """Judge the encoder as it is now."""
         self.model.to(self.device)
@@ -87,12 +101,13 @@ class ImageRun:
     def judge(
         self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
     ) -> Mapping[str, float]:
-        """The k-NN score after every few epochs, as a column of ``metrics.csv``."""
+        """Alpha where it changes, and every few epochs the k-NN score, for ``metrics.csv``."""
         del rows
+        columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
         every = self.settings.knn_every
-        if every == 0 or (trainer.current_epoch + 1) % every:
-            return {}
-        return {"knn": knn_score(self.model, self.parts)}
+        if every and (trainer.current_epoch + 1) % every == 0 and self.parts.has_labels:
+            columns["knn"] = knn_score(self.model, self.parts)
+        return columns
 
 
 def train_images(
@@ -169,6 +184,7 @@ def train_images(
         judge=run.judge,
         throughput=("images_per_second", settings.batch_size),
         loggers=loggers,
+        callbacks=[] if run.alpha is None else [run.alpha],
     )
     if not is_first:
         return {}
@@ -176,11 +192,12 @@ def train_images(
         "settings": settings.as_config(),
         "seed": settings.seed,
         "epochs": settings.epochs,
-        "images": {"train": len(run.parts.train), settings.evaluate_on: len(run.parts.evaluation)},
+        "images": run.images(),
+        "remarks": list(run.parts.remarks),
         "seconds_per_epoch": journal.seconds_per_epoch(),
-        "images_per_second": journal.median("images_per_second"),
+        **journal.medians("images_per_second"),
         "loss": journal.rows[-1]["loss"],
-        "probes": run.probe(),
+        "probes": run.probe() if run.parts.has_labels else {},
         **origin,
     }
     folder.write_result(result)
@@ -210,7 +227,7 @@ def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> dict[str
         "epochs": epochs,
         "of_epochs": settings.epochs,
         "evaluated_on": settings.evaluate_on,
-        "probes": run.probe(),
+        "probes": run.probe() if run.parts.has_labels else {},
         "settings": settings.as_config(),
         **provenance(),
     }

@@ -118,12 +118,14 @@ class Journal(pl.Callback):
 
     def seconds_per_epoch(self) -> float:
         """The median time of an epoch: the first one warms up, and machines hiccup."""
-        return self.median("seconds")
+        return self.medians("seconds")["seconds"]
 
-    def median(self, column: str) -> float:
-        """The upper median of a column over the epochs that have it."""
-        values = sorted(row[column] for row in self.rows if column in row)
-        return values[len(values) // 2]
+    def medians(self, *columns: str) -> dict[str, float]:
+        """The upper median of each column over the epochs that have it; none if there are none."""
+        values = {
+            column: sorted(row[column] for row in self.rows if column in row) for column in columns
+        }
+        return {column: found[len(found) // 2] for column, found in values.items() if found}
 
 
 class LastCheckpoint(Checkpoint):

@@ -6,11 +6,12 @@ import logging
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from bayescl.experiments.checkpoints import AtomicCheckpointIO
 from bayescl.experiments.journal import (
@@ -23,7 +24,15 @@ from bayescl.experiments.journal import (
 )
 from bayescl.experiments.run_folder import RunFolder
 
-__all__ = ["Journal", "Judge", "Progress", "Pulse", "fit_in_folder", "quiet_lightning"]
+__all__ = [
+    "Journal",
+    "Judge",
+    "Progress",
+    "Pulse",
+    "fit_in_folder",
+    "quiet_lightning",
+    "tensorboard_logger",
+]
 
 _PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
 """Lightning's names."""
@@ -46,6 +55,7 @@ def fit_in_folder(
     judge: Judge | None = None,
     throughput: tuple[str, int] | None = None,
     loggers: Sequence[Logger] = (),
+    callbacks: Sequence[pl.Callback] = (),
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
 
@@ -74,6 +84,7 @@ def fit_in_folder(
             is not part of an epoch's seconds.
         throughput: name of a column, and how many of what it counts per second one step takes in.
         loggers: Lightning's, given every row of ``metrics.csv``.
+        callbacks: Lightning's, called before the journal and the checkpoint are written.
 
     Returns:
         The journal, with one row per epoch.
@@ -84,7 +95,8 @@ def fit_in_folder(
     """
     journal = Journal(folder, progress, judge, throughput)
     # The journal's row of an epoch must be on disk before the checkpoint that skips it.
-    callbacks = [
+    all_callbacks = [
+        *callbacks,
         journal,
         *([] if pulse is None else [PulseCallback(pulse)]),
         LastCheckpoint(folder, checkpoint_every, checkpoint_every_steps, journal),
@@ -102,7 +114,7 @@ def fit_in_folder(
             precision=_PRECISIONS[precision],
             max_epochs=epochs,
             logger=list(loggers) or False,
-            callbacks=callbacks,
+            callbacks=all_callbacks,
             plugins=[AtomicCheckpointIO()],
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -117,6 +129,20 @@ def fit_in_folder(
                 raise KeyboardInterrupt from None
             raise
     return journal
+
+
+def tensorboard_logger(run: Path) -> Logger:
+    """Write metrics for TensorBoard into the folder ``tensorboard`` of a run.
+
+    Raises:
+        ValueError: if TensorBoard is not installed.
+    """
+    try:
+        return TensorBoardLogger(run, name="", version="tensorboard")
+    except ModuleNotFoundError:
+        raise ValueError(
+            "tensorboard needs a package that is not installed: pip install tensorboard"
+        ) from None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch import nn
 from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_interval
 from bayescl._randomness import seeded
+from bayescl.vision.store import ImageStore
 
 _VALUES_AT_ONCE = 2**24
 """Pixel values that are measured together; bounds memory."""
@@ -27,14 +28,14 @@ class Normalization(nn.Module):
     Mean and deviation are those of the images given, and are part of ``state_dict``.
 
     Args:
-        images: the images to measure, normally all training images; some at a time, so that
-            they may lie in a file and be larger than memory.
+        images: the images to measure, normally all training images, as a tensor or a store;
+            measured some at a time, so that they may lie in a file and be larger than memory.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
 
-    def __init__(self, images: UInt8[Tensor, "images channels height width"]) -> None:
+    def __init__(self, images: UInt8[Tensor, "images channels height width"] | ImageStore) -> None:
         super().__init__()
         counts = _value_counts(images)
         means, deviations = zip(*map(_mean_and_deviation, counts.tolist()), strict=True)
@@ -49,14 +50,16 @@ class Normalization(nn.Module):
 
 
 def _value_counts(
-    images: UInt8[Tensor, "images channels height width"],
+    images: UInt8[Tensor, "images channels height width"] | ImageStore,
 ) -> Int[Tensor, "channels 256"]:
     """How often each pixel value occurs in each channel."""
-    channels = images.shape[1]
-    counts = torch.zeros(channels, 256, dtype=torch.int64)
-    for chunk in images.split(max(1, _VALUES_AT_ONCE // images[0].numel())):
-        for channel in range(channels):
-            counts[channel] += torch.bincount(chunk[:, channel].flatten(), minlength=256).cpu()
+    shape = images.image_shape if isinstance(images, ImageStore) else images.shape[1:]
+    counts = torch.zeros(shape[0], 256, dtype=torch.int64)
+    for rows in torch.arange(len(images)).split(max(1, _VALUES_AT_ONCE // math.prod(shape))):
+        rows = rows.to(images.device)
+        chunk = images.take(rows) if isinstance(images, ImageStore) else images[rows]
+        for channel, values in enumerate(chunk.unbind(dim=1)):
+            counts[channel] += torch.bincount(values.flatten(), minlength=256).cpu()
     return counts
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bayescl._axes import Tensor
 from bayescl._checks import check_choice
 from bayescl.vision.augmented_linear_probe import augmented_linear_probe
@@ -42,7 +44,8 @@ def run_probes(
     """Judge an encoder by every probe.
 
     A few-label probe is left out where a class has too few training images for it, and top 5
-    where there are no more than five classes.
+    where there are no more than five classes. Images without a label play no part; where there
+    are no labels at all, there are no probes.
 
     Args:
         model: maps uint8 images to features; the paper's protocol also asks for its views.
@@ -54,8 +57,15 @@ def run_probes(
     Returns:
         Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
         the draws of each few-label probe.
+
+    Raises:
+        ValueError: if the images have no labels.
     """
     check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
+    if not parts.has_labels:
+        return {}
+    parts = replace(parts, train=parts.train.labelled())
+    parts = parts.labelled()
     arrays = _arrays(model, parts)
     num_classes = parts.train.num_classes
     fewest = int(parts.train.labels.bincount(minlength=num_classes).min())
@@ -83,7 +93,13 @@ def run_probes(
 
 
 def knn_score(model: SimCLR, parts: ImageParts) -> float:
-    """Judge an encoder by the k-NN probe alone, which is quick enough to do while training."""
+    """Judge an encoder by the k-NN probe alone, which is quick enough to do while training.
+
+    Raises:
+        ValueError: if there are no labels.
+    """
+    parts = replace(parts, train=parts.train.labelled())
+    parts = parts.labelled()
     return knn_probe(*_arrays(model, parts), num_classes=parts.train.num_classes)
 
 
