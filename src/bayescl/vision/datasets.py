@@ -11,11 +11,14 @@ import numpy as np
 import torch
 
 from bayescl._checks import check_choice
+from bayescl.vision.cifar import load_cifar10, load_cifar100
 from bayescl.vision.folder_store import load_folder
 from bayescl.vision.resizing import with_image_size
 from bayescl.vision.splits import stratified_split
+from bayescl.vision.stl10 import load_stl10
 from bayescl.vision.store import UNLABELLED, ImageStore, store_from_arrays
 from bayescl.vision.subsets import SUBSET_SEED, balanced_rows, chosen_classes, only_classes
+from bayescl.vision.tiny_imagenet import load_tiny_imagenet
 
 TRAIN_SHARE = 0.7
 VALIDATION_SHARE = 0.3
@@ -45,7 +48,17 @@ class ImageParts:
     @property
     def has_labels(self) -> bool:
         """Whether probes have labels to learn from and to be scored on."""
-        return self.evaluation is not None and bool((self.train.labels != UNLABELLED).any())
+        return self.evaluation is not None
+
+    def labelled(self) -> ImageParts:
+        """These parts without the images of unknown class.
+
+        Raises:
+            ValueError: if no image has a label.
+        """
+        if self.evaluation is None:
+            raise ValueError(f"{self.train.name}: the images have no labels to judge by")
+        return replace(self, train=self.train.labelled(), evaluation=self.evaluation.labelled())
 
     def to(self, device: torch.device | str) -> ImageParts:
         """The same parts on another device."""
@@ -108,6 +121,10 @@ def load_images(
     if max_train_images is not None:
         rows = balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED)
         train = train.subset(rows)
+        if test is not None and (train.labels == UNLABELLED).all():
+            raise ValueError(
+                f"max_train_images must leave a labelled image, got {max_train_images}"
+            )
     return ImageParts(train, test, evaluate_on, remarks)
 
 
@@ -203,4 +220,10 @@ def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
     return store.subset(train), store.subset(test)
 
 
-_LOADERS: dict[str, Callable[[], tuple[ImageStore, ImageStore]]] = {"digits": _digits}
+_LOADERS: dict[str, Callable[[], tuple[ImageStore, ImageStore]]] = {
+    "digits": _digits,
+    "cifar10": load_cifar10,
+    "cifar100": load_cifar100,
+    "stl10": load_stl10,
+    "tiny-imagenet": load_tiny_imagenet,
+}

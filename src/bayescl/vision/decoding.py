@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, ImageOps
 
 from bayescl._checks import check_count
 
-SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of image files, in small letters; other files are no images."""
 
 LARGEST_DEFAULT = 224

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,9 +84,13 @@ def find_images(folder: Path) -> ImageFiles:
         ValueError: if there is none, or images lie both in class folders and beside them.
     """
     try:
-        loose = sorted(path for path in folder.iterdir() if _is_image(path))
-        classes = sorted(path for path in folder.iterdir() if _is_visible(path) and path.is_dir())
-        members = {path.name: sorted(filter(_is_image, path.rglob("*"))) for path in classes}
+        with os.scandir(folder) as content:
+            entries = sorted(content, key=lambda entry: entry.name)
+        loose = [
+            folder / entry.name for entry in entries if entry.is_file() and _is_image(entry.name)
+        ]
+        classes = [entry.name for entry in entries if entry.is_dir() and _is_visible(entry.name)]
+        members = {name: _images_below(folder / name) for name in classes}
     except OSError as error:
         raise ValueError(f"cannot read {folder}: {error.strerror or error}") from None
     names = tuple(name for name, files in members.items() if files)
@@ -95,7 +100,7 @@ def find_images(folder: Path) -> ImageFiles:
             f"and beside them ({loose[0].name}, ...)"
         )
     if not names and not loose:
-        raise ValueError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
+        raise ValueError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
     if loose:
         return ImageFiles(tuple(loose), np.full(len(loose), UNLABELLED), ())
     return ImageFiles(
@@ -106,11 +111,26 @@ def find_images(folder: Path) -> ImageFiles:
     )
 
 
-def _is_visible(path: Path) -> bool:
+def _images_below(folder: Path) -> list[Path]:
+    """The image files of a folder and its subfolders, sorted."""
+    found = []
+    for place, folders, files in os.walk(folder, onerror=_refuse):
+        folders[:] = filter(_is_visible, folders)
+        here = Path(place)
+        found += [here / name for name in files if _is_image(name)]
+    return sorted(found, key=str)
+
+
+def _refuse(error: OSError) -> None:
+    """A subfolder that cannot be read is no empty one."""
+    raise error
+
+
+def _is_visible(name: str) -> bool:
     """Whether a file or folder is meant to be seen; ``._x.jpg`` of some systems is not."""
-    return not path.name.startswith((".", "__MACOSX"))
+    return not name.startswith((".", "__MACOSX"))
 
 
-def _is_image(path: Path) -> bool:
+def _is_image(name: str) -> bool:
     """Whether a file looks like an image by its name."""
-    return path.suffix.lower() in SUFFIXES and _is_visible(path) and path.is_file()
+    return _is_visible(name) and name.lower().endswith(SUFFIXES)

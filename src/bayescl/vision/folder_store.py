@@ -140,11 +140,11 @@ def _shape(readable: dict[Path, Header], wanted: ImageFormat) -> tuple[int, int,
 def _key(folder: Path, files: list[Path], image_size: int | None) -> str:
     """What changes whenever a file is added, removed, renamed or written to."""
     digest = hashlib.sha256(f"{_VERSION} {image_size} {folder.resolve()}".encode())
+    begin = len(str(folder))
     for path in files:
         status = path.stat()
-        digest.update(
-            f"\n{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode()
-        )
+        line = f"\n{str(path)[begin:]} {status.st_size} {status.st_mtime_ns}"
+        digest.update(line.encode())
     return digest.hexdigest()[:16]
 
 

@@ -51,6 +51,7 @@ def write_pixels(
         try:
             staged = staging / path.name
             pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)
+            _reserve(staged)
             count = fill(pixels)
             if count is not None and count < shape[0]:
                 rest = staging / "rest.npy"
@@ -61,6 +62,31 @@ def write_pixels(
             staged.replace(path)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
+
+
+def _reserve(path: Path) -> None:
+    """Have the disk give all the room of a file now; later, in mapped memory, it would kill us."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def write_arrays(path: Path, **arrays: NDArray[np.generic]) -> None:
+    """Make an ``.npz`` file of small arrays, whole or not at all.
+
+    Raises:
+        ValueError: if the disk refuses.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                np.savez(file, **arrays)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
 

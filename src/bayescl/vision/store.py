@@ -110,6 +110,19 @@ class ImageStore:
             return replace(self, labels=labels, rows=own)
         return replace(self, pixels=self.take(rows), labels=labels, rows=None)
 
+    def require_labels(self, purpose: str) -> None:
+        """Refuse a purpose that needs the class of every image.
+
+        Raises:
+            ValueError: if the class of an image is unknown.
+        """
+        unknown = int((self.labels == UNLABELLED).sum())
+        if unknown:
+            raise ValueError(
+                f"{purpose} needs the class of every image, "
+                f"{unknown} of {len(self)} images of {self.name} have none"
+            )
+
     def labelled(self) -> ImageStore:
         """The images whose class is known.
 

@@ -1,0 +1,82 @@
+"""Tiny-ImageNet-200, decoded from its archive; its validation part is what people test on."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl.vision.catalog import TINY_IMAGENET
+from bayescl.vision.decoding import ImageFormat, decode_into
+from bayescl.vision.published import RawImages, RawPart, load_published
+from bayescl.vision.store import ImageStore
+
+_FOLDER = "tiny-imagenet-200"
+_FORMAT = ImageFormat(channels=3, height=64, width=64)
+
+
+def load_tiny_imagenet() -> tuple[ImageStore, ImageStore]:
+    """Training images and, as test images, the validation images of Tiny-ImageNet-200."""
+    return load_published(TINY_IMAGENET, _FOLDER, _open)
+
+
+@contextmanager
+def _open(origin: Path) -> Iterator[RawImages]:
+    """A folder of classes to train on; to judge by, one folder and a table of classes."""
+    if origin.is_dir():
+        yield _read(origin)
+    else:
+        try:
+            with zipfile.ZipFile(origin) as archive:
+                yield _read(zipfile.Path(archive, f"{_FOLDER}/"))
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{origin} is damaged: {error}") from None
+
+
+def _read(folder: Path | zipfile.Path) -> RawImages:
+    """The files of both parts with their classes."""
+    classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
+    position = {name: index for index, name in enumerate(classes)}
+    train = [
+        (path, position[name])
+        for name in classes
+        for path in sorted((folder / "train" / name / "images").iterdir(), key=str)
+    ]
+    table = (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8")
+    rows = (line.split("\t")[:2] for line in table.splitlines() if line)
+    test = [(folder / "val" / "images" / file, position[name]) for file, name in rows]
+    return RawImages(_part(train), _part(test), _class_names(folder, classes))
+
+
+def _part(files: Sequence[tuple[Path | zipfile.Path, int]]) -> RawPart:
+    """Files with their classes, to be decoded."""
+    if not files:
+        raise ValueError(f"{_FOLDER} is damaged: a part has no images")
+    paths, labels = zip(*files, strict=True)
+    shape = (len(paths), _FORMAT.channels, _FORMAT.height, _FORMAT.width)
+    return RawPart(shape, np.array(labels, np.int64), partial(_fill, paths))
+
+
+def _fill(paths: Sequence[Path | zipfile.Path], target: NDArray[np.uint8]) -> None:
+    """Decode every file; none may be damaged, as the archive was verified."""
+    skipped = decode_into(target, paths, _FORMAT)
+    if skipped:
+        raise ValueError(f"{skipped[0].path} is damaged: {skipped[0].reason}")
+
+
+def _class_names(folder: Path | zipfile.Path, classes: Sequence[str]) -> tuple[str, ...]:
+    """The first word for each class, with its number where two classes share it."""
+    lines = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
+    words = dict(line.split("\t", 1) for line in lines if "\t" in line)
+    first = [words.get(name, name).split(",")[0].strip() for name in classes]
+    often = Counter(first)
+    return tuple(
+        word if often[word] == 1 else f"{word} ({name})"
+        for word, name in zip(first, classes, strict=True)
+    )

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory, monkeypatch):
+    """No test reads or writes the user's data or cache."""
+    monkeypatch.setenv("BAYESCL_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path_factory.mktemp("data")))
