@@ -105,7 +105,7 @@ class ImageRun:
         del rows
         columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
         every = self.settings.knn_every
-        if every and (trainer.current_epoch + 1) % every == 0 and self.parts.has_labels:
+        if every and (trainer.current_epoch + 1) % every == 0:
             columns["knn"] = knn_score(self.model, self.parts)
         return columns
 
@@ -215,7 +215,8 @@ def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> dict[str
         What ``evaluation.json`` holds: probes, the epochs the weights saw, and provenance.
 
     Raises:
-        ValueError: if the folder holds no run on images, or no usable checkpoint yet.
+        ValueError: if the folder holds no run on images, no usable checkpoint yet,
+            or its images have no labels.
     """
     folder = RunFolder.open(path, KIND)
     settings = ImageSettings.from_config(folder.config())
@@ -227,7 +228,7 @@ def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> dict[str
         "epochs": epochs,
         "of_epochs": settings.epochs,
         "evaluated_on": settings.evaluate_on,
-        "probes": run.probe() if run.parts.has_labels else {},
+        "probes": run.probe(),
         "settings": settings.as_config(),
         **provenance(),
     }

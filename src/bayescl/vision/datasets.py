@@ -144,6 +144,7 @@ def _load(
             train, test = _split(train)
         elif not train.class_names:
             test = None
+            remarks += (f"{data}: the images have no labels: they train, and no probe judges",)
     else:
         known = ", ".join(known_data_sets())
         raise ValueError(

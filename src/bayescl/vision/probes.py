@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bayescl._axes import Tensor
 from bayescl._checks import check_choice
 from bayescl.vision.augmented_linear_probe import augmented_linear_probe
@@ -62,9 +60,6 @@ def run_probes(
         ValueError: if the images have no labels.
     """
     check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
-    if not parts.has_labels:
-        return {}
-    parts = replace(parts, train=parts.train.labelled())
     parts = parts.labelled()
     arrays = _arrays(model, parts)
     num_classes = parts.train.num_classes
@@ -98,7 +93,6 @@ def knn_score(model: SimCLR, parts: ImageParts) -> float:
     Raises:
         ValueError: if there are no labels.
     """
-    parts = replace(parts, train=parts.train.labelled())
     parts = parts.labelled()
     return knn_probe(*_arrays(model, parts), num_classes=parts.train.num_classes)
 

@@ -1,0 +1,86 @@
+"""Folders of images as a user brings them: labelled or not, and not without faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+OPTIONS = "--batch_size 16 --width 4 --epochs 1 --device cpu"
+
+
+def make_folder(root: Path, classes: tuple[str, ...], count: int) -> None:
+    generator = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            pixels = generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{number:02}.png")
+
+
+def test_a_folder_of_classes_is_trained_on_and_what_was_left_out_is_said(bayescl):
+    make_folder(Path("pets"), ("cat", "dog"), 20)
+    Path("pets/cat/03.png").write_bytes(b"nothing")
+    Path("pets/eel").mkdir()
+    outcome = bayescl(f"train images --data pets {OPTIONS} --out run")
+    assert outcome.status == 0
+    assert "pets: no images in the class folder eel" in outcome.out
+    assert "pets: 1 of 40 files left out: pets/cat/03.png (not an image)" in outcome.out
+    result = json.loads(Path("run/result.json").read_text())
+    assert result["images"] == {"train": 27, "test": 12}
+    assert 0 <= result["probes"]["knn"] <= 1
+
+
+def test_a_folder_without_classes_trains_and_is_never_judged(bayescl):
+    make_folder(Path("photos"), (".",), 20)
+    outcome = bayescl(f"train images --data photos {OPTIONS} --out run")
+    assert outcome.status == 0
+    assert "the images have no labels: they train, and no probe judges" in outcome.out
+    assert json.loads(Path("run/result.json").read_text())["probes"] == {}
+    refused = bayescl("evaluate run")
+    assert refused.status == 2
+    assert refused.complaint == "photos: the images have no labels to judge by"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--loss oracle", "the oracle loss needs the class of every image, 20 of 20 images of"),
+        ("--knn_every 1", "photos: the images have no labels to judge by"),
+        ("--evaluate_on validation", "the images have no labels to hold any out by"),
+        ("--classes 2", "classes cannot be chosen, as the images have no labels"),
+    ],
+)
+def test_what_needs_labels_is_refused_before_there_is_a_run(bayescl, options, message):
+    make_folder(Path("photos"), (".",), 20)
+    outcome = bayescl(f"train images --data photos {OPTIONS} {options} --out run")
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("bad", "none of 4 files can be read"),
+        ("empty", "empty holds no images"),
+        ("mixed", "mixed holds images both in class folders"),
+        ("cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
+    ],
+)
+def test_folders_and_data_sets_that_cannot_be_used_are_one_line(
+    bayescl, monkeypatch, tmp_path, data, message
+):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path / "nothing"))
+    Path("empty").mkdir()
+    make_folder(Path("bad"), ("cat", "dog"), 2)
+    for path in Path("bad").rglob("*.png"):
+        path.write_bytes(path.read_bytes()[:20])
+    make_folder(Path("mixed"), (".", "dog"), 2)
+    outcome = bayescl(f"train images --data {data} {OPTIONS} --out run")
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert not Path("run").exists()
