@@ -1,0 +1,41 @@
+"""Rankings and their figures as loops in float64, straight from the definitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def ranked_list(scores: Sequence[float], seen: set[int], k: int) -> list[int]:
+    """The unseen items by score, those with equal scores by number."""
+    unseen = [item for item in range(len(scores)) if item not in seen]
+    return sorted(unseen, key=lambda item: (-scores[item], item))[:k]
+
+
+def figures(ranking: Sequence[int], wanted: set[int], k: int) -> dict[str, float]:
+    """Every figure of one user, of the first ``k`` places of a list."""
+    hits = [item in wanted for item in ranking[:k]]
+    dcg = 0.0
+    for place, hit in enumerate(hits, start=1):
+        if hit:
+            dcg += 1 / math.log2(place + 1)
+    ideal = 0.0
+    for place in range(1, min(k, len(wanted)) + 1):
+        ideal += 1 / math.log2(place + 1)
+    reciprocal_rank = 0.0
+    for place, hit in enumerate(hits, start=1):
+        if hit:
+            reciprocal_rank = 1 / place
+            break
+    precisions = 0.0
+    for place, hit in enumerate(hits, start=1):
+        if hit:
+            precisions += sum(hits[:place]) / place
+    return {
+        "precision": sum(hits) / k,
+        "recall": sum(hits) / len(wanted),
+        "ndcg": dcg / ideal,
+        "hit_rate": float(any(hits)),
+        "mrr": reciprocal_rank,
+        "map": precisions / min(k, len(wanted)),
+    }
