@@ -24,9 +24,10 @@ def verified_images(source: DataSource) -> list[str]:
     from bayescl.vision.datasets import load_images
 
     parts = load_images(source.name)
+    test = 0 if parts.evaluation is None else len(parts.evaluation)
     return [
-        f"{source.name} can be read: {len(parts.train):,} training images, "
-        f"{len(parts.evaluation):,} test images; without an archive there is no checksum"
+        f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
+        "without an archive there is no checksum"
     ]
 
 

@@ -1,12 +1,18 @@
-"""Recommenders by contrast: interactions, readers and splits of data sets.
+"""Recommenders by contrast: interactions, encoders, candidates, baselines and full rankings.
 
 Needs ``bayescl[recsys]``. Import from the files themselves; importing this package loads none
-of them.
+of them, so that reading a data set does not wait for the training loop.
 
-===========================  ================================================================
-``interactions``             who chose what: one sparse matrix, original ids by row and column
-``readers``                  one file format each, with a message for each kind of damage
-``datasets``, ``splits``     data sets by name or path; training and evaluation part
-``catalog``                  where the public data sets come from, and on which terms
-===========================  ================================================================
+=============================  ==============================================================
+``datasets``, ``sources``      interactions by name or path; training and evaluation part
+``readers``                    one file format each, with a message for each kind of damage
+``filters``, ``splits``        minimum rating and k-core; which interactions judge
+``interactions``               who chose what: one sparse matrix, original ids kept
+``catalog``, ``local_copies``  where public data sets come from; fetched and verified
+``encoders``                   matrix factorisation and LightGCN
+``candidates``, ``bpr``        what a pair's item is contrasted with, and BPR
+``module``, ``batches``        the Lightning module and the order of pairs
+``ease``, ``popularity``       baselines in closed form
+``full_ranking``, ``metrics``  the best unseen items of every user, and how good they are
+=============================  ==============================================================
 """

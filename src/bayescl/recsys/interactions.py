@@ -108,10 +108,12 @@ class Interactions:
         flat = rows * shape[1] + columns
         if times is None:
             flat.sort()  # several times faster than finding the order
+            first = np.diff(flat, prepend=-1) != 0
         else:
-            order = np.lexsort((times, flat))
+            order = np.argsort(flat)
             flat, times = flat[order], times[order]
-        first = np.diff(flat, prepend=-1) != 0
+            first = np.diff(flat, prepend=-1) != 0
+            times = np.minimum.reduceat(times, np.flatnonzero(first))
         rows, columns = np.divmod(flat[first], max(shape[1], 1))
         small = max(len(rows), *shape) < 2**31
         indptr = np.zeros(shape[0] + 1, dtype=np.int32 if small else np.int64)
@@ -122,7 +124,7 @@ class Interactions:
             matrix=matrix,
             user_ids=user_ids,
             item_ids=item_ids,
-            timestamps=None if times is None else times[first],
+            timestamps=times,
             item_titles=item_titles,
             name=name,
         )

@@ -85,17 +85,19 @@ def _first_of_users(
 
 def _first(interactions: Interactions, order: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
     """The entries that come first in an order of all entries."""
-    return order < np.floor(share * interactions.num_interactions + 0.5)
+    held_out: NDArray[np.bool_] = order < np.floor(share * interactions.num_interactions + 0.5)
+    return held_out
 
 
 def _last(interactions: Interactions) -> NDArray[np.bool_]:
     """The latest entry of each user with at least two."""
     if interactions.timestamps is None:
         raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
-    users, items = interactions.pairs()
-    order = np.lexsort((items, interactions.timestamps, users))
-    ends = interactions.matrix.indptr[1:]
-    several = np.diff(interactions.matrix.indptr) > 1
-    held_out = np.zeros(len(users), dtype=bool)
-    held_out[order[ends[several] - 1]] = True
+    per_user = np.diff(interactions.matrix.indptr)
+    starts = interactions.matrix.indptr[:-1][per_user > 0]
+    latest = np.maximum.reduceat(interactions.timestamps, starts)
+    is_latest = interactions.timestamps == np.repeat(latest, per_user[per_user > 0])
+    entries = np.where(is_latest, np.arange(len(is_latest)), -1)
+    held_out = np.zeros(len(entries), dtype=bool)
+    held_out[np.maximum.reduceat(entries, starts)[per_user[per_user > 0] > 1]] = True
     return held_out
