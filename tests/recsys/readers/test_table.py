@@ -161,6 +161,7 @@ def test_parquet_reads_any_type_of_id(tmp_path):
     [
         ([1, None], "row 2: there is no user"),
         ([1.0, float("nan")], "row 2: user must be a whole number or text, got nan"),
+        ([1.5, float("nan")], "row 2: user must be a whole number or text, got nan"),
         ([[1], [2]], "row 1: user must be a whole number or text"),
         ([b"a", b"b"], "row 1: user must be a whole number or text"),
     ],

@@ -61,10 +61,10 @@ def _ids(column: pl.Series) -> pl.Series:
     if dtype.is_integer() and dtype != pl.UInt64:
         return column.cast(pl.Int64)
     if dtype.is_float():
+        column = column.fill_nan(None)
         whole = column.cast(pl.Int64, strict=False)
-        same = (whole.cast(pl.Float64) == column.cast(pl.Float64)).fill_null(False)
-        if (same | column.is_null() | column.is_nan()).all():
-            return whole.to_frame().select(pl.when(same).then(pl.col(column.name))).to_series()
+        if ((whole == column) | column.is_null()).all():
+            return whole
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Null):
         return pl.Series(column.name, [None] * len(column), dtype=pl.String)
     text = column.cast(pl.String).str.strip_chars()

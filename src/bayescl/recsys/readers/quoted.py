@@ -96,8 +96,11 @@ def _damage(path: Path, separator: str) -> str | None:
 def _line_of(path: Path, separator: str, row: int) -> tuple[int, list[str]]:
     """Number and values of the line that became a row of the table."""
     rows = _rows(path, separator)
-    next(values for _, values in rows if values)
-    return next(found for number, found in enumerate(rows) if number == row)
+    try:
+        next(values for _, values in rows if values)
+        return next(found for number, found in enumerate(rows) if number == row)
+    except (csv.Error, StopIteration):  # what Polars puts up with and the other reader does not
+        raise ValueError(f"{path}: the quotes before row {row + 1} are broken") from None
 
 
 def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
