@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -223,8 +225,9 @@ def test_a_photograph_is_put_upright(tmp_path):
 def test_sizes_that_differ_become_squares_of_the_most_frequent_shorter_side(tmp_path):
     for number, (height, width) in enumerate([(8, 8), (8, 12), (20, 8), (30, 30)]):
         save(colours(height, width), tmp_path / "ant" / f"{number}.png")
-    train, _, _ = load_folder(tmp_path)
+    train, _, remarks = load_folder(tmp_path)
     assert train.image_shape == (3, 8, 8)
+    assert remarks == (f"{tmp_path}: 3 of 4 images scaled and cropped to 8 x 8 pixels",)
     middle = np.asarray(Image.open(tmp_path / "ant" / "1.png"))[:, 2:10]
     assert pixels_of(train)[1] == np.ascontiguousarray(middle).tobytes()
 
@@ -236,10 +239,38 @@ def test_sizes_that_differ_and_are_large_become_224_pixels(tmp_path):
     assert load_folder(tmp_path, image_size=40)[0].image_shape == (3, 40, 40)
 
 
-def test_equal_sizes_are_kept_whatever_their_shape(tmp_path):
-    save(colours(5, 7), tmp_path / "ant" / "a.png")
-    save(colours(5, 7), tmp_path / "ant" / "b.png")
-    assert load_folder(tmp_path)[0].image_shape == (3, 5, 7)
+@pytest.mark.parametrize(("size", "kept"), [((5, 7), (5, 7)), ((600, 5), (5, 5))])
+def test_equal_sizes_are_kept_whatever_their_shape_unless_they_are_huge(tmp_path, size, kept):
+    save(colours(*size), tmp_path / "ant" / "a.png")
+    save(colours(*size), tmp_path / "ant" / "b.png")
+    train, _, remarks = load_folder(tmp_path)
+    assert train.image_shape == (3, *kept)
+    assert bool(remarks) == (size != kept)
+
+
+def test_a_store_larger_than_the_disk_is_refused_with_advice(tmp_path, always_cached, monkeypatch):
+    make_folder(tmp_path, {"ant": 3})
+    usage = type(shutil.disk_usage(tmp_path))(total=100, used=90, free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(ValueError, match=r"need 576 bytes, .* has 10 free; a smaller image_size"):
+        load_folder(tmp_path)
+
+
+def test_notes_that_are_lost_are_noticed(tmp_path, always_cached):
+    make_folder(tmp_path, {"ant": 3})
+    load_folder(tmp_path)
+    (notes,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.json")
+    notes.unlink()
+    with pytest.raises(ValueError, match=r"is damaged: remove it, and .* is decoded again"):
+        load_folder(tmp_path)
+
+
+def test_several_processes_may_decode_the_same_folder(tmp_path, always_cached):
+    make_folder(tmp_path, {"ant": 30, "bee": 30})
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: load_folder(tmp_path)[0].images.clone(), range(4)))
+    assert all(torch.equal(images, loaded[0]) for images in loaded)
+    assert len(list(Path(os.environ["BAYESCL_CACHE"]).iterdir())) == 2
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_classes_by_name_keep_the_order_of_the_data_set():
     assert chosen_classes(NAMES, ("eel", "ant")) == ("ant", "eel")
 
 
-def test_classes_that_are_numbers_are_names_where_the_data_set_has_them():
+def test_several_numbers_are_names_and_a_lone_one_is_a_count():
     digits = tuple("0123456789")
     assert chosen_classes(digits, "3,8") == ("3", "8")
     assert len(chosen_classes(NAMES, "2")) == len(chosen_classes(NAMES, 2)) == 2
@@ -100,7 +100,6 @@ def test_two_classes_keep_their_images_and_are_counted_anew():
 
 
 def test_two_digits_are_those_digits_in_both_parts():
-    # "2" is the name of a digit, so that a number of classes is given as a number.
     parts = load_images("digits", classes="3,8")
     bunch = load_digits()
     images = (bunch.images * 255 / 16).round().astype(np.uint8)
@@ -112,7 +111,8 @@ def test_two_digits_are_those_digits_in_both_parts():
             for image in part.images[part.labels == label]
         ]
         assert sorted(found) == expected
-    assert load_images("digits", classes=2).train.num_classes == 2
+    # "2" alone is a number of classes, although it is also the name of one.
+    assert load_images("digits", classes="2").train.num_classes == 2
 
 
 @pytest.mark.parametrize("evaluate_on", ["test", "validation"])

@@ -17,7 +17,13 @@ from bayescl.vision.resizing import with_image_size
 from bayescl.vision.splits import stratified_split
 from bayescl.vision.stl10 import load_stl10
 from bayescl.vision.store import UNLABELLED, ImageStore, store_from_arrays
-from bayescl.vision.subsets import SUBSET_SEED, balanced_rows, chosen_classes, only_classes
+from bayescl.vision.subsets import (
+    CLASS_SEED,
+    SUBSET_SEED,
+    balanced_rows,
+    chosen_classes,
+    only_classes,
+)
 from bayescl.vision.tiny_imagenet import load_tiny_imagenet
 
 TRAIN_SHARE = 0.7
@@ -71,6 +77,7 @@ def load_images(
     *,
     evaluate_on: str = "test",
     classes: int | str | Sequence[str] | None = None,
+    class_seed: int = CLASS_SEED,
     max_train_images: int | None = None,
     image_size: int | None = None,
 ) -> ImageParts:
@@ -86,8 +93,9 @@ def load_images(
             file that holds ``images`` and ``labels`` and, if some of them are the test part,
             ``is_train`` (boolean). Without a test part 30 % of each class are.
         evaluate_on: "test" or "validation".
-        classes: only these, by name or, for a number, drawn by a fixed seed; labels then count
-            these alone, and images without a label are left out. All unless given.
+        classes: only these, by name or, for a number, drawn; labels then count these alone, and
+            images without a label are left out. All unless given.
+        class_seed: fixes which classes are drawn.
         max_train_images: train on so many images at most, chosen by a fixed seed and equally
             many of each class; on all unless given.
         image_size: side in pixels that every image is scaled and cropped to; their own unless
@@ -113,7 +121,7 @@ def load_images(
     if classes is not None:
         if not train.class_names:
             raise ValueError(f"{data}: classes cannot be chosen, as the images have no labels")
-        names = chosen_classes(train.class_names, classes)
+        names = chosen_classes(train.class_names, classes, seed=class_seed)
         train = only_classes(train, names)
         test = None if test is None else only_classes(test, names)
     if evaluate_on == "validation":

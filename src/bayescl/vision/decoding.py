@@ -20,8 +20,8 @@ from bayescl._checks import check_count
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of image files, in small letters; other files are no images."""
 
-LARGEST_DEFAULT = 224
-"""Pixels that a side has at most where sizes differ and none is given."""
+LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
+"""Where no size is given: pixels up to which a common size is kept, and a new one goes."""
 
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _TASK = 64  # images per task of a thread
@@ -83,9 +83,9 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
 
     Args:
         headers: what the images are, at least one.
-        image_size: the side of square images. Unless given, images that all have one size keep
-            it, and others become squares whose side is their most frequent shorter side, at
-            most 224 pixels.
+        image_size: the side of square images. Unless given, images that all have one size of
+            at most 512 pixels keep it, and others become squares whose side is their most
+            frequent shorter side, at most 224 pixels.
 
     Returns:
         The format; grey only if every image is.
@@ -98,8 +98,10 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
     if image_size is not None:
         check_count("image_size", image_size, 1)
         return ImageFormat(channels, image_size, image_size)
-    if len({(header.width, header.height) for header in headers}) == 1:
-        return ImageFormat(channels, headers[0].height, headers[0].width)
+    width, height, _ = headers[0]
+    is_common = all((header.width, header.height) == (width, height) for header in headers)
+    if is_common and max(width, height) <= LARGEST_KEPT:
+        return ImageFormat(channels, height, width)
     shorter = Counter(min(header.width, header.height) for header in headers)
     side = max(shorter, key=lambda side: (shorter[side], side))
     return ImageFormat(channels, min(side, LARGEST_DEFAULT), min(side, LARGEST_DEFAULT))

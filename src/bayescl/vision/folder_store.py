@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,14 +21,14 @@ from bayescl.vision.decoding import (
     decode_into,
     read_headers,
 )
-from bayescl.vision.folder import ImageFiles, find_parts
-from bayescl.vision.pixel_files import cache_folder, map_pixels, write_pixels
+from bayescl.vision.folder import find_parts
+from bayescl.vision.pixel_files import cache_folder, map_pixels, write_pixels, write_whole
 from bayescl.vision.store import ImageStore
 
 CACHE_FROM = 2000
 """So many images take long enough to decode that the pixels are worth keeping."""
 
-_VERSION = 1  # of how files become pixels
+_VERSION = 2  # of how files become pixels
 _NAMED = 3  # files that a remark names
 
 
@@ -55,7 +56,7 @@ def load_folder(
     train, test = find_parts(folder)
     parts = [train] if test is None else [train, test]
     files = [path for part in parts for path in part.files]
-    pixels, skipped = _pixels(folder, files, image_size)
+    decoded = _decoded(folder, files, image_size)
 
     remarks = [
         f"{folder}: no images in the class folder{'s' * (len(part.empty_classes) > 1)} "
@@ -63,65 +64,79 @@ def load_folder(
         for part in parts
         if part.empty_classes
     ]
-    if skipped:
-        named = _listed([f"{item.path} ({item.reason})" for item in skipped])
-        remarks.append(f"{folder}: {len(skipped)} of {len(files)} files left out: {named}")
-    unreadable = {str(item.path) for item in skipped}
+    if decoded.skipped:
+        named = _listed([f"{item.path} ({item.reason})" for item in decoded.skipped])
+        remarks.append(f"{folder}: {len(decoded.skipped)} of {len(files)} files left out: {named}")
+    if decoded.resized and image_size is None:
+        height, width = decoded.pixels.shape[2:]
+        remarks.append(
+            f"{folder}: {decoded.resized} of {len(decoded.pixels)} images scaled and cropped "
+            f"to {width} x {height} pixels"
+        )
+    unreadable = {item.path for item in decoded.skipped}
     stores, begin = [], 0
     for part in parts:
-        good = np.array([str(path) not in unreadable for path in part.files])
+        good = np.array([path not in unreadable for path in part.files])
         if not good.any():
             raise ValueError(f"{folder}: no file below {part.files[0].parent.parent} is readable")
         end = begin + int(good.sum())
-        stores.append(_store(pixels[begin:end], part, good, folder.name))
+        stores.append(
+            ImageStore(
+                pixels=decoded.pixels[begin:end],
+                labels=torch.from_numpy(part.labels[good].astype(np.int64)),
+                class_names=part.class_names,
+                name=folder.resolve().name,
+            )
+        )
         begin = end
     return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
 
 
-def _store(pixels: Tensor, part: ImageFiles, good: NDArray[np.bool_], name: str) -> ImageStore:
-    """The store of one part, whose readable files the pixels are."""
-    labels = torch.from_numpy(part.labels[good].astype(np.int64))
-    return ImageStore(pixels=pixels, labels=labels, class_names=part.class_names, name=name)
+class _Decoded(NamedTuple):
+    """Pixels of the readable files, the other files, and how many images changed their size."""
+
+    pixels: Tensor
+    skipped: list[Skipped]
+    resized: int
 
 
-def _pixels(
-    folder: Path, files: list[Path], image_size: int | None
-) -> tuple[Tensor, list[Skipped]]:
-    """Pixels of the readable files and the list of the others, decoded or from the cache."""
+def _decoded(folder: Path, files: list[Path], image_size: int | None) -> _Decoded:
+    """Decode files, or map into memory what an earlier call kept."""
     if len(files) < CACHE_FROM:
-        readable, skipped = _readable(folder, files)
-        wanted = common_format(list(readable.values()), image_size)
+        readable, skipped, wanted = _readable(folder, files, image_size)
         pixels = np.empty(_shape(readable, wanted), np.uint8)
         skipped += decode_into(pixels, list(readable), wanted)
-        return torch.from_numpy(pixels[: len(files) - len(skipped)]), skipped
+        count = len(files) - len(skipped)
+        return _Decoded(torch.from_numpy(pixels[:count]), skipped, _resized(readable, wanted))
 
-    place = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}"
-    array, notes = place.with_name(f"{place.name}.npy"), place.with_name(f"{place.name}.json")
+    array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
+    notes = array.with_suffix(".json")
     if not array.is_file():
-        readable, skipped = _readable(folder, files)
-        wanted = common_format(list(readable.values()), image_size)
+        readable, skipped, wanted = _readable(folder, files, image_size)
 
         def fill(pixels: NDArray[np.uint8]) -> int:
             skipped.extend(decode_into(pixels, list(readable), wanted))
-            # Notes first: where there are pixels there are notes.
+            # Before the pixels get their name, so that where there are pixels there are notes.
             lines = [(str(item.path.relative_to(folder)), item.reason) for item in skipped]
-            notes.write_text(json.dumps(lines), encoding="utf-8")
+            write_whole(notes, json.dumps([lines, _resized(readable, wanted)]).encode())
             return len(files) - len(skipped)
 
         write_pixels(array, _shape(readable, wanted), fill)
     pixels = map_pixels(array)
     try:
-        lines = json.loads(notes.read_text(encoding="utf-8"))
+        lines, resized = json.loads(notes.read_text(encoding="utf-8"))
         skipped = [Skipped(folder / name, reason) for name, reason in lines]
     except (OSError, ValueError, TypeError):
-        skipped = []
-    if len(pixels) != len(files) - len(skipped):
+        skipped, resized = [], None
+    if resized is None or len(pixels) != len(files) - len(skipped):
         raise ValueError(f"{array} is damaged: remove it, and {folder} is decoded again")
-    return pixels, skipped
+    return _Decoded(pixels, skipped, resized)
 
 
-def _readable(folder: Path, files: list[Path]) -> tuple[dict[Path, Header], list[Skipped]]:
-    """The files whose first bytes are those of an image, and the others."""
+def _readable(
+    folder: Path, files: list[Path], image_size: int | None
+) -> tuple[dict[Path, Header], list[Skipped], ImageFormat]:
+    """The files that begin like an image, the others, and the format to bring images to."""
     headers, skipped = read_headers(files)
     readable = {path: header for path, header in zip(files, headers, strict=True) if header}
     if not readable:
@@ -129,7 +144,13 @@ def _readable(folder: Path, files: list[Path]) -> tuple[dict[Path, Header], list
         raise ValueError(
             f"{folder}: none of {len(files)} files can be read: {first.path} ({first.reason}), ..."
         )
-    return readable, skipped
+    return readable, skipped, common_format(list(readable.values()), image_size)
+
+
+def _resized(readable: dict[Path, Header], wanted: ImageFormat) -> int:
+    """How many images have another size than the wanted one."""
+    size = (wanted.width, wanted.height)
+    return sum((header.width, header.height) != size for header in readable.values())
 
 
 def _shape(readable: dict[Path, Header], wanted: ImageFormat) -> tuple[int, int, int, int]:

@@ -46,7 +46,10 @@ def write_pixels(
         path.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(path.parent).free
         if free < size:
-            raise ValueError(f"{path} needs {size} bytes, {path.parent} has {free} free")
+            raise ValueError(
+                f"the pixels need {size} bytes, {path.parent} has {free} free; "
+                "a smaller image_size needs less"
+            )
         staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
             staged = staging / path.name
@@ -73,8 +76,8 @@ def _reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def write_arrays(path: Path, **arrays: NDArray[np.generic]) -> None:
-    """Make an ``.npz`` file of small arrays, whole or not at all.
+def write_whole(path: Path, content: bytes) -> None:
+    """Make a small file, whole or not at all.
 
     Raises:
         ValueError: if the disk refuses.
@@ -83,7 +86,7 @@ def write_arrays(path: Path, **arrays: NDArray[np.generic]) -> None:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                np.savez(file, **arrays)
+                file.write(content)
             Path(name).replace(path)
         finally:
             Path(name).unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl._downloads import DataSource, data_folder, verify_file
-from bayescl.vision.pixel_files import map_pixels, write_arrays, write_pixels
+from bayescl.vision.pixel_files import map_pixels, write_pixels, write_whole
 from bayescl.vision.store import ImageStore
 
 PARTS = ("train", "test")
@@ -133,7 +134,9 @@ def load_published(
                     part: RawPart = getattr(raw, name)
                     write_pixels(place / f"{name}.npy", part.shape, part.fill)
                     labels[name] = part.labels
-                write_arrays(index, class_names=np.array(raw.class_names), **labels)
+                content = io.BytesIO()
+                np.savez(content, class_names=np.array(raw.class_names), **labels)
+                write_whole(index, content.getvalue())
         except (EOFError, KeyError, tarfile.TarError, zlib.error) as error:
             raise ValueError(f"{origin} is damaged: {error}") from None
         except OSError as error:

@@ -85,8 +85,8 @@ def chosen_classes(
     """
     if isinstance(classes, str):
         parts = [part.strip() for part in classes.split(",") if part.strip()]
-        number = len(parts) == 1 and parts[0].isdecimal() and parts[0] not in class_names
-        classes = int(parts[0]) if number else parts
+        # One class alone is no choice, so that a lone number is a number even of digits.
+        classes = int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() else parts
     if isinstance(classes, int):
         check_count("classes", classes, 2)
         if classes > len(class_names):
