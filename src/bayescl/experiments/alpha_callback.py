@@ -8,14 +8,12 @@ on exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import lightning.pytorch as pl
 import torch
-from torch import nn
 
 from bayescl._axes import Float, Tensor
 from bayescl._checks import check_count
@@ -30,8 +28,9 @@ from bayescl.estimation import (
     macro_auc,
 )
 from bayescl.experiments.image_settings import ImageSettings
+from bayescl.vision.features import in_eval_mode
 from bayescl.vision.simclr import SimCLR
-from bayescl.vision.store import ImageStore
+from bayescl.vision.store import UNLABELLED, ImageStore
 
 LABELS_PER_CLASS = 20
 """Labelled images per class that alpha is measured on unless told otherwise."""
@@ -201,7 +200,7 @@ def labelled_part(
     labels = images.labels.cpu()
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 4))
     order = torch.randperm(len(labels), generator=generator)
-    classes = labels[labels >= 0].unique()  # -1 is the label of an image of unknown class
+    classes = labels[labels != UNLABELLED].unique()
     rows = [order[labels[order] == label][:per_class] for label in classes]
     rows = [some for some in rows if len(some) >= 2]
     if len(rows) < 2:
@@ -229,26 +228,16 @@ def embedded_views(
         The first and the second views' embeddings, in float32.
     """
     views = []
-    with evaluating(model):
+    chunks = torch.arange(len(images), device=images.device).split(chunk_size)
+    with in_eval_mode(model):
         for view in (1, 2):
             parts = []
-            for step, chunk in enumerate(images.images.split(chunk_size)):
+            for step, rows in enumerate(chunks):
                 position = derived_seed(seed, Purpose.ESTIMATES, epoch, view, step)
-                drawn = model.augmentation(chunk, seed=position)
+                drawn = model.augmentation(images.take(rows), seed=position)
                 parts.append(model.projection_head(model.encode_views(drawn)).float())
             views.append(torch.cat(parts))
     return views[0], views[1]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into ``eval()`` mode inside the block, and back into its own after it."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:

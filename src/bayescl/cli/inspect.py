@@ -1,0 +1,142 @@
+"""``bayescl inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bayescl.diagnostics import Diagnosis
+
+
+def command(
+    run: str,
+    *,
+    part: str = "train",
+    images: int = 1024,
+    anchors: int = 6,
+    shown: int = 6,
+    anchor_images: str = "",
+    seed: int = 0,
+) -> int:
+    """Show which candidates a run's loss takes for false negatives, and whether they are.
+
+    The figures are also written into the run's folder: inspection.json, and pictures of the
+    posterior's calibration, of the weights, and of the candidates weighed least and most. Without
+    labels only what needs none is shown.
+
+    Args:
+        run: the run folder.
+        part: "train" for images that the loss has seen, or "evaluation" for those that judge.
+        images: how many images to score at most, in batches as large as in training.
+        anchors: how many images to show with their candidates.
+        shown: candidates at either end to show for each.
+        anchor_images: the images to show by their number, with commas; drawn unless given.
+        seed: which images are drawn, and their views.
+    """
+    from bayescl.cli._console import console
+    from bayescl.experiments.inspection import inspect_images
+
+    inspection = inspect_images(
+        Path(run),
+        part=part,
+        images=images,
+        anchors=anchors,
+        shown=shown,
+        anchor_images=_numbers(anchor_images),
+        seed=seed,
+    )
+    report = inspection.report
+    title = (
+        f"{run} after {report['epochs']} of {report['of_epochs']} epochs: "
+        f"{report['images']} images, {part} part"
+    )
+    screen = console()
+    screen.print(_figures_table(inspection.diagnosis, title))
+    if inspection.diagnosis.posteriors:
+        screen.print(_posterior_table(inspection.diagnosis))
+    for file in inspection.files:
+        screen.print(f"{file}", soft_wrap=True)
+    return 0
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        return tuple(int(word) for word in words)
+    except ValueError:
+        raise ValueError(f"anchor_images must be whole numbers, got {text}") from None
+
+
+def _figures_table(found: Diagnosis, title: str) -> Table:
+    """What a loss assumes, what is so, and what comes of it."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("for comparison")
+
+    def add(name: str, value: float | None, words: str = "", form: str = ".3f") -> None:
+        if value is not None:
+            table.add_row(name, f"{value:{form}}", words)
+
+    add("alpha assumed", found.assumed_alpha)
+    if found.measured is not None:
+        words = f"the AUC itself, as the authors read it: {found.measured.authors:.3f}"
+        add("alpha measured with labels", found.measured.model, words)
+    if found.label_free is not None:
+        words = f"the AUC itself: {found.label_free.authors:.3f}; biased upwards"
+        add("alpha without labels", found.label_free.model, words)
+    add("tau_plus assumed", found.assumed_tau_plus)
+    add("tau_plus measured", found.measured_tau_plus)
+    if found.by_weight is not None and found.by_logit is not None:
+        by_similarity = found.by_logit
+        add(
+            "false negatives by low weight, ROC-AUC",
+            found.by_weight.roc_auc,
+            f"by similarity {by_similarity.roc_auc:.3f}, by chance 0.5",
+        )
+        add(
+            "false negatives by low weight, average precision",
+            found.by_weight.average_precision,
+            f"by similarity {by_similarity.average_precision:.3f}, "
+            f"by chance {by_similarity.share:.3f}",
+        )
+    if found.mean_weight_true is not None:
+        add("mean weight of true negatives", found.mean_weight_true, "InfoNCE: 1")
+    add("mean weight of false negatives", found.mean_weight_false, "InfoNCE: 1; the oracle: 0")
+    effective = found.effective
+    add(
+        "effective negatives by weight", effective.weighted, f"of {effective.candidates:.0f}", ".1f"
+    )
+    add(
+        "effective negatives in the gradient",
+        effective.in_gradient,
+        f"InfoNCE on the same embeddings: {effective.in_gradient_unweighted:.1f}",
+        ".1f",
+    )
+    return table
+
+
+def _posterior_table(found: Diagnosis) -> Table:
+    """The posterior's calibration at each set of parameters."""
+    from rich.table import Table
+
+    table = Table(title="posterior of a true negative", title_justify="left")
+    table.add_column("alpha and tau_plus")
+    for name in ("alpha", "tau_plus", "ECE", "variance explained, %"):
+        table.add_column(name, justify="right")
+    for check in found.posteriors:
+        skill = check.calibration.skill
+        table.add_row(
+            check.source,
+            f"{check.alpha:.3f}",
+            f"{check.tau_plus:.3f}",
+            f"{check.calibration.ece:.4f}",
+            "" if skill is None else f"{100 * skill:.1f}",
+        )
+    return table

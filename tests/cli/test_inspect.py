@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bayescl.diagnostics import diagnose, score_candidates
+from bayescl.experiments.alpha_callback import embedded_views
+from bayescl.experiments.image_run import ImageRun
+from bayescl.experiments.image_settings import ImageSettings
+from bayescl.experiments.inspection import inspect_images
+from bayescl.experiments.run_folder import RunFolder
+
+FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-weights.png"]
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory) -> Path:
+    """Where the first test that needs a trained run leaves it for the others."""
+    return tmp_path_factory.mktemp("trained") / "run"
+
+
+@pytest.fixture
+def run(bayescl, bars, trained_once) -> str:
+    """A run of the Bayesian loss on bars, in the test's own folder."""
+    if not trained_once.exists():
+        line = f"train images {bars} --epochs 2 --out run --alpha 0.8 --beta 0.5 --tau_plus 0.3"
+        assert bayescl(line).status == 0
+        shutil.copytree("run", trained_once)
+    elif not Path("run").exists():
+        shutil.copytree(trained_once, "run")
+    return "run"
+
+
+@pytest.fixture(autouse=True)
+def _no_probes(monkeypatch) -> None:
+    """Probes come after training and take longer than it."""
+    monkeypatch.setattr("bayescl.experiments.image_run.run_probes", lambda *_, **__: {})
+
+
+def pictures(run: str) -> list[str]:
+    return sorted(path.name for path in Path(run).glob("inspection-*.png"))
+
+
+def report_of(run: str) -> dict:
+    return json.loads(Path(run, "inspection.json").read_text())
+
+
+def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
+    outcome = bayescl("inspect run --anchors 3 --shown 4 --images 40")
+    assert outcome.status == 0
+    for words in ("alpha assumed", "0.800", "tau_plus measured", "ROC-AUC", "authors' reading"):
+        assert words in outcome.out
+    assert pictures("run") == FILES
+    report = report_of("run")
+    assert report["images"] == 40
+    assert report["batches"] == 2
+    assert report["labelled"]
+    assert len(report["candidates"]["anchors"]) == 3
+    assert len(report["candidates"]["anchors"][0]["down"]) == 4
+    assert report["posteriors"][0]["source"] == "assumed"
+
+
+def test_the_figures_are_those_of_the_diagnostics_on_the_same_batch(run) -> None:
+    found = inspect_images(Path(run), images=20, anchor_images=list(range(20)))
+    folder = RunFolder.open(Path(run), "train images")
+    model = ImageRun(ImageSettings.from_config(folder.config()))
+    model.load(folder.checkpoint)
+    part = model.parts.train.subset(torch.arange(20))
+    labels = part.labels
+    expected = (labels[:, None] == labels).sum() - 20
+    assert found.diagnosis.measured_tau_plus == pytest.approx(2 * int(expected) / (20 * 38))
+    # Other views, the same encoder: figures that hardly depend on the views agree.
+    views = embedded_views(model.model, part, 123, 0)
+    other = diagnose([score_candidates(model.model.loss, *views, labels=labels)])
+    assert other.measured is not None
+    assert found.diagnosis.measured is not None
+    assert found.diagnosis.measured.auc == pytest.approx(other.measured.auc, abs=0.1)
+
+
+def test_what_is_weighed_least_is_most_similar_and_named_by_its_number(bayescl, run) -> None:
+    bayescl("inspect run --anchor_images 7,3 --shown 3")
+    rows = report_of("run")["candidates"]["anchors"]
+    assert [row["anchor"] for row in rows] == [7, 3]
+    for row in rows:
+        assert row["anchor"] not in row["down"] + row["up"]
+        assert row["down_weights"] == sorted(row["down_weights"])
+        assert row["up_weights"] == sorted(row["up_weights"], reverse=True)
+        assert max(row["down_weights"]) < min(row["up_weights"])
+        assert len(set(row["down"])) == 3
+
+
+@pytest.mark.parametrize("loss", ["info_nce", "debiased", "hard", "oracle"])
+def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
+    bayescl(f"train images {bars} --epochs 1 --out run --loss {loss}")
+    assert bayescl("inspect run --images 20 --anchors 2 --shown 2").status == 0
+    report = report_of("run")
+    own = loss in ("hard", "oracle")
+    assert report["candidates"]["weighed_by"] == (
+        loss if own else "the Bayesian loss at its defaults"
+    )
+    assert pictures("run") == FILES
+    if loss == "oracle":
+        assert report["by_weight"]["roc_auc"] == 1
+        assert report["mean_weight"] == {"false": 0, "true": 1}
+    if loss in ("info_nce", "debiased"):
+        assert report["by_weight"]["roc_auc"] == 0.5
+
+
+def test_images_without_labels_get_the_pictures_that_need_none(bayescl, bars, tmp_path) -> None:
+    from PIL import Image
+
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for number in range(40):
+        pixels = generator.integers(0, 255, (8, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:02d}.png")
+    line = "--batch_size 10 --width 4 --epochs 1 --device cpu --loss bayesian"
+    assert bayescl(f"train images --data pictures {line} --out run").status == 0
+    outcome = bayescl("inspect run --images 20")
+    assert outcome.status == 0
+    assert "alpha without labels" in outcome.out
+    assert "measured" not in outcome.out
+    assert pictures("run") == ["inspection-candidates.png", "inspection-weights.png"]
+    assert report_of("run")["labelled"] is False
+
+
+def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bayescl, run) -> None:
+    before = Path("run/checkpoints/last.ckpt").read_bytes()
+    reports = []
+    for seed in (1, 1, 2):
+        assert bayescl(f"inspect run --images 20 --seed {seed}").status == 0
+        report = report_of("run")
+        reports.append({key: report[key] for key in ("measured", "histogram", "candidates")})
+    assert reports[0] == reports[1] != reports[2]
+    assert Path("run/checkpoints/last.ckpt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("nowhere", "there is no run folder nowhere"),
+        ("run --part test", "part must be one of train, evaluation, got 'test'"),
+        ("run --anchors 0", "anchors must be a whole number of at least 1, got 0"),
+        ("run --images 1", "images must be a whole number of at least 2, got 1"),
+        ("run --anchor_images 3,x", "anchor_images must be whole numbers, got 3,x"),
+        ("run --anchor_images 500", "anchor_images must lie in [0, 62], got 500"),
+        ("run --anchor_images 3,3", "anchor_images must name every image once"),
+        ("", "the following arguments are required: run"),
+    ],
+)
+def test_senseless_inspections_are_answered_in_one_line(bayescl, run, options, message) -> None:
+    outcome = bayescl(f"inspect {options}")
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert not list(Path().glob("run/inspection*"))
+
+
+def test_a_run_without_a_checkpoint_has_nothing_to_inspect(bayescl, run) -> None:
+    Path("run/checkpoints/last.ckpt").unlink()
+    outcome = bayescl("inspect run")
+    assert outcome.status == 2
+    assert outcome.complaint == "run has no checkpoint yet"
