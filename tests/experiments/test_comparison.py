@@ -6,6 +6,7 @@ import pytest
 
 from bayescl.experiments.comparison_figure import draw_comparison
 from bayescl.experiments.comparison_summary import summarise
+from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.image_comparison import ImageComparison, compare_images, settle_losses
 from bayescl.experiments.loss_settings import LossSettings, choose_hyperparameters
 
@@ -138,3 +139,16 @@ def test_a_loss_named_twice_is_refused(settings):
         ImageComparison((LossSettings("hard"), LossSettings("hard")), 1, settings)
     with pytest.raises(ValueError, match="every loss once"):
         ImageComparison((), 1, settings)
+
+
+def test_a_schedule_of_alpha_concerns_the_losses_that_have_one(settings):
+    shared = replace(settings, alpha_schedule="ramp")
+    losses = (LossSettings("info_nce"), LossSettings("bayesian"))
+    runs = ImageComparison(losses, 1, shared).runs()
+    assert runs["bayesian-seed0"].alpha_schedule == "ramp"
+    assert runs["info_nce-seed0"].alpha_schedule == "fixed"
+
+
+def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
+    assert data_title("data/cifar10") == "CIFAR-10"
+    assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"

@@ -41,6 +41,10 @@ def command(
     precision: str = "float32",
     channels_last: bool = False,
     compiled: bool = False,
+    alpha_schedule: str = "fixed",
+    alpha_every: int = 20,
+    alpha_reading: str = "model",
+    alpha_labels: int = 20,
     knn_every: int = 0,
     linear_protocol: str = "fast",
     evaluate_on: str = "test",
@@ -57,7 +61,8 @@ def command(
     weights and see the same views, so that differences are taken seed by seed.
 
     Args:
-        data: name of a data set, or the path of a folder of images or of an .npz file.
+        data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
+            an .npz file with arrays "images" and "labels".
         losses: names with commas between them.
         seeds: number of seeds.
         seed: the first seed; the others follow it.
@@ -92,6 +97,11 @@ def command(
         precision: float32, or bfloat16 by autocast.
         channels_last: images lie in memory pixel by pixel.
         compiled: the network goes through torch.compile.
+        alpha_schedule: fixed; ramp, from 0.501 to alpha in steps; measured, with labels of a few
+            training images; or label-free, from views of training images (bayesian).
+        alpha_every: epochs between two measurements.
+        alpha_reading: how a measured AUC becomes alpha: model, or auc as the paper's authors do.
+        alpha_labels: labelled images of each class that alpha is measured with.
         knn_every: epochs between k-NN scores while training; 0 for none.
         linear_protocol: of the linear probe: fast on cached features, or the paper's.
         evaluate_on: "test", or "validation" to choose settings: training then leaves that part out.
@@ -113,6 +123,7 @@ def command(
         settle_losses,
     )
     from bayescl.experiments.image_settings import ImageSettings
+    from bayescl.experiments.loss_settings import takes
     from bayescl.experiments.provenance import usable_cores
     from bayescl.experiments.run_folder import write_atomically
 
@@ -131,7 +142,8 @@ def command(
         losses=settled,
         seeds=seeds,
         shared=ImageSettings(
-            loss=settled[0],
+            # A schedule of alpha needs a loss that has one; the others keep theirs fixed.
+            loss=next((loss for loss in settled if takes(loss.loss, "alpha")), settled[0]),
             data=data,
             evaluate_on=evaluate_on,
             classes=classes,
@@ -156,6 +168,10 @@ def command(
             precision=precision,
             channels_last=channels_last,
             compiled=compiled,
+            alpha_schedule=alpha_schedule,
+            alpha_every=alpha_every,
+            alpha_reading=alpha_reading,
+            alpha_labels=alpha_labels,
             knn_every=knn_every,
             linear_protocol=linear_protocol,
             seed=seed,

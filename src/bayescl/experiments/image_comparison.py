@@ -56,9 +56,18 @@ class ImageComparison:
             raise ValueError(f"losses must name every loss once, got {', '.join(names) or 'none'}")
 
     def runs(self) -> dict[str, ImageSettings]:
-        """The settings of every run by its name, seed by seed."""
+        """The settings of every run by its name, seed by seed.
+
+        A schedule of alpha concerns the losses that have one.
+        """
+
+        def schedule(loss: str) -> str:
+            return self.shared.alpha_schedule if takes(loss, "alpha") else "fixed"
+
         return {
-            f"{loss.loss}-seed{seed}": replace(self.shared, loss=loss, seed=seed)
+            f"{loss.loss}-seed{seed}": replace(
+                self.shared, loss=loss, seed=seed, alpha_schedule=schedule(loss.loss)
+            )
             for seed in range(self.shared.seed, self.shared.seed + self.seeds)
             for loss in self.losses
         }

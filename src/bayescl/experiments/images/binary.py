@@ -35,7 +35,7 @@ def _cells(size: str) -> list[Cell]:
     return [
         Cell(
             keys={"data set": TITLES[data], "loss": LOSS_TITLES[loss]},
-            settings=cell_settings(size, data, loss, classes="2"),
+            settings=cell_settings(size, data, loss, two_classes=True),
             paper={"linear": _PRINTED[data, loss]} if (data, loss) in _PRINTED else {},
         )
         for data in datasets_of(size)
