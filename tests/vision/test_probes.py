@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.vision.augmented_linear_probe import augmented_linear_probe
+from bayescl.vision.datasets import load_images
 from bayescl.vision.features import extract_features
 from bayescl.vision.few_label_probe import few_label_draws, few_label_probe
 from bayescl.vision.knn_probe import knn_probe
-from bayescl.vision.linear_probe import linear_probe
+from bayescl.vision.linear_probe import linear_probe, top_score
+from bayescl.vision.probes import knn_score, run_probes
 from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
 from bayescl.vision.store import store_from_arrays
 
@@ -161,3 +167,83 @@ def test_features_come_from_the_frozen_encoder_and_its_mode_is_restored():
 class _AsFloat(torch.nn.Module):
     def forward(self, images):
         return images.float()
+
+
+def test_top_5_counts_a_class_among_the_five_most_probable():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(200, 9, generator=generator)
+    labels = torch.randint(9, (200,), generator=generator)
+    expected = np.mean(
+        [label in row.argsort()[-5:] for row, label in zip(logits.numpy(), labels, strict=True)]
+    )
+    score = top_score(logits, labels)
+    assert score.top_5 == pytest.approx(expected)
+    assert score.top_1 == pytest.approx((logits.argmax(1) == labels).double().mean().item())
+
+
+class Plain(torch.nn.Module):
+    """Pixels as features, with views that are the images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4, affine=False)
+        self.seen = []
+
+    def augmentation(self, images, *, seed):
+        self.seen.append(seed)
+        return images.float() / 255
+
+    def encode_views(self, views):
+        return self.norm(views.flatten(1))
+
+    def forward(self, images):
+        return self.encode_views(images.float() / 255)
+
+
+def test_the_papers_linear_probe_learns_what_adam_learns_from_the_same_batches():
+    generator = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    pixels = generator.integers(0, 160, (120, 2, 2)) + 40 * labels[:, None, None]
+    images = np.clip(pixels, 0, 255).astype(np.uint8)
+    store = store_from_arrays(images, labels)
+    model = Plain().train()
+    statistics = model.norm.running_mean.clone()
+    settings = {"epochs": 12, "batch_size": 50, "learning_rate": 0.2, "seed": 4}
+    score = augmented_linear_probe(model, store, store, **settings)
+    assert model.training
+    assert torch.equal(model.norm.running_mean, statistics)  # the encoder was in eval()
+    assert len(set(model.seen)) == 12 * 3  # every step draws its own views
+
+    with seeded(derived_seed(4, Purpose.WEIGHTS)):
+        layer = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.2, weight_decay=1e-6)
+    features = model.eval()(store.images)
+    for epoch in range(12):
+        seed = derived_seed(4, Purpose.ORDER, epoch)
+        order = torch.randperm(120, generator=torch.Generator().manual_seed(seed))
+        for rows in (order[:50], order[50:100], order[100:]):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(layer(features[rows]), store.labels[rows]).backward()
+            optimizer.step()
+    assert score.top_1 == (layer(features).argmax(1) == store.labels).double().mean().item()
+    assert score.top_1 > 0.5
+    assert score.top_5 is None
+
+
+def test_images_without_a_label_play_no_part_in_probes():
+    parts = load_images("digits", max_train_images=200)
+    model = Pixels()
+    scores = run_probes(model, parts, draws=3)
+    assert scores["linear_top5"] > scores["linear"]
+    labels = torch.cat([parts.train.labels, torch.full((50,), -1)])
+    pixels = torch.cat([parts.train.pixels, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
+    mixed = replace(parts, train=replace(parts.train, pixels=pixels, labels=labels))
+    assert run_probes(model, mixed, draws=3) == scores
+    assert knn_score(model, mixed) == scores["knn"]
+    with pytest.raises(ValueError, match="no labels"):
+        run_probes(model, replace(parts, evaluation=None))
+
+
+class Pixels(torch.nn.Module):
+    def forward(self, images):
+        return images.flatten(1).float()

@@ -95,6 +95,30 @@ def test_the_learning_rate_falls_along_half_a_cosine_to_zero():
     assert rates == pytest.approx(expected, abs=1e-12)
 
 
+def test_joint_views_pass_through_the_network_in_one_call():
+    model = simclr(InfoNCELoss(), joint_views=True)
+    sizes = []
+    norm = model.encoder.layers[1]
+    norm.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
+    value = model.training_step(BATCH, 5)
+    assert sizes == [48]
+    views = [model.draw_views(BATCH.images, view, 5) for view in (1, 2)]
+    model = simclr(InfoNCELoss())
+    both = model.projection_head(model.encode_views(torch.cat(views)))
+    torch.testing.assert_close(value, InfoNCELoss()(both[:24], both[24:]))
+
+
+def test_autocast_and_channels_last_change_features_by_rounding_alone():
+    model = simclr(InfoNCELoss())
+    plain = model(BATCH.images)
+    model.channels_last = True
+    torch.testing.assert_close(model(BATCH.images), plain)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = model(BATCH.images)
+    assert rounded.dtype == torch.bfloat16
+    assert (rounded.float() - plain).norm() < 0.02 * plain.norm()
+
+
 @pytest.mark.parametrize("size", [4, 5, 8, 15, 32])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_encoder_takes_images_of_any_small_size(size, channels):
@@ -115,6 +139,8 @@ def test_features_do_not_depend_on_the_rest_of_the_batch_in_eval_mode():
         ({"total_steps": 0}, "total_steps must be"),
         ({"seed": -1}, "seed must be"),
         ({"weight_decay": -1.0}, "weight_decay must be"),
+        ({"warmup_steps": 10}, "warmup_steps must be less than total_steps"),
+        ({"cache_chunk": 0}, "cache_chunk must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_refused(changes, message):

@@ -42,8 +42,7 @@ def run_probes(
     """Judge an encoder by every probe.
 
     A few-label probe is left out where a class has too few training images for it, and top 5
-    where there are no more than five classes. Images without a label play no part; where there
-    are no labels at all, there are no probes.
+    where there are no more than five classes. Images without a label play no part.
 
     Args:
         model: maps uint8 images to features; the paper's protocol also asks for its views.
