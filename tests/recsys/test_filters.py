@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl.recsys.filters import core, numbered_interactions
@@ -38,6 +38,7 @@ def slow_core(pairs: set[tuple[int, int]], k: int) -> set[tuple[int, int]]:
             return pairs
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1), st.integers(1, 4))
 def test_the_core_equals_leaving_out_one_by_one(pairs, k):
     users, items = zip(*sorted(pairs), strict=True)
@@ -61,6 +62,7 @@ def test_the_core_equals_leaving_out_one_by_one(pairs, k):
     ]
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["ann", "bob", "07", "é"]), st.integers(-3, 3)), min_size=1)
 )

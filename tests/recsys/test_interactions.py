@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -11,6 +11,7 @@ from bayescl.recsys.interactions import Interactions, RankingParts
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
 
 
+@settings(max_examples=60, deadline=None)
 @given(PAIRS)
 def test_the_matrix_holds_exactly_the_distinct_pairs(pairs):
     users, items = zip(*pairs, strict=True) if pairs else ((), ())
@@ -21,6 +22,7 @@ def test_the_matrix_holds_exactly_the_distinct_pairs(pairs):
     assert chosen.density == len(set(pairs)) / 48
 
 
+@settings(max_examples=60, deadline=None)
 @given(PAIRS, st.randoms(use_true_random=False))
 def test_the_order_of_pairs_does_not_matter_and_the_earliest_time_stays(pairs, random):
     timed = [(user, item, random.randrange(100)) for user, item in pairs]
@@ -33,6 +35,7 @@ def test_the_order_of_pairs_does_not_matter_and_the_earliest_time_stays(pairs, r
     assert chosen.timestamps.tolist() == [earliest[pair] for pair in sorted(earliest)]
 
 
+@settings(max_examples=60, deadline=None)
 @given(PAIRS, st.data())
 def test_a_subset_has_those_entries_and_their_times(pairs, data):
     users, items = zip(*sorted(set(pairs)), strict=True) if pairs else ((), ())

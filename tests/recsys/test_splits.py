@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl.recsys.interactions import Interactions
@@ -27,6 +27,7 @@ def sizes(interactions: Interactions) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["per-user", "random", "last"])
+@settings(max_examples=60, deadline=None)
 @given(counts=COUNTS, seed=st.integers(0, 3))
 def test_every_interaction_is_in_exactly_one_part(kind, counts, seed):
     whole = chosen_by(counts)
@@ -39,6 +40,7 @@ def test_every_interaction_is_in_exactly_one_part(kind, counts, seed):
     assert sorted([*train.timestamps, *test.timestamps]) == sorted(whole.timestamps)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=8), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
 def test_per_user_holds_out_the_rounded_share_and_leaves_everyone_something(counts, share):
     whole = chosen_by([*counts, 15])

@@ -61,7 +61,7 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_damage_is_reported_or_harmless(name, data, tmp_path_factory):
     read, good = FORMATS[name]

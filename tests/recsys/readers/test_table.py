@@ -34,7 +34,7 @@ def test_a_given_separator_wins_and_tab_can_be_typed(write, spelling):
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=8))
 def test_whatever_the_standard_library_writes_is_read(rows, tmp_path_factory):
     rows = [(f"u{user}", note, f"i{item}") for user, note, item in rows]
