@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from bayescl._axes import Float, PerAnchor, Tensor
+from bayescl.engines._exponentials import Sums, plain_sums, tilted_sums, weighted_sums
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._log_space import contrast
-from bayescl.functional._sorting import can_look, smallest_step, sorted_rows
 from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Bayesian, Debiased, InfoNCE, Objective
-from bayescl.functional.ranks import just_above
+from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
 
 
 @dataclass(frozen=True)
@@ -21,13 +20,17 @@ class RowGradients:
     """Gradients of the (weighted) sum of a few anchors' losses.
 
     Attributes:
-        unlabeled: with respect to the candidates' logits.
+        unlabeled: with respect to the candidates' logits, each row yet to be multiplied by its
+            ``factor``.
+        factor: left out of ``unlabeled``, since a product with embeddings is cheaper to scale
+            than the matrix; 0 only where the positive's gradient is 0 too. None for ones.
         positive: with respect to the positives' logits.
         temperature: with respect to the temperature where an objective depends on it other than
             through the logits; None where it does not.
     """
 
     unlabeled: Float[Tensor, "rows candidates"]
+    factor: Float[Tensor, "rows"] | None
     positive: Float[Tensor, "rows"]
     temperature: Float[Tensor, ""] | None = None
 
@@ -56,104 +59,63 @@ def row_losses(
         differentiate: whether gradients are wanted.
     """
     objective = objective_at(temperature)
-    shares: Shares | None = None
-    inner = logits
-    if isinstance(objective, InfoNCE | Bayesian | Debiased):
+    if isinstance(objective, InfoNCE | Bayesian):
         # These see their candidates through one sum of exponentials alone, whose gradient is a
-        # softmax: autograd is left with a value or two per anchor.
-        inner, shares = _log_sums(objective, logits, batch, rows)
-
-    if shares is not None and not isinstance(objective, Debiased):
-        losses = contrast(positive, inner)
+        # softmax.
+        if isinstance(objective, Bayesian):
+            sums = weighted_sums(objective, logits, batch, rows, differentiate=differentiate)
+        else:
+            sums = plain_sums(logits, batch, rows)
+        losses = contrast(positive, sums.log)
         if not differentiate:
             return losses, None
-        slope = torch.sigmoid(inner - positive)
+        slope = torch.sigmoid(sums.log - positive)
         if upstream is not None:
-            slope = slope * upstream
-        return losses, RowGradients(shares(slope), -slope)
+            slope *= upstream
+        return losses, RowGradients(logits, sums.per_unit(slope), -slope)
 
-    def losses_of(objective: Objective, positive: Tensor, inner: Tensor) -> Tensor:
-        if isinstance(objective, Debiased):
-            return objective.from_log_sum(positive, inner, batch.log_counts(rows, inner.dtype))
-        return objective(positive, inner, valid=batch.mask(rows))
+    # The other two see them through one sum or two: autograd is left with a few values per anchor.
+    inner, parts = [logits], _sums(objective, logits, batch, rows)
+    if parts:
+        inner = [part.log for part in parts]
+
+    def losses_of(objective: Objective, positive: Tensor, inner: list[Tensor]) -> Tensor:
+        if isinstance(objective, Debiased | Hard):
+            return objective.from_log_sums(
+                positive, *inner, log_count=batch.log_counts(rows, positive.dtype)
+            )
+        return objective(positive, inner[0], valid=batch.mask(rows))
 
     if not differentiate:
         return losses_of(objective, positive, inner), None
     with torch.enable_grad():
-        leaves = [positive.detach().requires_grad_(), inner.detach().requires_grad_()]
+        leaves = [tensor.detach().requires_grad_() for tensor in (positive, *inner)]
         if isinstance(temperature, Tensor):
             leaves.append(temperature.detach().requires_grad_())
-            objective = objective_at(leaves[2])
-        losses = losses_of(objective, leaves[0], leaves[1])
+            objective = objective_at(leaves[-1])
+        losses = losses_of(objective, leaves[0], leaves[1 : 1 + len(inner)])
         weights = torch.ones_like(losses) if upstream is None else upstream
-        of_positive, of_inner, *of_temperature = torch.autograd.grad(
-            losses, leaves, weights, allow_unused=True
-        )
-    direct = of_temperature[0] if of_temperature else None
-    of_logits = of_inner if shares is None else shares(of_inner)
-    return losses.detach(), RowGradients(of_logits, of_positive, direct)
-
-
-Shares = Callable[[Tensor], Tensor]
-"""Turns what each row's gradient sums to into the gradient of its logits."""
-
-
-def _log_sums(
-    objective: InfoNCE | Bayesian | Debiased, logits: Tensor, batch: ContrastiveBatch, rows: slice
-) -> tuple[Tensor, Shares]:
-    """Log of each row's (weighted) sum of exponentials over its candidates."""
-    excluded = batch.rule.excluded_columns(rows)
-    if isinstance(objective, Bayesian):
-        exact = objective.ranks != "histogram"
-        if exact and excluded is not None and can_look(logits):
-            return _weighted_in_order(objective, logits, excluded)
-        valid = batch.mask(rows)
-        logits += objective.log_weights(logits, valid=valid)
+        of_positive, *of_inner = torch.autograd.grad(losses, leaves, weights, allow_unused=True)
+    direct = of_inner.pop() if isinstance(temperature, Tensor) else None
+    losses = losses.detach()
+    if not parts:
+        return losses, RowGradients(of_inner[0], None, of_positive, direct)
+    of_sum = parts[0].per_unit(of_inner[0])
+    if isinstance(objective, Hard) and len(parts) == 2:
+        of_sum *= 1 + objective.concentration
+        of_tilt = parts[1].per_unit(of_inner[1]) * objective.concentration
+        logits.mul_(of_sum[:, None]).add_(parts[1].exponentials.mul_(of_tilt[:, None]))
     else:
-        valid = batch.mask(rows) if excluded is None else None
-    if excluded is not None:
-        logits.scatter_(1, excluded, -torch.inf)
-    elif valid is not None:
-        logits.masked_fill_(~valid, -torch.inf)
-    return _softmax_in_place(logits)
+        logits *= of_sum[:, None]
+    return losses, RowGradients(logits, None, of_positive, direct)
 
 
-def _softmax_in_place(logits: Tensor) -> tuple[Tensor, Shares]:
-    """Log of each row's sum of exponentials, and the softmax; overwrites ``logits``."""
-    largest = logits.amax(dim=1)
-    # A row with nothing to sum must not subtract infinities.
-    largest = torch.where(largest > -torch.inf, largest, 0.0)
-    exponentials = logits.sub_(largest[:, None]).exp_()
-    total = exponentials.sum(dim=1)
-
-    def shares(slope: Tensor) -> Tensor:
-        return exponentials.mul_(torch.where(total > 0, slope / total, 0.0)[:, None])
-
-    return total.log() + largest, shares
-
-
-def _weighted_in_order(
-    objective: Bayesian, logits: Tensor, excluded: Tensor
-) -> tuple[Tensor, Shares]:
-    """The same for weighted logits, in sorted order: there the weights of all rows are one vector.
-
-    What the rule excludes is sorted to the end and cut off, so there is no mask either.
-    """
-    logits.scatter_(1, excluded, -torch.inf)
-    logits.scatter_(1, excluded, just_above(logits).expand_as(excluded))
-    ordered, columns = sorted_rows(logits)
-    count = logits.shape[1] - excluded.shape[1]
-    ordered, columns = ordered[:, :count], columns[:, :count]
-    tied = (~(smallest_step(ordered) > 0)).nonzero().squeeze(1)
-    # Tied candidates share the mean of their places: these rows have weights of their own.
-    apart = ordered[tied]
-    ordered += objective.untied_log_weights(count, logits.dtype, logits.device)
-    if len(tied):
-        ordered[tied] = apart + objective.sorted_log_weights(apart)
-    log_sum, shares_in_order = _softmax_in_place(ordered)
-
-    def shares(slope: Tensor) -> Tensor:
-        logits.scatter_(1, excluded, 0.0)
-        return logits.scatter_(1, columns, shares_in_order(slope))
-
-    return log_sum, shares
+def _sums(
+    objective: Objective, logits: Tensor, batch: ContrastiveBatch, rows: slice
+) -> Sequence[Sums]:
+    """The sums through which an objective sees its candidates; none for one not known here."""
+    if isinstance(objective, Hard) and objective.concentration > 0:
+        return tilted_sums(logits, objective.concentration, batch, rows)
+    if isinstance(objective, Debiased | Hard):
+        return [plain_sums(logits, batch, rows)]
+    return []

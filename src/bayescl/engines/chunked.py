@@ -12,12 +12,21 @@ from bayescl._axes import Float, PerAnchor
 from bayescl._checks import check_count
 from bayescl.engines._once import differentiable_once
 from bayescl.engines._rows import row_losses
+from bayescl.engines._threads import in_threads
 from bayescl.engines.dense import ObjectiveAt
+from bayescl.functional._sorting import can_look
 from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
 from bayescl.functional.similarity import candidate_logits
 
-_CPU_LOGITS = 2**17
+_CPU_LOGITS = 2**18
 """Logits per chunk on the CPU, where that is not too few anchors for a matrix product."""
+
+_WORTH_THREADS = 2**21
+"""Logits from which chunks are shared out to threads. Each then has a core to itself, sort and
+all, and none waits for another after every operation."""
+
+_MOST_WORKERS = 8
+"""Each worker holds a gradient of all candidates."""
 
 _DEVICE_LOGITS = 2**25
 """Logits per chunk elsewhere: enough work to fill a GPU."""
@@ -69,7 +78,8 @@ def chunked_loss(
     if chunk_size is None:
         chunk_size = default_chunk_size(batch)
     check_count("chunk_size", chunk_size, 1)
-    plan = _Plan(batch.rule, objective_at, chunk_size, uniform)
+    own_rows = batch.candidates is batch.anchors and batch.rule.positive is not None
+    plan = _Plan(batch.rule, objective_at, chunk_size, uniform, own_rows)
     tensors = (batch.anchors, batch.positives, batch.candidates)
     losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, plan)
     return losses
@@ -83,6 +93,8 @@ class _Plan:
     objective_at: ObjectiveAt
     chunk_size: int
     uniform: bool
+    own_rows: bool
+    """Whether anchors and positives are themselves rows of the candidates."""
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -136,52 +148,150 @@ def _run(
     upstream: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Losses, and the wanted gradients of their sum weighted by ``upstream`` (ones if absent)."""
-    sources = (batch.anchors, batch.positives, batch.candidates)
-    of_anchors, of_positives, of_candidates = (
-        torch.zeros_like(source) if want else None
-        for source, want in zip(sources, wanted[:3], strict=True)
-    )
-    of_temperature: Tensor | None = None
-    if wanted[3] and isinstance(temperature, Tensor):
-        of_temperature = torch.zeros_like(temperature)
     losses = torch.empty_like(batch.anchors[:, 0])
     scaled = batch.anchors / temperature
-    for start in range(0, batch.num_anchors, plan.chunk_size):
-        rows = slice(start, min(start + plan.chunk_size, batch.num_anchors))
-        anchors, positives, columns = scaled[rows], batch.positives[rows], batch.columns(rows)
-        losses[rows], gradients = row_losses(
-            plan.objective_at,
-            temperature,
-            (anchors * positives).sum(dim=1),
-            candidate_logits(anchors, columns, 1.0),
-            batch,
-            rows,
-            None if upstream is None else upstream[rows],
-            differentiate=any(wanted),
+    starts = range(0, batch.num_anchors, plan.chunk_size)
+    workers = _workers(batch, len(starts))
+    totals = [_Gradients.zeros(batch, temperature, plan, wanted)]
+    totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
+
+    def work(number: int) -> None:
+        for start in starts[number::workers]:
+            rows = slice(start, min(start + plan.chunk_size, batch.num_anchors))
+            losses[rows] = _chunk(
+                batch,
+                scaled[rows],
+                rows,
+                temperature,
+                plan,
+                totals[number] if any(wanted) else None,
+                None if upstream is None else upstream[rows],
+            )
+
+    in_threads(work, workers)
+    return losses, totals[0].joined(totals[1:])
+
+
+def _workers(batch: ContrastiveBatch, chunks: int) -> int:
+    """Number of threads that chunks are worth: one where torch's own do as well."""
+    if not can_look(batch.anchors) or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
+        return 1
+    return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
+
+
+@dataclass
+class _Gradients:
+    """Gradients that are still being added up; None for what is not wanted."""
+
+    anchors: Tensor | None
+    positives: Tensor | None
+    candidates: Tensor | None
+    temperature: Tensor | None
+
+    @classmethod
+    def zeros(
+        cls,
+        batch: ContrastiveBatch,
+        temperature: float | Tensor,
+        plan: _Plan,
+        wanted: tuple[bool, ...],
+    ) -> _Gradients:
+        """Zeros for what is wanted."""
+        sources: list[Tensor | None] = [batch.anchors, batch.positives, batch.candidates]
+        if plan.own_rows:  # all that they receive goes to the candidates
+            sources[:2] = [None, None]
+        sources.append(temperature if isinstance(temperature, Tensor) else None)
+        return cls(
+            *(
+                torch.zeros_like(source) if want and source is not None else None
+                for source, want in zip(sources, wanted, strict=True)
+            )
         )
-        if gradients is None:
-            continue
-        if of_anchors is not None or of_temperature is not None:
-            pull = _from_columns(gradients.unlabeled, columns)
-            pull = pull.addcmul_(gradients.positive[:, None], positives).div_(temperature)
-            if of_anchors is not None:
-                of_anchors[rows] = pull
-            if of_temperature is not None:
-                # Logits are proportional to the anchor over the temperature, so what the
-                # temperature receives through them is read off the anchor's gradient.
-                of_temperature -= (pull * anchors).sum()
-                if gradients.temperature is not None:
-                    of_temperature += gradients.temperature
-        if of_positives is not None:
-            torch.mul(gradients.positive[:, None], anchors, out=of_positives[rows])
-        if of_candidates is not None:
-            if columns.ndim == 2:
-                of_candidates.addmm_(gradients.unlabeled.T, anchors)
-            else:
-                torch.mul(
-                    gradients.unlabeled[:, :, None], anchors[:, None], out=of_candidates[rows]
-                )
-    return losses, [of_anchors, of_positives, of_candidates, of_temperature]
+
+    def for_another_worker(self) -> _Gradients:
+        """Zeros of its own for what all chunks add to, the same memory for what each has alone."""
+        shared = (self.candidates, self.temperature)
+        return _Gradients(
+            self.anchors,
+            self.positives,
+            *(None if one is None else torch.zeros_like(one) for one in shared),
+        )
+
+    def joined(self, others: list[_Gradients]) -> list[Tensor | None]:
+        """Add what other workers have found."""
+        for other in others:
+            for mine, theirs in (
+                (self.candidates, other.candidates),
+                (self.temperature, other.temperature),
+            ):
+                if mine is not None and theirs is not None:
+                    mine += theirs
+        return [self.anchors, self.positives, self.candidates, self.temperature]
+
+
+def _chunk(
+    batch: ContrastiveBatch,
+    anchors: Tensor,
+    rows: slice,
+    temperature: float | Tensor,
+    plan: _Plan,
+    total: _Gradients | None,
+    upstream: Tensor | None,
+) -> Tensor:
+    """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients."""
+    positives, columns = batch.positives[rows], batch.columns(rows)
+    logits = candidate_logits(anchors, columns, 1.0)
+    place = batch.rule.positive
+    place = place[rows, None] if plan.own_rows and place is not None else None
+    if place is None:
+        positive = (anchors * positives).sum(dim=1)
+    else:
+        positive = logits.gather(1, place).squeeze(1)
+    losses, gradients = row_losses(
+        plan.objective_at,
+        temperature,
+        positive,
+        logits,
+        batch,
+        rows,
+        upstream,
+        differentiate=total is not None,
+    )
+    if gradients is None or total is None:
+        return losses
+    of_logits, factor = gradients.unlabeled, gradients.factor
+    if place is not None:
+        share = gradients.positive
+        if factor is not None:
+            share = torch.where(factor != 0, share / factor, 0.0)
+        of_logits.scatter_(1, place, share[:, None])
+    if total.anchors is not None or total.temperature is not None or plan.own_rows:
+        pull = _from_columns(of_logits, columns)
+        if factor is not None:
+            pull *= factor[:, None]
+        if place is None:
+            pull.addcmul_(gradients.positive[:, None], positives)
+        pull /= temperature
+        if plan.own_rows and total.candidates is not None:
+            total.candidates[rows] += pull
+        if total.anchors is not None:
+            total.anchors[rows] = pull
+        if total.temperature is not None:
+            # Logits are proportional to the anchor over the temperature, so what the temperature
+            # receives through them is read off the anchor's gradient.
+            total.temperature -= (pull * anchors).sum()
+            if gradients.temperature is not None:
+                total.temperature += gradients.temperature
+    if total.positives is not None:
+        torch.mul(gradients.positive[:, None], anchors, out=total.positives[rows])
+    if total.candidates is not None:
+        if factor is not None:
+            anchors = anchors * factor[:, None]
+        if columns.ndim == 2:
+            total.candidates.addmm_(of_logits.T, anchors)
+        else:
+            torch.mul(of_logits[:, :, None], anchors[:, None], out=total.candidates[rows])
+    return losses
 
 
 def _from_columns(weights: Tensor, columns: Tensor) -> Tensor:

@@ -10,17 +10,34 @@ found and swapped, and rows with many of them sorted again in 64 bits. The resul
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _LOW_HALF = 0xFFFF_FFFF
 _ALL_BUT_SIGN = 0x7FFF_FFFF
+_MANTISSA = 23
+"""Bits after the first one of a float32: in ``[2**23, 2**24)`` they count units."""
+
 _SHORT = 2**15
 """Columns up to which enough bits are left for the values' levels."""
 
 _CROWDED = 16
 """Rows in which more than one in so many steps descends are sorted again as a whole."""
+
+
+class SortedRows(NamedTuple):
+    """Rows in ascending order."""
+
+    values: Tensor
+    """``[rows, columns]``."""
+    columns: Tensor
+    """For each value, the column that it came from."""
+    ties: NDArray[np.int64]
+    """Flat places of values that equal the next in their row, ascending."""
 
 
 def can_look(tensor: Tensor) -> bool:
@@ -50,84 +67,112 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     if not can_look(values):
         ordered, columns = torch.sort(values, dim=1)
         return ordered, columns
-    if values.dtype != torch.float32:
-        columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
-        return values.gather(1, columns), columns
-    if 1 < values.shape[1] <= _SHORT:
-        return _sorted_by_rounding(values)
-    columns = _columns_by_packing(values)
-    return values.gather(1, columns), columns
-
-
-def _sorted_by_rounding(values: Tensor) -> tuple[Tensor, Tensor]:
-    column_bits = (values.shape[1] - 1).bit_length()
-    # More levels than float32 tells apart would round the largest value's beyond the last one,
-    # and bring the largest values to the front of the row.
-    levels = 2 ** min(24, 32 - column_bits)
-    low, high = values.amin(dim=1, keepdim=True), values.amax(dim=1, keepdim=True)
-    # Subtraction and multiplication round monotonically, so only near neighbours can meet on one
-    # level. Infinities and NaN give levels without meaning, but every column is still there once.
-    scaled = (values - low).mul_((levels - 2) / (high - low))
-    packed = scaled.to(torch.int32)
-    packed <<= column_bits
-    packed |= torch.arange(values.shape[1], dtype=torch.int32)
-    packed.numpy().view(np.uint32).sort(axis=1)
-    packed &= 2**column_bits - 1
-    columns = packed.to(torch.int64)
-    ordered = values.gather(1, columns)
-
-    descents = (ordered[:, 1:] < ordered[:, :-1]).view(-1).nonzero().squeeze(1)
-    row = descents // (values.shape[1] - 1)
-    crowded = row.bincount(minlength=len(values)) > values.shape[1] // _CROWDED
-    crowded |= high.squeeze(1).isnan()
-    if bool(crowded.any()):
-        rows = crowded.nonzero().squeeze(1)
-        columns[rows] = _columns_by_packing(values[rows])
-        ordered[rows] = values[rows].gather(1, columns[rows])
-        descents, row = descents[~crowded[row]], row[~crowded[row]]
-    # From places among steps to places among values: a row has one step less.
-    _swap_descents(ordered, columns, descents + row)
+    ordered, columns, _ = sorted_rows_and_ties(values)
     return ordered, columns
 
 
-def _swap_descents(ordered: Tensor, columns: Tensor, descents: Tensor) -> None:
-    """Finish rows that are in order but for few neighbours, in place.
+def sorted_rows_and_ties(values: Tensor, last: Tensor | None = None) -> SortedRows:
+    """Sort each row in ascending order and find ties. For the CPU.
 
-    ``descents`` holds flat places whose successor, in the same row, is smaller. Swapping them can
-    only make the steps beside them descend, so nothing else is looked at again: an odd-even
-    transposition sort on the places that need it.
+    Args:
+        values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
+        last: ``[rows, few]`` columns, different ones in a row, that are sorted to the row's end
+            whatever they hold, and are not among the ties. What ``values`` has there is lost.
+
+    Returns:
+        Sorted values, where they came from, and where ties are.
     """
-    values, labels, width = ordered.view(-1), columns.view(-1), ordered.shape[1]
-    while len(descents):
-        touched = []
-        for parity in (0, 1):
-            places = descents[descents % 2 == parity]
-            places = places[values[places] > values[places + 1]]
-            for flat in (values, labels):
-                flat[places], flat[places + 1] = flat[places + 1], flat[places]
-            touched.append(places)
-        beside = torch.cat(touched)
-        beside = torch.unique(torch.cat([beside - 1, beside, beside + 1]))
-        beside = beside[(beside >= 0) & (beside % width < width - 1)]
-        descents = beside[values[beside] > values[beside + 1]]
+    width = values.shape[1]
+    count = width if last is None else width - last.shape[1]
+    rounded = values.dtype == torch.float32 and 1 < width <= _SHORT
+    if rounded:
+        columns, unsure = _columns_by_rounding(values, last)
+    else:
+        columns = _columns_exactly(values, last)
+    ordered = values.gather(1, columns)
+    # NumPy compares the rows end to end four times as fast as torch compares slices of them.
+    flat = ordered.numpy().ravel()
+    level = np.flatnonzero(flat[1:] <= flat[:-1])
+    level = level[level % max(1, width) < count - 1]
+    if rounded:
+        descents = level[flat[level] > flat[level + 1]]
+        crowded = np.bincount(descents // width, minlength=len(values)) > width // _CROWDED
+        crowded |= unsure.numpy()
+        if crowded.any():
+            again = torch.from_numpy(np.flatnonzero(crowded))
+            columns[again] = _columns_exactly(values[again], None if last is None else last[again])
+            ordered[again] = values[again].gather(1, columns[again])
+            everywhere = (again[:, None] * width + torch.arange(max(0, count - 1))).numpy().ravel()
+            descents = descents[~crowded[descents // width]]
+            level = np.concatenate([level, everywhere])
+        touched = _swap_descents(flat, columns.numpy().ravel(), descents, width, count)
+        if touched:
+            level = np.unique(np.concatenate([level, *touched]))
+    return SortedRows(ordered, columns, level[flat[level] == flat[level + 1]])
 
 
-def smallest_step(ordered: Tensor) -> Tensor:
-    """Smallest difference from one value of a row to the next: 0 where there are ties.
+def _columns_by_rounding(values: Tensor, last: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The columns in nearly ascending order of their values; True for rows not to rely on."""
+    column_bits = (values.shape[1] - 1).bit_length()
+    levels = 2 ** min(_MANTISSA, 32 - column_bits)
+    if last is not None:
+        values.scatter_(1, last, -torch.inf)
+    high = values.amax(dim=1, keepdim=True)
+    if last is not None:
+        values.scatter_(1, last, high.expand(last.shape))
+    low = values.amin(dim=1, keepdim=True)
+    # Subtraction, multiplication and addition round monotonically, so only near neighbours can
+    # meet on one level. Infinities and NaN give levels without meaning, but every column is still
+    # there once. The last sum's mantissa is the level: its bits need no conversion.
+    scaled = (values - low).mul_((levels - 4) / (high - low)).add_(2.0**_MANTISSA)
+    packed = scaled.view(torch.int32)
+    packed <<= column_bits
+    packed |= torch.arange(values.shape[1], dtype=torch.int32)
+    if last is not None:
+        packed.scatter_(1, last, (last | (-1 << column_bits)).to(torch.int32))
+    packed.numpy().view(np.uint32).sort(axis=1)
+    packed &= 2**column_bits - 1
+    return packed.to(torch.int64), high.isnan().squeeze(1)
 
-    Negative where the row is not in order, NaN where it holds NaN or one infinity twice.
-    """
-    if ordered.shape[1] < 2:
-        return torch.full_like(ordered[:, 0], torch.inf)
-    return (ordered[:, 1:] - ordered[:, :-1]).amin(dim=1)
 
-
-def _columns_by_packing(values: Tensor) -> Tensor:
+def _columns_exactly(values: Tensor, last: Tensor | None) -> Tensor:
+    """The columns in ascending order of their values."""
+    if values.dtype != torch.float32:
+        if last is not None:
+            values = values.scatter(1, last, torch.inf)
+        return torch.from_numpy(np.argsort(values.numpy(), axis=1))
     bits = values.contiguous().view(torch.int32)
     # Flipping all but the sign of negative floats makes the integers sort as the floats do.
     packed = (bits ^ ((bits >> 31) & _ALL_BUT_SIGN)).to(torch.int64)
     packed <<= 32
     packed |= torch.arange(values.shape[1])
+    if last is not None:
+        packed.scatter_(1, last, last | (_ALL_BUT_SIGN << 32))
     packed.numpy().sort(axis=1)
     packed &= _LOW_HALF
     return packed
+
+
+def _swap_descents(
+    values: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    descents: NDArray[np.int64],
+    width: int,
+    count: int,
+) -> list[NDArray[np.int64]]:
+    """Finish rows that are in order but for few neighbours, in place.
+
+    ``descents`` holds flat places whose successor, in the same row, is smaller. Swapping them can
+    only make the steps beside them descend, so nothing else is looked at again. Returns where
+    values may have changed.
+    """
+    touched = []
+    while len(descents):
+        places = descents[np.append(True, np.diff(descents) > 1)]  # no two share a value
+        for flat in (values, labels):
+            flat[places], flat[places + 1] = flat[places + 1], flat[places]
+        beside = np.concatenate([places - 1, places + 1, descents])
+        beside = beside[(beside >= 0) & (beside % width < count - 1)]
+        touched.append(beside)
+        descents = np.unique(beside[values[beside] > values[beside + 1]])
+    return touched

@@ -31,12 +31,17 @@ class CandidateRule:
     candidate_groups: Int[Tensor, "*own candidates"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
 
+    @property
+    def equally_many(self) -> bool:
+        """Whether all anchors have equally many candidates, whatever the groups and pairs."""
+        return self.valid is None and self.anchor_groups is None
+
     def excluded_columns(self, rows: slice) -> Int[Tensor, "rows excluded"] | None:
         """The columns that are no candidates, where there are equally few for every anchor.
 
         None where groups or single pairs are excluded too: then only the mask will do.
         """
-        if self.valid is not None or self.anchor_groups is not None:
+        if not self.equally_many:
             return None
         indices = [index[rows] for index in (self.own, self.positive) if index is not None]
         return torch.stack(indices, dim=1) if indices else None

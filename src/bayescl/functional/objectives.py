@@ -18,7 +18,7 @@ from bayescl.functional.bayesian import bayesian_loss
 from bayescl.functional.debiased import debiased_loss, subtract_positives
 from bayescl.functional.hard import hard_loss
 from bayescl.functional.info_nce import info_nce_loss
-from bayescl.functional.ranks import Ranks, sorted_cdf
+from bayescl.functional.ranks import Ranks
 from bayescl.functional.weights import logit_log_weights, weights_of_cdf
 
 
@@ -94,22 +94,17 @@ class Bayesian:
             bins=self.bins,
         )
 
-    def sorted_log_weights(
-        self, ordered: Float[Tensor, "anchors candidates"]
-    ) -> Float[Tensor, "anchors candidates"]:
-        """Return the same for rows in ascending order."""
-        weights = weights_of_cdf(self.alpha, self.beta, self.tau_plus)
-        return weights(sorted_cdf(ordered, self.ranks)).log()
-
     @lru_cache(maxsize=16)  # noqa: B019 - instances are a few frozen numbers
-    def untied_log_weights(
+    def log_weights_by_half_rank(
         self, count: int, dtype: torch.dtype, device: torch.device
-    ) -> Float[Tensor, "1 count"]:
-        """Return the same for any such row without ties: all of them share it.
+    ) -> Float[Tensor, "half_ranks"]:
+        """Return the same for half ranks: the entry at ``i`` is for a CDF of ``i / (2 * count)``.
 
         Remembered from call to call: do not write to it.
         """
-        return self.sorted_log_weights(torch.arange(count, dtype=dtype, device=device)[None])
+        doubled = torch.arange(2 * count + 1, dtype=dtype, device=device)
+        weights = weights_of_cdf(self.alpha, self.beta, self.tau_plus)
+        return weights(doubled / (2 * max(1, count))).log()
 
 
 @dataclass(frozen=True)
@@ -135,10 +130,11 @@ class Debiased:
             valid=valid,
         )
 
-    def from_log_sum(
+    def from_log_sums(
         self,
         positive: PositiveLogits,
         log_sum: PerAnchor,
+        *,
         log_count: Float[Tensor, "#anchors"],
     ) -> PerAnchor:
         """Return the same from the log of the candidates' sum and of their number."""
@@ -171,4 +167,27 @@ class Hard:
             concentration=self.concentration,
             minimum_logit=self.minimum_logit,
             valid=valid,
+        )
+
+    def from_log_sums(
+        self,
+        positive: PositiveLogits,
+        log_sum: PerAnchor,
+        log_tilt: PerAnchor | None = None,
+        *,
+        log_count: Float[Tensor, "#anchors"],
+    ) -> PerAnchor:
+        """Return the same from logs of sums over the candidates and of their number.
+
+        Args:
+            positive: logit of each anchor's positive.
+            log_sum: log of the sum of exponentials of ``1 + concentration`` times the logits.
+            log_tilt: the same of ``concentration`` times the logits; not needed where it is 0.
+            log_count: log of the number of candidates.
+        """
+        if log_tilt is not None:
+            log_sum = log_sum - (log_tilt - log_count)
+        return contrast(
+            positive,
+            subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit),
         )

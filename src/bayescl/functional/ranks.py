@@ -156,24 +156,15 @@ def _map_mostly_untied_rows(
     """
     ordered, columns = sorted_rows(values)
     position = torch.arange(values.shape[1])[None]
-    counts, which = count.squeeze(1).unique(return_inverse=True)
+    counts, which = torch.unique(count, return_inverse=True)
     each = transform(position, position + 1, counts[:, None])  # one row for each number
-    out.scatter_(1, columns, each.expand_as(values) if len(counts) == 1 else each[which])
+    out.scatter_(1, columns, each.expand_as(values) if len(counts) == 1 else each[which.squeeze(1)])
     ties = (ordered[:, 1:] == ordered[:, :-1]).view(-1).nonzero().squeeze(1)
     tied = (ties // max(1, values.shape[1] - 1)).bincount(minlength=len(values))
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
     rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):
         out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
-
-
-def sorted_cdf(
-    ordered: Float[Tensor, "rows columns"], ranks: Ranks
-) -> Float[Tensor, "rows columns"]:
-    """The empirical CDF at every value of rows that are in ascending order, all of them valid."""
-    below, through = _tie_bounds(ordered)
-    doubled = below + through if ranks == "mid" else 2 * through
-    return doubled.to(ordered.dtype) / (2 * ordered.shape[1])
 
 
 def _tie_bounds(

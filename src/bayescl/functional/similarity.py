@@ -29,7 +29,8 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
     # The result does not change with the scale, so the scale may be a constant for the gradient.
     scaled = embeddings / torch.where(largest > 0, largest, 1.0)
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
-    return scaled / torch.where(length > 0, length, 1.0)
+    # A product has a cheaper gradient than a quotient.
+    return scaled * torch.where(length > 0, length, 1.0).reciprocal()
 
 
 def pair_logits(

@@ -165,8 +165,10 @@ class ContrastiveLoss(nn.Module):
         gather = self._gathers()
         with distributed.shared_refusals(gather):
             self._require_groups(groups=groups)
-            view_1, view_2 = self._prepare(view_1=view_1, view_2=view_2)
-            batch = layouts.two_views(view_1, view_2, groups=groups, valid=valid, gather=gather)
+            view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
+            batch = layouts.two_views(
+                view_1, view_2, groups=groups, valid=valid, gather=gather, scale=self._scale
+            )
         return self._evaluate("two views", [batch], gather)
 
     def in_batch(
@@ -333,6 +335,10 @@ class ContrastiveLoss(nn.Module):
 
     def _prepare(self, **embeddings: Tensor) -> list[Tensor]:
         """Check embeddings, raise half precision to float32 and scale to length 1 if asked."""
+        return [self._scale(rows) for rows in self._check(**embeddings)]
+
+    def _check(self, **embeddings: Tensor) -> list[Tensor]:
+        """Check embeddings and raise half precision to float32."""
         for name, rows in embeddings.items():
             check_floating(name, rows)
             if rows.ndim not in ((2, 3) if name == "candidates" else (2,)):
@@ -341,11 +347,14 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
             if self.check_finite:
                 check_finite(name, rows)
-        raised = _at_least_float32(*embeddings.values())
+        return _at_least_float32(*embeddings.values())
+
+    def _scale(self, rows: Tensor) -> Tensor:
+        """Scale embeddings to length 1 if asked."""
         if not self.normalize:
-            return raised
-        with torch.autocast(raised[0].device.type, enabled=False):
-            return [unit_vectors(rows) for rows in raised]
+            return rows
+        with torch.autocast(rows.device.type, enabled=False):
+            return unit_vectors(rows)
 
     def _require_groups(self, **groups: Tensor | None) -> None:
         for name, value in groups.items():

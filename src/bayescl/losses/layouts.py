@@ -8,7 +8,7 @@ describes this rank's rows alone, with ``gather=True`` for what cannot be checke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,19 +30,23 @@ def two_views(
     groups: Int[Tensor, "batch"] | None = None,
     valid: Bool[Tensor, "rows columns"] | None = None,
     gather: bool = False,
+    scale: Callable[[Tensor], Tensor] = lambda rows: rows,
 ) -> ContrastiveBatch:
-    """Every row of either view is an anchor, its other view the positive."""
+    """Every row of either view is an anchor, its other view the positive.
+
+    ``scale`` is applied to the rows of both views at once.
+    """
     check_shape("view_2", view_2, view_1.shape)
     batch = view_1.shape[0]
     if batch < 2 and not gather:
         raise ValueError("view_1 must hold at least 2 rows, got 1: a lone item has no candidates")
     check_groups("groups", groups, (batch,))
     check_valid(valid, (2 * batch, 2 * batch), gather)
-    rows = torch.cat([view_1, view_2])
+    rows = scale(torch.cat([view_1, view_2]))
     own = torch.arange(2 * batch, device=rows.device)
     both = None if groups is None else groups.repeat(2)
     rule = CandidateRule(own, own.roll(batch), both, both, valid)
-    return ContrastiveBatch(rows, torch.cat([view_2, view_1]), rows, rule)
+    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule)
 
 
 def pairs(
