@@ -6,6 +6,9 @@ from bayescl.experiments.images.paper_table import Cell, PaperTable, figures_of
 from bayescl.experiments.images.sizes import TITLES, cell_settings, datasets_of
 from bayescl.experiments.loss_settings import TITLES as LOSS_TITLES
 
+BATCH_SIZES = {"smoke": 64, "paper": 256}
+"""Two of the digits come to 250 training images."""
+
 LOSSES = ("info_nce", "debiased", "hard", "bayesian")
 
 _PRINTED = figures_of(
@@ -34,8 +37,14 @@ def _cells(size: str) -> list[Cell]:
     """Every loss on two classes of every data set, ``tau_plus`` = 0.5."""
     return [
         Cell(
-            keys={"data set": TITLES[data], "loss": LOSS_TITLES[loss]},
-            settings=cell_settings(size, data, loss, two_classes=True),
+            keys={
+                "data set": TITLES[data],
+                "loss": LOSS_TITLES[loss],
+                "N": str(2 * BATCH_SIZES[size] - 2),
+            },
+            settings=cell_settings(
+                size, data, loss, batch_size=BATCH_SIZES[size], two_classes=True
+            ),
             paper={"linear": _PRINTED[data, loss]} if (data, loss) in _PRINTED else {},
         )
         for data in datasets_of(size)
@@ -45,7 +54,7 @@ def _cells(size: str) -> list[Cell]:
 
 BINARY = PaperTable(
     name="binary",
-    title="Two classes of each data set, N = 510, tau_plus = 0.5",
+    title="Two classes of each data set, tau_plus = 0.5",
     label="Exp:result2",
     measures=("linear", "few_label_1"),
     cells=_cells,
