@@ -148,13 +148,15 @@ def tensorboard_logger(run: Path) -> Logger:
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
     """Hide Lightning's announcements, and warnings about what is as it should be."""
-    logger = logging.getLogger("lightning.pytorch")
-    level = logger.level
-    logger.setLevel(logging.WARNING)
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
             # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
