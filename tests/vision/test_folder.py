@@ -355,7 +355,7 @@ def test_a_full_disk_while_decoding_leaves_no_half_cache(tmp_path, always_cached
 
 
 def test_more_images_than_one_task_stay_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(decoding, "_TASK", 3)
+    monkeypatch.setattr(decoding, "_BLOCK", 3)
     images = make_folder(tmp_path, {"ant": 25, "bee": 7})
     assert pixels_of(load_folder(tmp_path)[0]) == bytes_of(images)
 

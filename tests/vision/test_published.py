@@ -4,8 +4,12 @@ import hashlib
 import io
 import os
 import tarfile
+import threading
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -152,17 +156,35 @@ def data() -> Path:
     return Path(os.environ["BAYESCL_DATA"])
 
 
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
 @pytest.fixture
-def publish(monkeypatch, data):
+def server(tmp_path) -> Iterator[str]:
+    """The address of a server of the files in a folder of this test."""
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(QuietHandler, directory=str(tmp_path))
+    ) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def publish(monkeypatch, server, tmp_path):
     """Make a small data set the published one: its archive, size and checksum."""
 
     def make(name: str) -> tuple[Published, DataSource, Path]:
         small, source = Published(name), source_of(name)
-        archive = small.write_archive(data.with_name("server") / source.files[0].filename)
+        archive = small.write_archive(tmp_path / source.files[0].filename)
         digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
         file = replace(
             source.files[0],
-            url=archive.as_uri(),
+            url=f"{server}/{archive.name}",
             size=archive.stat().st_size,
             checksum=f"md5:{digest}",
         )

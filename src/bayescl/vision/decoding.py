@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,13 @@ LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
 """Where no size is given: pixels up to which a common size is kept, and a new one goes."""
 
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
-_TASK = 64  # images per task of a thread
+_BLOCK = 64  # images per task of a thread
 
 # What Pillow raises on files that are damaged, or so large that they look like an attack.
 _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+
+
+_Task, _Result = TypeVar("_Task"), TypeVar("_Result")
 
 
 class Header(NamedTuple):
@@ -136,7 +139,7 @@ def decode_into(
     return skipped
 
 
-def _in_threads(function, tasks) -> Iterator:
+def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
     """Results in order, with a bounded number of tasks under way; Pillow frees the interpreter."""
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     blocks = _blocks(tasks)
@@ -150,12 +153,12 @@ def _in_threads(function, tasks) -> Iterator:
             yield from future.result()
 
 
-def _blocks(tasks) -> Iterator[list]:
+def _blocks(tasks: Iterable[_Task]) -> Iterator[list[_Task]]:
     """Tasks in groups that are worth handing to a thread."""
-    block: list = []
+    block: list[_Task] = []
     for task in tasks:
         block.append(task)
-        if len(block) == _TASK:
+        if len(block) == _BLOCK:
             yield block
             block = []
     if block:
