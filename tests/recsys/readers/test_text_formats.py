@@ -163,6 +163,17 @@ def test_recbole_finds_fields_by_their_typed_names(write):
     assert rated.train["rating"].to_list() == [4.5, 1.0]
 
 
+def test_titles_of_recbole_are_in_the_file_of_items(write):
+    path = write("x.inter", INTER)
+    items = write("x.item", "item_id:token\tname:token_seq\ni1\tKimi no Na wa.\n")
+    assert read_inter(path, None, NAMES, name="x").titles.rows() == [("i1", "Kimi no Na wa.")]
+    items.write_text("item_id:token\tgenre:token_seq\ni1\tDrama\n")
+    assert read_inter(path, None, NAMES, name="x").titles is None
+    items.write_text("item_id:token\tname:token_seq\ni1\n")
+    with pytest.raises(ValueError, match=complaint(items, ", line 2: there must be 2 values")):
+        read_inter(path, None, NAMES, name="x")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -16,6 +16,7 @@ from bayescl.recsys.readers.lines import read_lines, read_separated
 from bayescl.recsys.readers.raw import RawInteractions
 
 SUFFIX = ".inter"
+_TITLES = ("movie_title", "title", "name")
 _TYPES = {"user": "token", "item": "token", "rating": "float", "timestamp": "float"}
 
 
@@ -41,7 +42,34 @@ def read_inter(
             damaged.
     """
     parts = [_read(file, columns, optional or {}) for file in (path, test) if file is not None]
-    return RawInteractions(train=parts[0], test=parts[1] if test else None, name=name)
+    titles = _titles(path.with_suffix(".item"), columns["item"])
+    return RawInteractions(
+        train=parts[0], test=parts[1] if test else None, titles=titles, name=name
+    )
+
+
+def _titles(path: Path, item: str) -> pl.DataFrame | None:
+    """Item and title from the file of items; None where that or a title is missing."""
+    if not path.is_file():
+        return None
+    lines = read_lines(path)
+    rows = [text.rstrip("\r").split("\t") for text in lines["text"]]
+    names = [field.partition(":")[0] for field in rows[0]]
+    title = next((name for name in _TITLES if name in names), None)
+    if title is None or item not in names:
+        return None
+    for number, row in zip(lines["number"], rows, strict=True):
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}, line {number}: there must be {len(names)} values, got {len(row)}"
+            )
+    positions = {"item": names.index(item), "title": names.index(title)}
+    return pl.DataFrame(
+        {
+            name: pl.Series([row[position].strip() for row in rows[1:]], dtype=pl.String)
+            for name, position in positions.items()
+        }
+    )
 
 
 def _read(path: Path, columns: Mapping[str, str], optional: Mapping[str, str]) -> pl.DataFrame:
