@@ -239,3 +239,60 @@ def test_own_objectives_run_in_chunks_too() -> None:
         gradients.append(torch.autograd.grad(value, inputs))
     for ours, expected in zip(gradients[1], gradients[0], strict=True):
         torch.testing.assert_close(ours, expected)
+
+
+@names
+@pytest.mark.parametrize("grad", [True, False])
+def test_threads_share_chunks_out_and_change_nothing(
+    name: str, grad: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = embeddings((23, 7), (23, 7), dtype=torch.float64)
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            monkeypatch.setattr("bayescl.engines.chunked._WORTH_THREADS", 1)
+            temperature = bayescl.LearnableTemperature(0.3).to(torch.float64)
+            loss = MAKERS[name](temperature=temperature, engine="chunked", chunk_size=5)
+            with torch.set_grad_enabled(grad):
+                value = loss(*inputs)
+            result = [value.detach()]
+            if grad:
+                result += torch.autograd.grad(value, [*inputs, temperature.logit])
+            found.append(result)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_an_error_in_a_thread_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        raise ValueError("no such loss")
+
+    monkeypatch.setattr("bayescl.engines.chunked._WORTH_THREADS", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    loss = bayescl.ContrastiveLoss(refuse, engine="chunked", chunk_size=2)
+    with pytest.raises(ValueError, match="no such loss"):
+        loss(torch.eye(4), torch.eye(4))
+
+
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+def test_runs_of_ties_have_the_weights_of_counted_ranks(ranks: str) -> None:
+    # Embeddings on a coarse grid: rows full of runs of equal logits, of every length.
+    generator = torch.Generator().manual_seed(3)
+    views = [
+        torch.randint(-1, 2, (30, 3), generator=generator).float().requires_grad_()
+        for _ in range(2)
+    ]
+    found = []
+    for engine in ("dense", "chunked"):
+        loss = bayescl.BayesianContrastiveLoss(
+            alpha=0.9, beta=0.8, ranks=ranks, normalize=False, engine=engine, chunk_size=13
+        )
+        value = loss(*views)
+        found.append([value.detach(), *torch.autograd.grad(value, views)])
+    for ours, expected in zip(found[1], found[0], strict=True):
+        assert relative_error(ours, expected) < 1e-6

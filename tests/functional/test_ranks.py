@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl.functional import empirical_cdf
-from bayescl.functional._sorting import sorted_rows
+from bayescl.functional._sorting import sorted_rows, sorted_rows_and_ties
 from bayescl.functional.ranks import EXACT_RANKS, Ranks, _map_any_rows
 
 
@@ -132,3 +132,18 @@ def test_vmap_ranks_every_batch_alone() -> None:
     valid = torch.rand(3, 4, 50, generator=torch.Generator().manual_seed(7)) < 0.8
     stacked = torch.func.vmap(lambda x, v: empirical_cdf(x, valid=v))(logits, valid)
     assert torch.equal(stacked, empirical_cdf(logits, valid=valid))
+
+
+def test_columns_sorted_last_stay_behind_whatever_they_hold() -> None:
+    generator = torch.Generator().manual_seed(4)
+    values = torch.randn(6, 50, generator=generator)
+    values[1] = values[1].round(decimals=1)  # ties
+    values[2, 7] = torch.inf
+    last = torch.tensor([[0, 49], [3, 1], [5, 6], [2, 9], [8, 4], [10, 20]])
+    values[3, 2] = torch.nan
+    kept = values.clone().scatter_(1, last, torch.inf).sort(dim=1).values[:, :48]
+    ordered, columns, ties = sorted_rows_and_ties(values.clone(), last)
+    assert torch.equal(ordered[:, :48], kept)
+    assert torch.equal(columns[:, 48:].sort(dim=1).values, last.sort(dim=1).values)
+    rows, places = (kept[:, 1:] == kept[:, :-1]).nonzero(as_tuple=True)
+    assert ties.tolist() == (rows * 50 + places).tolist()
