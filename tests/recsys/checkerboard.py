@@ -9,10 +9,10 @@ from bayescl.recsys.interactions import Interactions, RankingParts
 
 def checkerboard(
     groups: int = 3,
-    users_per_group: int = 12,
-    items_per_group: int = 10,
+    users_per_group: int = 24,
+    items_per_group: int = 12,
     *,
-    held_out: int = 3,
+    held_out: int = 2,
     seed: int = 0,
 ) -> RankingParts:
     """Every user likes the items of one group; some of them, drawn per user, are to be found.

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from recsys.checkerboard import checkerboard
+
+from bayescl._randomness import Purpose, derived_seed
+from bayescl.losses import InfoNCELoss
+from bayescl.recsys.batches import PairBatches, PairOrder
+from bayescl.recsys.bpr import BPRLoss
+from bayescl.recsys.candidates import SharedCandidates
+from bayescl.recsys.ease import EASE
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.light_gcn import LightGCN, normalized_graph
+from bayescl.recsys.matrix_factorization import MatrixFactorization
+from bayescl.recsys.module import RankingModule
+
+TRAIN = checkerboard(2, 6, 5).train
+
+
+def module(**changes) -> RankingModule:
+    torch.manual_seed(0)
+    settings = {
+        "encoder": MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4),
+        "loss": InfoNCELoss(temperature=0.2),
+        "candidates": SharedCandidates(TRAIN, 5),
+        "learning_rate": 0.01,
+        "seed": 3,
+        **changes,
+    }
+    model = RankingModule(**settings)
+    model.log = lambda *_, **__: None  # there is no trainer to log to
+    return model
+
+
+def batch():
+    return next(iter(PairBatches(TRAIN, 16, 0)))
+
+
+def test_the_loss_is_that_of_the_candidates_drawn_for_this_step():
+    model, pairs = module(), batch()
+    value = model.training_step(pairs, 5)
+    seed = derived_seed(3, Purpose.CANDIDATES, 0, 5)
+    expected = model.candidates(model.loss, model.encoder, pairs.users, pairs.items, seed=seed)
+    assert torch.equal(value, expected)
+    assert not torch.equal(value, model.training_step(pairs, 6))
+
+
+def test_checkpoints_hold_embeddings_and_the_state_of_the_loss_and_no_data():
+    state = module(loss=InfoNCELoss(temperature=0.123)).state_dict()
+    assert sorted(key for key, value in state.items() if isinstance(value, torch.Tensor)) == [
+        "encoder.item_table",
+        "encoder.user_table",
+    ]
+    other = module()
+    other.load_state_dict(state)
+    assert other.loss.temperature == 0.123
+
+
+def test_the_learning_rate_is_constant_or_follows_half_a_cosine():
+    assert isinstance(module().configure_optimizers(), torch.optim.Adam)
+    chosen = module(total_steps=4).configure_optimizers()
+    optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
+    rates = [optimizer.param_groups[0]["lr"]]
+    for _ in range(4):
+        optimizer.step()
+        scheduler.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    half = 0.5**0.5
+    expected = [0.01, 0.005 * (1 + half), 0.005, 0.005 * (1 - half), 0.0]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+def test_loss_and_encoder_must_score_alike():
+    with pytest.raises(ValueError, match="score as the encoder does, by cosine: got normalize=Fal"):
+        module(loss=BPRLoss())
+
+
+def test_an_epoch_shows_every_pair_once_in_batches_of_nearly_one_size():
+    batches = PairBatches(TRAIN, 7, 0)
+    rows = list(batches)
+    seen = sorted((int(u), int(i)) for one in rows for u, i in zip(*one, strict=True))
+    assert seen == sorted(zip(*(column.tolist() for column in TRAIN.pairs()), strict=True))
+    sizes = {len(one.users) for one in rows}
+    assert len(rows) == len(batches)
+    assert max(sizes) <= 7
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
+    def order(epoch, seed=0):
+        sampler = PairOrder(50, 8, seed)
+        sampler.set_epoch(epoch)
+        return torch.cat(list(sampler))
+
+    torch.manual_seed(1)
+    first = order(3)
+    torch.manual_seed(2)
+    assert torch.equal(order(3), first)
+    assert not torch.equal(order(4), first)
+    assert not torch.equal(order(3, seed=1), first)
+
+
+def dense_graph(train: Interactions) -> torch.Tensor:
+    liked = torch.from_numpy(train.matrix.toarray()).double()
+    users, items = liked.shape
+    whole = torch.zeros(users + items, users + items, dtype=torch.float64)
+    whole[:users, users:], whole[users:, :users] = liked, liked.T
+    root = whole.sum(dim=1).clamp(min=1).rsqrt()
+    return root[:, None] * whole * root
+
+
+def test_the_graph_is_normalised_by_both_ends():
+    torch.testing.assert_close(normalized_graph(TRAIN).to_dense().double(), dense_graph(TRAIN))
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
+    torch.manual_seed(0)
+    encoder = LightGCN(TRAIN, 4, layers=layers)
+    table = torch.cat([encoder.user_table, encoder.item_table]).detach().double().requires_grad_()
+    power, total = table, table
+    for _ in range(layers):
+        power = dense_graph(TRAIN) @ power
+        total = total + power
+    expected = total / (layers + 1)
+    found = torch.cat(encoder.users_and_items())
+    torch.testing.assert_close(found.double(), expected)
+    slopes = torch.randn(found.shape)
+    (found * slopes).sum().backward()
+    (expected * slopes.double()).sum().backward()
+    gradient = torch.cat([encoder.user_table.grad, encoder.item_table.grad])
+    torch.testing.assert_close(gradient.double(), table.grad)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 4)])
+def test_embedding_rows_are_those_of_all_users_and_items(shape):
+    torch.manual_seed(0)
+    items = torch.randint(TRAIN.num_items, shape)
+    users = torch.tensor([2, 0, 2])
+    for encoder in (
+        MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4),
+        LightGCN(TRAIN, 4, layers=2),
+    ):
+        all_users, all_items = encoder.users_and_items()
+        some_users, some_items, again = encoder.embed(users, items, items)
+        assert torch.equal(some_users, all_users[users])
+        assert torch.equal(some_items, all_items[items])
+        assert torch.equal(again, some_items)
+
+
+def test_ease_solves_the_constrained_ridge_regression():
+    # At the optimum the gradient of |X - XB|^2 + lambda |B|^2 vanishes off the diagonal.
+    liked = TRAIN.matrix.toarray().astype(np.float64)
+    weights = EASE(TRAIN, 2.0).weights.astype(np.float64)
+    assert not weights.diagonal().any()
+    slope = liked.T @ (liked @ weights - liked) + 2.0 * weights
+    off_diagonal = ~np.eye(len(weights), dtype=bool)
+    np.testing.assert_allclose(slope[off_diagonal], 0, atol=1e-5)
+
+
+def test_ease_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match=r"EASE of 10 items needs .* more than the"):
+        EASE(TRAIN, memory=1000)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
+        (lambda: module(weight_decay=-1.0), "weight_decay must be"),
+        (lambda: module(total_steps=0), "total_steps must be"),
+        (lambda: PairOrder(10, 1, 0), "batch_size must be a whole number of at least 2"),
+        (lambda: PairOrder(1, 2, 0), "size must be a whole number of at least 2"),
+        (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
+        (lambda: MatrixFactorization(1, 1, score="dot"), "score must be one of cosine, inner"),
+        (lambda: EASE(TRAIN, 0.0), "regularization must be positive"),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
