@@ -61,10 +61,17 @@ class EpochBar:
         self.update(self._loss, epochs)
 
     def step_done(
-        self, epochs: int, step: int, steps: int, speed: float, *, images_per_step: int
+        self,
+        epochs: int,
+        step: int,
+        steps: int,
+        speed: float,
+        *,
+        per_step: int,
+        what: str = "images",
     ) -> None:
         """Show how an epoch gets on; ``speed`` is in steps per second."""
-        shown = f"{self._loss}  {images_per_step * speed:,.0f} images/s"
+        shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
         self.update(shown.strip(), epochs + step / steps)
 
     def __enter__(self) -> EpochBar:

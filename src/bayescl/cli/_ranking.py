@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from bayescl.recsys.metrics import METRICS
@@ -33,3 +35,25 @@ def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
     for name in METRICS:
         table.add_row(name.replace("_", " "), *(f"{metrics[f'{name}@{k}']:.4f}" for k in lengths))
     return table
+
+
+def print_result(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
+    """Print what a finished run came to, and what happened to its data on the way."""
+    settings = result["settings"]
+    name = settings["encoder"] if "loss" not in settings else settings["loss"]
+    epoch = result.get("best_epoch")
+    chosen = "" if epoch is None else f", best epoch {epoch} of {result['epochs']}"
+    title = f"{name} on {settings['data']}, {result['evaluated_on']} part{chosen}"
+    screen.print(metrics_table(result["metrics"], title=title))
+    if "note" in result:
+        screen.print(f"protocol of the paper: {result['note']}")
+    left_out = result["users_left_out"]
+    screen.print(
+        f"{result['users']} users judged"
+        + (f"; {left_out} have nothing to find and are left out" if left_out else "")
+    )
+    for phrase, count in result["report"].items():
+        screen.print(f"{count} {phrase}")
+    if "seconds_per_epoch" in result:
+        screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
+    screen.print(f"run folder: {folder}", soft_wrap=True)

@@ -176,7 +176,7 @@ def command(
             checkpoint_every=checkpoint_every,
             checkpoint_every_steps=checkpoint_every_steps,
             progress=bar.epoch_done,
-            pulse=lambda *state: bar.step_done(*state, images_per_step=batch_size),
+            pulse=lambda *state: bar.step_done(*state, per_step=batch_size),
             loggers=[tensorboard_logger(folder)] if tensorboard else [],
         )
     if not result:  # the first of several processes shows it

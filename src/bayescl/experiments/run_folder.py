@@ -93,6 +93,15 @@ class RunFolder:
         return cls(path, kind)
 
     @classmethod
+    def find(cls, path: Path) -> RunFolder:
+        """Find the folder of a run of any kind.
+
+        Raises:
+            ValueError: if there is no such folder, or it holds no run.
+        """
+        return cls(path, cls(path, "")._read_config()[0])
+
+    @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
         """Find the folder of a run that was begun earlier.
 

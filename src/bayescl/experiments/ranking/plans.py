@@ -116,9 +116,21 @@ _ML_MF = RankingPlan(
 
 _ML_LIGHTGCN = replace(
     _ML_MF,
-    fixed=replace(_ML_MF.fixed, encoder="lightgcn", batch_size=2048),
-    shared_grid={"lr": (5e-3, 1e-2), "layers": (1, 2), "count": (64,)},
+    fixed=replace(_ML_MF.fixed, encoder="lightgcn", layers=1, batch_size=4096, count=256),
+    shared_grid={"lr": (1e-2, 2e-2)},
+    loss_grids={
+        "info_nce": {"temperature": (0.15, 0.2, 0.25)},
+        "debiased": {"temperature": (0.15, 0.2, 0.25), "tau_plus": (0.01,)},
+        "hard": {
+            "temperature": (0.2,),
+            "concentration": (0.1, 0.3, 0.5),
+            "tau_plus": (0.01,),
+        },
+        "bayesian": {"temperature": (0.15, 0.2, 0.25), "beta": (0.7,), "alpha": (0.9,)},
+        "bpr": {"temperature": (0.1, 0.2, 0.3)},
+    },
 )
+"""Three settings for each loss: an epoch costs more than without the graph."""
 
 _SPARSE = RankingPlan(
     fixed=RankingSettings(
@@ -146,11 +158,16 @@ _SPARSE = RankingPlan(
 """For large data, what one core does in an hour or two: short trials, one learning rate, no EASE,
 whose matrix of items times items would not fit into memory."""
 
+_SPARSE_AND_LARGER = replace(
+    _SPARSE, fixed=replace(_SPARSE.fixed, epochs=3, watch_every=3), final_epochs=12
+)
+"""The same with fewer epochs: half as many pairs again."""
+
 _PLANS: dict[tuple[str, str], RankingPlan] = {
     ("ml-100k", "mf"): _ML_MF,
     ("ml-100k", "lightgcn"): _ML_LIGHTGCN,
     ("gowalla", "mf"): _SPARSE,
-    ("yelp2018", "mf"): _SPARSE,
+    ("yelp2018", "mf"): _SPARSE_AND_LARGER,
 }
 
 

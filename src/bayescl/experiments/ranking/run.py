@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from lightning.pytorch.loggers import Logger
 
 from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.experiments.checkpoints import read_checkpoint
@@ -13,7 +15,7 @@ from bayescl.experiments.provenance import provenance
 from bayescl.experiments.ranking.settings import PAPER, RankingSettings
 from bayescl.experiments.ranking.watch import Rows, Watch, best_epoch, stopping_epoch
 from bayescl.experiments.run_folder import RunFolder
-from bayescl.experiments.training_loop import Progress, fit_in_folder
+from bayescl.experiments.training_loop import Progress, Pulse, fit_in_folder
 from bayescl.recsys.batches import PairBatches
 from bayescl.recsys.candidates import (
     AllItems,
@@ -139,6 +141,8 @@ def train_ranking(
     resume: bool = False,
     checkpoint_every: int = 1,
     progress: Progress | None = None,
+    pulse: Pulse | None = None,
+    loggers: Sequence[Logger] = (),
 ) -> dict[str, Any]:
     """Train a recommender, judge it by a full ranking and write both into a run folder.
 
@@ -153,6 +157,8 @@ def train_ranking(
             empty.
         checkpoint_every: epochs between checkpoints.
         progress: told of every finished epoch.
+        pulse: told how an epoch gets on.
+        loggers: Lightning's, given every row of ``metrics.csv``.
 
     Returns:
         What ``result.json`` holds: settings, metrics, seconds per epoch, and provenance.
@@ -185,6 +191,8 @@ def train_ranking(
         device=settings.torch_device(),
         checkpoint_every=checkpoint_every,
         progress=progress,
+        pulse=pulse,
+        loggers=loggers,
         judge=_watch(run, folder),
     )
     chosen = best_epoch(journal.rows) if run.watched else None

@@ -64,7 +64,7 @@ class RankingSettings:
     score: str = "cosine"
     initial_scale: float = 0.1
     candidates: str = "shared"
-    count: int = 512
+    count: int = 256
     mask_known: bool = True
     batch_size: int = 1024
     lr: float = 5e-3

@@ -17,7 +17,7 @@ CRITERION = "ndcg@20"
 """The figure that chooses: epochs within a run, and settings between runs."""
 
 Rows = Sequence[Mapping[str, float]]
-"""Rows of ``metrics.csv``; where an epoch was not looked at its figures are NaN."""
+"""Rows of ``metrics.csv``; those of epochs that were not looked at lack its figures."""
 
 
 class Watch:
@@ -45,12 +45,12 @@ class Watch:
     def __call__(self, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """Give the columns of the epoch that ended."""
         epoch = trainer.current_epoch + 1
+        if epoch % self.every and epoch < self.epochs:
+            return {}
         module = trainer.lightning_module
         if not isinstance(module, RankingModule):
             raise TypeError(f"a watch needs a RankingModule, got {type(module).__name__}")
         figures = judged(module, self.parts)
-        if epoch % self.every and epoch < self.epochs:
-            return dict.fromkeys(figures, math.nan)
         now = {"epoch": float(epoch), **figures}
         if best_epoch([*rows, now]) == epoch:
             weights = {"state_dict": module.state_dict(), "epoch": trainer.current_epoch}
@@ -70,10 +70,10 @@ def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
     """The epoch with the highest figure, of equals the first; None if none was looked at.
 
     Example:
-        >>> best_epoch([{"epoch": 1, "ndcg@20": 0.2}, {"epoch": 2, "ndcg@20": float("nan")}])
+        >>> best_epoch([{"epoch": 1, "ndcg@20": 0.2}, {"epoch": 2}])
         1
     """
-    seen = [row for row in rows if not math.isnan(row.get(metric, math.nan))]
+    seen = [row for row in rows if metric in row]
     if not seen:
         return None
     return int(max(seen, key=lambda row: row[metric])["epoch"])
@@ -91,10 +91,10 @@ def stopping_epoch(rows: Rows, patience: int) -> int | None:
         return None
     best, waited = -math.inf, 0
     for row in rows:
-        value = row.get(CRITERION, math.nan)
-        if math.isnan(value):
+        if CRITERION not in row:
             continue
-        best, waited = (value, 0) if value > best else (best, waited + 1)
+        better = row[CRITERION] > best
+        best, waited = (row[CRITERION], 0) if better else (best, waited + 1)
         if waited == patience:
             return int(row["epoch"])
     return None

@@ -1,0 +1,49 @@
+"""Files that commands write tables and arrays to."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TABLES = (".csv", ".parquet")
+ARRAYS = (".npy", ".parquet")
+
+
+def check_table_file(file: Path, suffixes: tuple[str, ...] = TABLES) -> Path:
+    """Refuse a file that could not be written, before anything is computed.
+
+    Raises:
+        ValueError: if its ending is none of ``suffixes``, or its folder cannot be written to.
+    """
+    if file.suffix not in suffixes:
+        raise ValueError(f"out must end in {' or '.join(suffixes)}, got {str(file)!r}")
+    if not file.parent.is_dir():
+        raise ValueError(f"there is no folder {file.parent}")
+    if file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {file}")
+    return file
+
+
+def write_table(frame: pl.DataFrame, file: Path) -> None:
+    """Write a table as its file's ending says; as a whole or not at all."""
+    write = frame.write_csv if file.suffix == ".csv" else frame.write_parquet
+    write_whole(file, write)
+
+
+def write_whole(file: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write beside the file's place and move there once it is complete."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            write(opened)
+        Path(name).chmod(0o644)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

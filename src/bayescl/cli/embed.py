@@ -1,0 +1,35 @@
+"""``bayescl embed``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def command(run: str, *, out: str, of: str | None = None) -> int:
+    """Write the embeddings of a run's users, items or images to a file.
+
+    An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their
+    ids (of images numbers, and labels where there are any) beside them.
+
+    Args:
+        run: the run folder of "train ranking" or "train images".
+        out: a file that ends in .npy or .parquet.
+        of: users or items, items unless given; of a run on images train or evaluation, evaluation
+            unless given.
+    """
+    import numpy as np
+
+    from bayescl.cli._console import console
+    from bayescl.cli._files import ARRAYS, check_table_file, write_table, write_whole
+    from bayescl.experiments.embeddings import run_embeddings
+
+    file = check_table_file(Path(out), ARRAYS)
+    frame = run_embeddings(Path(run), of)
+    if file.suffix == ".npy":
+        array = frame["embedding"].to_numpy()
+        write_whole(file, lambda opened: np.save(opened, array, allow_pickle=False))
+    else:
+        write_table(frame, file)
+    rows, dim = frame["embedding"].to_numpy().shape
+    console().print(f"{rows} embeddings of {dim} coordinates: {file}", soft_wrap=True)
+    return 0
