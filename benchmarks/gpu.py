@@ -1,11 +1,15 @@
 """Everything that needs a GPU, in one go and in under eight minutes.
 
     python benchmarks/gpu.py
+    python benchmarks/gpu.py --sections cifar10 --data FOLDER --name gpu-cifar10
 
 Checks the engines against float64 on the device, runs the tests marked ``gpu``, and measures time
-and memory of one forward and backward pass over batch sizes, and of each fused kernel. Writes a
-dated JSON file and a Markdown table to ``benchmarks/results``, anew after every section. A section
-that fails is recorded and the rest still runs. Without a CUDA device the exit code is 2.
+and memory of one forward and backward pass over batch sizes, of each fused kernel, and of training
+ResNet-50 (``gpu_training.py``). With a folder of images it also trains ResNet-18 on them for as
+long as the budget lasts. Writes a dated JSON file and a Markdown table to ``benchmarks/results``,
+anew after every section. A section that fails is recorded and the rest still runs. Without a CUDA
+device the exit code is 2; only ``--quick --device cpu`` goes through the training sections, at a
+size that measures nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks"), str(ROOT / "tests")
 import torch  # noqa: E402
 from baselines import cross_entropy_info_nce  # noqa: E402
 from gpu_report import write  # noqa: E402
+from gpu_training import measure_training, train_cifar10  # noqa: E402
 
 from bayescl.engines import dense_loss  # noqa: E402
 from bayescl.engines.fused import fused_loss  # noqa: E402
@@ -54,6 +59,8 @@ class Run:
 
     seconds: float
     quick: bool
+    device: str = "cuda"
+    data: str | None = None
     started: float = field(default_factory=time.monotonic)
     sections: dict[str, Any] = field(default_factory=dict)
 
@@ -254,11 +261,15 @@ def _text(output: str | bytes | None) -> str:
 SECTIONS: dict[str, Callable[[Run], Any]] = {
     "accuracy": check_against_float64,
     "kernels": measure_kernels,
+    "training": measure_training,
     "speed": measure_speed,
     "tests": run_gpu_tests,
+    "cifar10": train_cifar10,
 }
 """What runs, in this order. A section takes the run and returns plain values for the JSON file;
 to add one (a training run, say), write a documented function and name it here."""
+ON_CPU = ("training", "cifar10")
+"""Sections that a CPU can go through, with ``--quick``."""
 
 
 def main() -> int:
@@ -267,16 +278,24 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=440, help="budget for all sections")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--quick", action="store_true", help="small batches only")
-    parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), help="all unless given")
+    parser.add_argument("--data", help="folder of images for the section cifar10")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
+    parser.add_argument("--name", default="gpu", help="of the result files, behind the date")
     arguments = parser.parse_args()
-    if arguments.device == "cpu" or not torch.cuda.is_available():
+    on_cpu = arguments.device == "cpu"
+    if not (on_cpu and arguments.quick) and (on_cpu or not torch.cuda.is_available()):
         print("benchmarks/gpu.py measures a CUDA device, and there is none to measure.")
         return 2
+    sections = arguments.sections or [
+        name for name in SECTIONS if name != "cifar10" or arguments.data or on_cpu
+    ]
+    if on_cpu:
+        sections = [name for name in sections if name in ON_CPU]
     command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
-    run = Run(arguments.seconds, arguments.quick)
+    run = Run(arguments.seconds, arguments.quick, arguments.device, arguments.data)
     failed = False
-    for name in arguments.sections:
+    for name in sections:
         if run.left < 10:
             run.sections[name] = {"error": "no time left"}
             continue
@@ -284,12 +303,13 @@ def main() -> int:
             run.sections[name] = SECTIONS[name](run)
         except Exception as error:
             failed = True
-            torch.cuda.empty_cache()
+            if not on_cpu:
+                torch.cuda.empty_cache()
             run.sections[name] = {
                 "error": f"{type(error).__name__}: {error}"[:1000],
                 "traceback": traceback.format_exc()[-4000:],
             }
-        path = write(run.sections, run.seconds - run.left, arguments.out, command)
+        path = write(run.sections, run.seconds - run.left, arguments.out, command, arguments.name)
         print(f"{name}: {run.seconds - run.left:.0f} s, written to {path.name}", flush=True)
     tests = run.sections.get("tests", {})
     return int(failed or bool(tests.get("exit_code", 0)))

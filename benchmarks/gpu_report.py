@@ -43,6 +43,9 @@ def markdown(result: dict[str, Any]) -> str:
                 f"| {row['median_ms']:.3f} |"
             )
         lines.append("")
+    for section, table in (("training", _training), ("cifar10", _trained)):
+        if isinstance(found := sections.get(section), dict) and "error" not in found:
+            lines += table(found)
     lines += ["Tests: " + json.dumps(sections.get("tests", "not run"))[:2000], ""]
     for name, section in sections.items():
         if isinstance(section, dict) and "error" in section:
@@ -56,7 +59,50 @@ def _cell(row: dict[str, Any]) -> str:
     return f"{row['median_ms']:.2f} ({row['extra_mib']:.0f})"
 
 
-def write(sections: dict[str, Any], seconds: float, folder: Path, command: str) -> Path:
+def _training(found: dict[str, Any]) -> list[str]:
+    """The table of the section "training"."""
+    lines = [
+        f"Training {found['encoder']}, {found['images']:,} random images of CIFAR-10's size, batch "
+        f"{found['batch_size']} (target {found['target_seconds_per_epoch']:g} s per epoch; the "
+        f"paper {found['paper_seconds_per_epoch']:g} s)",
+        "",
+    ]
+    rows = {name: row for name, row in found.items() if isinstance(row, dict)}
+    parts = list(next(iter(rows.values()))["parts_of_a_step"]["shares"])
+    lines.append("| loss | s per epoch | images/s | whole step, ms | " + " | ".join(parts) + " |")
+    lines.append("|---" * (4 + len(parts)) + "|")
+    for name, row in rows.items():
+        step = row["parts_of_a_step"]
+        cells = [
+            f"{step['milliseconds'][part]:.2f} ms ({100 * step['shares'][part]:.1f} %)"
+            for part in parts
+        ]
+        lines.append(
+            f"| {name} | {row['seconds_per_epoch']:.2f} | {row['images_per_second']:,.0f} "
+            f"| {step['whole_step_ms']:.2f} | " + " | ".join(cells) + " |"
+        )
+    return [*lines, ""]
+
+
+def _trained(found: dict[str, Any]) -> list[str]:
+    """The table of the section "cifar10"."""
+    if "left_out" in found:
+        return [f"cifar10: {found['left_out']}", ""]
+    lines = [f"Trained on {found['data']} ({found['epochs']} epochs); {found['note']}", ""]
+    probes = [
+        name for name in next(iter(found["losses"].values()))["probes"] if "spread" not in name
+    ]
+    lines.append("| loss | s per epoch | " + " | ".join(probes) + " |")
+    lines.append("|---" * (2 + len(probes)) + "|")
+    for name, row in found["losses"].items():
+        cells = [f"{100 * row['probes'][probe]:.1f}" for probe in probes]
+        lines.append(f"| {name} | {row['seconds_per_epoch']:.2f} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def write(
+    sections: dict[str, Any], seconds: float, folder: Path, command: str, name: str = "gpu"
+) -> Path:
     """Write what there is so far, and return the path of the JSON file."""
     found = versions() | {"cuda": str(torch.version.cuda)}
     with suppress(PackageNotFoundError):
@@ -71,7 +117,7 @@ def write(sections: dict[str, Any], seconds: float, folder: Path, command: str) 
         "sections": sections,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{result['date']}-gpu.json"
+    path = folder / f"{result['date']}-{name}.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(result))
     return path
