@@ -20,6 +20,7 @@ from bayescl.experiments.comparison_markdown import comparison_markdown, differe
 from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.experiments.run_folder import read_json, write_atomically
+from bayescl.vision.probes import PROBES, probe_title
 
 _PART = re.compile(r"(<!-- comparison (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -101,8 +102,14 @@ def _what_was_run(result: Mapping[str, Any]) -> str:
         f"{settings['lr']:g}, {seeds} seed{'s' * (seeds != 1)} for each loss. "
         f"`{result['command']}`, commit `{result['commit'][:10]}`, on "
         f"{hardware['gpu'] or hardware['cpu']}, {threads} thread{'s' * (threads != 1)} for each "
-        f"run, {min(epochs):.1f} to {max(epochs):.1f} seconds per epoch."
+        f"run, {_range(min(epochs), max(epochs))} seconds per epoch."
     )
+
+
+def _range(low: float, high: float) -> str:
+    """Two figures that may be the same when rounded."""
+    ends = dict.fromkeys((f"{low:.2g}", f"{high:.2g}"))
+    return " to ".join(ends)
 
 
 def _encoder(settings: Mapping[str, Any]) -> str:
@@ -123,8 +130,11 @@ def _how_settings_were_chosen(tuning: Mapping[str, Any]) -> str:
         for loss, values in tuning["choice"]["losses"].items()
     )
     shared = ", ".join(f"{name} {value:g}" for name, value in tuning["choice"]["shared"].items())
+    criterion = tuning["criterion"]
+    for probe in PROBES:
+        criterion = criterion.replace(probe, probe_title(probe))
     return (
-        f"Settings were chosen by the {tuning['criterion']}, with {seeds} other "
+        f"Settings were chosen by the {criterion}, with {seeds} other "
         f"seed{'s' * (seeds != 1)} and {' or '.join(map(str, sorted(sizes)))} settings for every "
         f"loss: {shared} for all; {chosen}."
     )
