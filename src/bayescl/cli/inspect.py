@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,28 +20,33 @@ def command(
     anchors: int = 6,
     shown: int = 6,
     anchor_images: str = "",
+    users: int | None = None,
     seed: int = 0,
 ) -> int:
     """Show which candidates a run's loss takes for false negatives, and whether they are.
 
     The figures are also written into the run's folder: inspection.json, and pictures of the
     posterior's calibration, of the weights, and of the candidates weighed least and most. Without
-    labels only what needs none is shown.
+    labels only what needs none is shown. Of a recommender, items that were held out play the part
+    of false negatives.
 
     Args:
         run: the run folder.
         part: "train" for images that the loss has seen, or "evaluation" for those that judge.
         images: how many images to score at most, in batches as large as in training.
-        anchors: how many images to show with their candidates.
+        anchors: how many images or users to show with their candidates.
         shown: candidates at either end to show for each.
         anchor_images: the images to show by their number, with commas; drawn unless given.
-        seed: which images are drawn, and their views.
+        users: how many users of a recommender to look at; some million pairs' worth unless given.
+        seed: which images or users are drawn, and the images' views.
     """
-    from bayescl.cli._console import console
-    from bayescl.experiments.inspection import inspect_images
+    from bayescl.experiments.run_folder import RunFolder
 
-    inspection = inspect_images(
-        Path(run),
+    path = Path(run)
+    if RunFolder.find(path).kind == "train ranking":
+        return _inspect_ranking(path, users=users, anchors=anchors, shown=shown, seed=seed)
+    return _inspect_images(
+        path,
         part=part,
         images=images,
         anchors=anchors,
@@ -48,18 +54,47 @@ def command(
         anchor_images=_numbers(anchor_images),
         seed=seed,
     )
+
+
+def _inspect_images(path: Path, *, part: str, **options: Any) -> int:
+    """Print what was found in a run on images."""
+    from bayescl.experiments.inspection import inspect_images
+
+    inspection = inspect_images(path, part=part, **options)
     report = inspection.report
-    title = (
-        f"{run} after {report['epochs']} of {report['of_epochs']} epochs: "
-        f"{report['images']} images, {part} part"
-    )
-    screen = console()
-    screen.print(_figures_table(inspection.diagnosis, title))
-    if inspection.diagnosis.posteriors:
-        screen.print(_posterior_table(inspection.diagnosis))
-    for file in inspection.files:
-        screen.print(f"{file}", soft_wrap=True)
+    looked_at = f"{report['images']} images, {part} part"
+    _show(path, inspection.diagnosis, report, looked_at, inspection.files)
     return 0
+
+
+def _inspect_ranking(path: Path, **options: Any) -> int:
+    """Print what was found in a recommender's run."""
+    from bayescl.experiments.ranking.inspection import inspect_ranking
+
+    inspection = inspect_ranking(path, **options)
+    report = inspection.report
+    looked_at = f"{report['users']} users, held-out items of the {report['held_out']} part"
+    _show(path, inspection.diagnosis, report, looked_at, inspection.files)
+    return 0
+
+
+def _show(
+    path: Path,
+    diagnosis: Diagnosis,
+    report: Mapping[str, Any],
+    looked_at: str,
+    files: Sequence[Path],
+) -> None:
+    """Print the tables, and where files are."""
+    from bayescl.cli._console import console
+
+    title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
+    screen = console()
+    screen.print(_figures_table(diagnosis, title))
+    if diagnosis.posteriors:
+        screen.print(_posterior_table(diagnosis))
+    for file in files:
+        screen.print(f"{file}", soft_wrap=True)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -37,6 +37,7 @@ from bayescl.experiments.provenance import provenance
 from bayescl.experiments.run_folder import RunFolder, write_atomically
 from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
+from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 PARTS = ("train", "evaluation")
@@ -104,8 +105,10 @@ def inspect_images(
     if store is None:
         raise ValueError(f"the images of {path} have no evaluation part: ask for train")
 
-    rows = _drawn_batches(store, settings.batch_size, images, anchor_images, seed)
-    batches = [_scored(run, store.subset(some), seed, step) for step, some in enumerate(rows)]
+    rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
+    batches = [
+        scored_batch(run.model, store.subset(some), seed, step) for step, some in enumerate(rows)
+    ]
     diagnosis = diagnose(batches)
     first, by_loss = _weighed(batches[0])
     chosen = torch.arange(min(len(anchor_images) or anchors, len(rows[0])))
@@ -139,7 +142,7 @@ def inspect_images(
     return Inspection(diagnosis, report, tuple(files))
 
 
-def _drawn_batches(
+def drawn_batches(
     store: ImageStore, batch_size: int, images: int, first: Sequence[int], seed: int
 ) -> list[Int[Tensor, "batch"]]:
     """Rows of whole batches in an order drawn by the seed; those asked for come first.
@@ -164,11 +167,11 @@ def _drawn_batches(
     return list(order[: batches * size].split(size))
 
 
-def _scored(run: ImageRun, store: ImageStore, seed: int, step: int) -> ScoredCandidates:
-    """One batch as the loss sees it, with the truth where every image has a label."""
-    views = embedded_views(run.model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
+def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> ScoredCandidates:
+    """One batch as a model's loss sees it, with the truth where every image has a label."""
+    views = embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
     labels = store.labels if store.is_labelled else None
-    scored = score_candidates(run.model.loss, *views, labels=labels)
+    scored = score_candidates(model.loss, *views, labels=labels)
     # The oracle's weights need labels; what it would weigh without them is InfoNCE.
     return replace(scored, sees_labels=scored.sees_labels and labels is not None)
 

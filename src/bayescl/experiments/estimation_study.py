@@ -1,0 +1,298 @@
+"""How far estimates of alpha are off, and what alpha while training does: the docs' figures.
+
+    python -m bayescl.experiments.estimation_study --out results/estimation --docs docs
+
+runs both studies, on the paper's generative process and on digits, writes their tables, and brings
+the numbers on the pages ``estimation.md`` and ``diagnostics.md`` up to date. Digits are trained on
+and judged without their test part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
+from bayescl.diagnostics.plots import png
+from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
+from bayescl.estimation.auc import MeasuredAlpha
+from bayescl.experiments.alpha_callback import LabelledAlpha, labelled_part
+from bayescl.experiments.estimation_figure import estimation_figure
+from bayescl.experiments.image_run import KIND, ImageRun, train_images
+from bayescl.experiments.image_settings import ImageSettings
+from bayescl.experiments.inspection import drawn_batches, inspect_images, scored_batch
+from bayescl.experiments.loss_settings import LossSettings
+from bayescl.experiments.provenance import provenance
+from bayescl.experiments.run_folder import RunFolder, as_json, write_atomically
+from bayescl.experiments.training_loop import fit_in_folder
+from bayescl.losses import BayesianContrastiveLoss
+from bayescl.simulation import Settings, generator, observe
+from bayescl.simulation.page import refreshed
+from bayescl.simulation.pair_order import independent_pair_auc
+from bayescl.simulation.tables import Table, Value
+
+ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+PRIORS = (0.05, 0.1, 0.3)
+DRAWS = 20
+SEEDS = (0, 1, 2)
+STOPS = (0, 2, 5, 10, 20)
+SCORED_IMAGES = 512
+VARIANTS = {
+    "InfoNCE": {"loss": LossSettings("info_nce")},
+    "fixed": {"alpha_schedule": "fixed"},
+    "ramp": {"alpha_schedule": "ramp"},
+    "measured by model": {"alpha_schedule": "measured", "alpha_reading": "model"},
+    "measured as AUC": {"alpha_schedule": "measured", "alpha_reading": "auc"},
+    "label-free": {"alpha_schedule": "label-free", "alpha_reading": "model"},
+}
+WATCHED = ("InfoNCE", "fixed")
+"""Variants that are measured at every stop; the others at their end."""
+
+BASE = ImageSettings(
+    loss=LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
+    evaluate_on="validation",
+    epochs=STOPS[-1],
+    alpha_every=5,
+    device="cpu",
+)
+PROBES = ("few_label_1", "few_label_5", "knn")
+PAGES = {"estimation.md": "estimation", "diagnostics.md": "diagnostics"}
+
+
+def process_study(*, draws: int = DRAWS, anchors: int = 500) -> Table:
+    """Estimate alpha on the generative process, where it is known.
+
+    Args:
+        draws: independent draws per setting, at least 2.
+        anchors: anchors of a draw, with 64 candidates and one positive each.
+
+    Returns:
+        One record per alpha and tau_plus: means and standard errors over draws.
+
+    Example:
+        >>> table = process_study(draws=2, anchors=20)
+        >>> len(table.records)
+        18
+    """
+    records: list[dict[str, Value]] = []
+    for tau_plus in PRIORS:
+        for alpha in ALPHAS:
+            drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
+            records.append(
+                {
+                    "alpha": alpha,
+                    "tau_plus": tau_plus,
+                    "closed_form_auc": independent_pair_auc(alpha),
+                    **_summarised(drawn, error_of_mean=True),
+                }
+            )
+    return Table.of(records)
+
+
+def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> dict[str, float]:
+    """Everything measured on one draw."""
+    settings = Settings(anchors=anchors, candidates=64, alpha=alpha, tau_plus=tau_plus, positives=1)
+    chunks = list(observe(settings, generator(0, "estimation", alpha, tau_plus, index)))
+    positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
+    unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
+    truth = torch.cat([~chunk.true_negative for chunk in chunks])
+    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()), "model")
+    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus, reading="model")
+    scored = score_candidates(
+        BayesianContrastiveLoss(), positive, unlabeled, layout="logits", false_negative=truth
+    )
+
+    def posterior(some: float) -> tuple[float, float]:
+        values = candidate_posterior(scored, alpha=some, tau_plus=tau_plus)
+        found = calibration(values, ~truth)
+        return found.ece, found.skill or 0.0
+
+    ece, skill = posterior(alpha)
+    ece_auc, skill_auc = posterior(labelled.authors)
+    return {
+        "auc": labelled.auc,
+        "alpha_model": labelled.model,
+        "alpha_authors": labelled.authors,
+        "free_auc": free.auc,
+        "free_alpha": free.model,
+        "ece": ece,
+        "ece_auc": ece_auc,
+        "skill": skill,
+        "skill_auc": skill_auc,
+    }
+
+
+def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[Table, Table]:
+    """Train on digits with alpha in every way, and measure at some epochs.
+
+    Args:
+        folder: an empty one, for the runs.
+        base: what the runs share; the last of the stops that lie within its epochs is its end.
+
+    Returns:
+        One record per variant and epoch, and one per variant with its probes; means over seeds
+        and standard deviations.
+    """
+    stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
+    measured: dict[tuple[str, int], list[dict[str, float]]] = {}
+    probes: dict[str, list[dict[str, float]]] = {}
+    for name, changes in VARIANTS.items():
+        for seed in SEEDS:
+            settings = replace(base, seed=seed, **changes)
+            run = ImageRun(settings)
+            out = RunFolder.create(folder / f"{name}-{seed}", KIND, settings.as_config())
+            for stop in stops if name in WATCHED else stops[-1:]:
+                if stop:
+                    _train_to(run, out, stop)
+                measured.setdefault((name, stop), []).append(measurements(run, stop))
+            found = run.probe()
+            probes.setdefault(name, []).append({probe: found[probe] for probe in PROBES})
+    by_epoch = [
+        {"variant": name, "epoch": stop, "seeds": len(rows), **_summarised(rows)}
+        for (name, stop), rows in measured.items()
+    ]
+    by_variant = [
+        {"variant": name, **_summarised(_with_differences(rows, probes["InfoNCE"]))}
+        for name, rows in probes.items()
+    ]
+    return Table.of(by_epoch), Table.of(by_variant)
+
+
+def _train_to(run: ImageRun, folder: RunFolder, epoch: int) -> None:
+    """Go on with a run to an epoch; the learning rate follows the whole run's course."""
+    callbacks = [] if run.alpha is None else [run.alpha]
+    fit_in_folder(
+        run.model,
+        run.batches,
+        folder,
+        epochs=epoch,
+        device=run.device,
+        judge=run.judge,
+        callbacks=callbacks,
+    )
+
+
+def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
+    """What is assumed, so and estimated on a run's training images at an epoch."""
+    model, store, seed = run.model, run.parts.train, run.settings.seed
+    rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
+    batches = [
+        scored_batch(model, store.subset(some), seed, step) for step, some in enumerate(rows)
+    ]
+    found = diagnose(batches)
+    if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
+        raise ValueError("the study needs labels of several classes")
+    tau_plus = found.measured_tau_plus
+    part = labelled_part(store, seed=seed)
+    free, true_bias, false_bias = [], [], []
+    for scored in batches:
+        estimate = label_free_alpha(
+            scored.positive,
+            scored.unlabeled,
+            tau_plus=tau_plus,
+            reading="model",
+            valid=scored.valid,
+        )
+        bias = label_free_bias(
+            scored.positive,
+            scored.unlabeled,
+            scored.truth,
+            auc=found.measured.auc,
+            tau_plus=tau_plus,
+            valid=scored.valid,
+        )
+        free.append(estimate.auc)
+        true_bias.append(bias.true_negatives)
+        false_bias.append(bias.false_negatives)
+    posteriors = {check.source: check.calibration for check in found.posteriors}
+    by_model = posteriors["measured, model reading"]
+    by_auc = posteriors["measured, authors' reading"]
+    return {
+        # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
+        "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
+        "auc": found.measured.auc,
+        "part_auc": LabelledAlpha(part, "auc", seed).alpha(model, epoch),
+        "free_auc": sum(free) / len(free),
+        "bias_true": sum(true_bias) / len(true_bias),
+        "bias_false": sum(false_bias) / len(false_bias),
+        "alpha_model": found.measured.model,
+        "tau_plus": tau_plus,
+        "roc_auc": found.by_weight.roc_auc,
+        "average_precision": found.by_weight.average_precision,
+        "weight_false": found.mean_weight_false or 0.0,
+        "weight_true": found.mean_weight_true or 0.0,
+        "effective": found.effective.in_gradient,
+        "effective_unweighted": found.effective.in_gradient_unweighted,
+        "ece_model": by_model.ece,
+        "ece_auc": by_auc.ece,
+        "skill_model": by_model.skill or 0.0,
+        "skill_auc": by_auc.skill or 0.0,
+    }
+
+
+def _with_differences(
+    rows: list[dict[str, float]], baseline: list[dict[str, float]]
+) -> list[dict[str, float]]:
+    """Probes in percent, with the difference to the baseline's of the same seed."""
+    return [
+        {probe: 100 * row[probe] for probe in PROBES}
+        | {f"{probe}_above": 100 * (row[probe] - base[probe]) for probe in PROBES}
+        for row, base in zip(rows, baseline, strict=True)
+    ]
+
+
+def _summarised(
+    rows: Sequence[dict[str, float]], *, error_of_mean: bool = False
+) -> dict[str, Value]:
+    """Mean of every figure, and its standard deviation or the standard error of the mean."""
+    summary: dict[str, Value] = {}
+    for name in rows[0]:
+        values = torch.tensor([row[name] for row in rows], dtype=torch.float64)
+        spread = values.std() / (len(values) ** 0.5 if error_of_mean else 1)
+        summary[name] = float(values.mean())
+        summary[f"{name}_error" if error_of_mean else f"{name}_spread"] = float(spread)
+    return summary
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run both studies, write their files and bring the pages up to date."""
+    parser = argparse.ArgumentParser(description="Studies of alpha's estimates.")
+    parser.add_argument("--out", type=Path, default=Path("results/estimation"))
+    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    options = parser.parse_args(arguments)
+    origin = provenance()
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        process = process_study()
+        epochs, probes = digits_study(Path(scratch) / "runs")
+        run = Path(scratch) / "run"
+        train_images(BASE, run)
+        inspection = inspect_images(run)
+        diagnostics = out.parent / "diagnostics"
+        diagnostics.mkdir(exist_ok=True)
+        for file in inspection.files:
+            shutil.copyfile(file, diagnostics / file.name)
+    for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
+        write_atomically(out / f"{name}.csv", table.as_csv())
+    write_atomically(out / "estimation.png", png(estimation_figure(process, epochs)))
+    write_atomically(out / "study.json", as_json({"settings": BASE.as_config(), **origin}))
+    refresh_pages(options.docs, out)
+
+
+def refresh_pages(docs: Path, out: Path) -> None:
+    """Bring the numbers on both pages up to date with the tables."""
+    for name in PAGES:
+        page = docs / name
+        if page.is_file():
+            write_atomically(page, refreshed(page.read_text(encoding="utf-8"), out))
+
+
+if __name__ == "__main__":
+    main()
