@@ -12,6 +12,9 @@ source                   candidates of a pair                  score matrix
 ``AllItems``             every item                            one matrix product with all items
 =======================  ====================================  ===================================
 
+Sources whose loss takes them can also draw extra positives: further items that the pair's user is
+known to like, for :class:`~bayescl.recsys.extra_positives.ExtraPositivesDebiasedLoss`.
+
 Each source masks the items that the pair's user is known to like, the pair's own item among them,
 unless it is made with ``mask_known=False``; then only the pair's own item is left out.
 """
@@ -26,6 +29,7 @@ from torch import nn
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_non_negative
+from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.encoders import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
@@ -37,12 +41,17 @@ class CandidateSource(nn.Module, ABC):
     Args:
         train: the interactions that training sees.
         mask_known: whether the items that a user has in ``train`` never count against the user.
+        extra_positives: items drawn for each pair, with replacement, from those that its user has
+            in ``train``, and handed to ``loss.sampled`` as ``extra_positives``; 0 hands none.
     """
 
-    def __init__(self, train: Interactions, *, mask_known: bool = True) -> None:
+    def __init__(
+        self, train: Interactions, *, mask_known: bool = True, extra_positives: int = 0
+    ) -> None:
         super().__init__()
         self.known = KnownItems(train)
         self.mask_known = mask_known
+        self.extra_positives = check_count("extra_positives", extra_positives, 0)
 
     @abstractmethod
     def forward(
@@ -75,6 +84,34 @@ class CandidateSource(nn.Module, ABC):
             return ~self.known.among(users, shared)
         return items[:, None] != shared
 
+    def draw_positives(
+        self, users: Int[Tensor, "batch"], *, seed: int
+    ) -> Int[Tensor, "batch extra_positives"]:
+        """Return the extra positives of every pair; users must have an item in ``train``."""
+        generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.CANDIDATES, 1))
+        share = torch.rand(len(users), self.extra_positives, generator=generator).to(users.device)
+        counts = self.known.counts(users)[:, None]
+        place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count itself
+        return self.known.items[self.known.starts[users][:, None] + place]
+
+    def _sampled(
+        self,
+        loss: Any,
+        encoder: Encoder,
+        users: Tensor,
+        items: Tensor,
+        drawn: Tensor,
+        valid: Tensor,
+        seed: int,
+    ) -> Tensor:
+        """Embed what the step needs and call ``loss.sampled``."""
+        if self.extra_positives == 0:
+            anchors, positives, candidates = encoder.embed(users, items, drawn)
+            return loss.sampled(anchors, positives, candidates, valid=valid)
+        extra = self.draw_positives(users, seed=seed)
+        anchors, positives, candidates, extra = encoder.embed(users, items, drawn, extra)
+        return loss.sampled(anchors, positives, candidates, valid=valid, extra_positives=extra)
+
 
 class _Drawn(CandidateSource):
     """A source that draws items, each with a probability of its own."""
@@ -86,8 +123,9 @@ class _Drawn(CandidateSource):
         *,
         mask_known: bool = True,
         popularity_exponent: float = 0.0,
+        extra_positives: int = 0,
     ) -> None:
-        super().__init__(train, mask_known=mask_known)
+        super().__init__(train, mask_known=mask_known, extra_positives=extra_positives)
         self.count = check_count("count", count, 1)
         self.popularity_exponent = check_non_negative("popularity_exponent", popularity_exponent)
         self.probabilities: Tensor | None = None
@@ -117,6 +155,7 @@ class SharedCandidates(_Drawn):
         popularity_exponent: items are drawn with probability proportional to this power of how
             often they occur in ``train``; 0 draws all alike. An item that never occurs is drawn
             only at 0.
+        extra_positives: see :class:`CandidateSource`.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -149,9 +188,8 @@ class SharedCandidates(_Drawn):
     ) -> Float[Tensor, ""]:
         """Compute ``loss.sampled`` of a batch of pairs against the items of one draw."""
         shared = self.draw(seed=seed)
-        anchors, positives, candidates = encoder.embed(users, items, shared)
         valid = self.counted(users, items, shared)
-        return loss.sampled(anchors, positives, candidates, valid=valid)
+        return self._sampled(loss, encoder, users, items, shared, valid, seed)
 
 
 class PerPairCandidates(_Drawn):
@@ -168,6 +206,7 @@ class PerPairCandidates(_Drawn):
         popularity_exponent: items are drawn with probability proportional to this power of how
             often they occur in ``train``; 0 draws all alike. An item that never occurs is drawn
             only at 0.
+        extra_positives: see :class:`CandidateSource`.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -215,8 +254,7 @@ class PerPairCandidates(_Drawn):
     ) -> Float[Tensor, ""]:
         """Compute ``loss.sampled`` of a batch of pairs, each against draws of its own."""
         drawn, valid = self.draw(users, items, seed=seed)
-        anchors, positives, candidates = encoder.embed(users, items, drawn)
-        return loss.sampled(anchors, positives, candidates, valid=valid)
+        return self._sampled(loss, encoder, users, items, drawn, valid, seed)
 
 
 class InBatchCandidates(CandidateSource):
@@ -250,12 +288,10 @@ class InBatchCandidates(CandidateSource):
 
         Distinct items go through ``loss.sampled``.
         """
-        del seed
         if self.distinct:
             shared = items.unique()
-            anchors, positives, candidates = encoder.embed(users, items, shared)
             valid = self.counted(users, items, shared)
-            return loss.sampled(anchors, positives, candidates, valid=valid)
+            return self._sampled(loss, encoder, users, items, shared, valid, seed)
         anchors, positives = encoder.embed(users, items)
         if not self.mask_known:
             return loss.in_batch(anchors, positives, groups=items)
@@ -273,6 +309,7 @@ class AllItems(CandidateSource):
         train: the interactions that training sees.
         mask_known: whether the items that a user has in ``train`` never count against the user;
             else only the pair's own item does not.
+        extra_positives: see :class:`CandidateSource`.
     """
 
     def forward(
@@ -284,9 +321,7 @@ class AllItems(CandidateSource):
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
-        """Compute ``loss.sampled`` of a batch of pairs against all items; nothing is drawn."""
-        del seed
+        """Compute ``loss.sampled`` of a batch of pairs against all items; no candidate is drawn."""
         every = torch.arange(self.known.num_items, device=items.device)
-        anchors, positives, candidates = encoder.embed(users, items, every)
         valid = self.counted(users, items, every)
-        return loss.sampled(anchors, positives, candidates, valid=valid)
+        return self._sampled(loss, encoder, users, items, every, valid, seed)

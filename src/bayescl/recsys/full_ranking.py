@@ -12,8 +12,8 @@ from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.scorers import Scorer
 
-_BLOCK_SCORES = 2**24
-"""Scores held at a time: 64 MB."""
+_BLOCK_SCORES = 2**22
+"""Scores held at a time: 16 MB, which the caches of most machines hold."""
 
 _CHUNK = 64
 """Items that share a maximum in the first pass."""
