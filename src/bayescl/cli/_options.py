@@ -56,7 +56,7 @@ def parse_options(
     parser = _parser(command, name)
     if "names" in _parameters(command):
         words = _gather_names(words)
-    words = [_complete(_underscored(word), command) for word in words]
+    words = [_complete(_underscored(_lengthened(word, command)), command) for word in words]
     if {"-h", "--help"} & set(words):
         sys.stdout.write(parser.format_help())
         return None
@@ -158,6 +158,12 @@ def _gather_names(words: list[str]) -> list[str]:
     options = [number for number, word in enumerate(words) if word.startswith("-")]
     first = options[0] if options else len(words)
     return [f"--names={','.join(words[:first])}", *words[first:]] if first else words
+
+
+def _lengthened(word: str, command: Callable[..., object]) -> str:
+    """An option of one letter, which may have one hyphen, with two."""
+    is_option = len(word) > 1 and word[0] == "-" and word[1:] in _parameters(command)
+    return f"-{word}" if is_option else word
 
 
 def _underscored(word: str) -> str:

@@ -42,9 +42,10 @@ def print_result(screen: Console, result: Mapping[str, Any], folder: Path) -> No
     settings = result["settings"]
     name = settings["encoder"] if "loss" not in settings else settings["loss"]
     epoch = result.get("best_epoch")
-    chosen = "" if epoch is None else f", best epoch {epoch} of {result['epochs']}"
-    title = f"{name} on {settings['data']}, {result['evaluated_on']} part{chosen}"
+    title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
     screen.print(metrics_table(result["metrics"], title=title))
+    if epoch is not None and "note" not in result:
+        screen.print(f"best epoch on validation: {epoch} of {result['epochs']}")
     if "note" in result:
         screen.print(f"protocol of the paper: {result['note']}")
     left_out = result["users_left_out"]

@@ -1,0 +1,214 @@
+"""The commands on interactions as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from experiments.ranking_data import write_groups
+
+COLUMNS = "--data bought.csv --user-column customer --item-column product"
+QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
+
+
+@pytest.fixture
+def bought(bayescl, tmp_path) -> Path:
+    """A table of purchases in the folder where commands run."""
+    return write_groups(tmp_path)
+
+
+@pytest.fixture
+def run(bayescl, bought) -> str:
+    """A trained recommender."""
+    assert bayescl(f"train ranking {QUICK} --out run").status == 0
+    return "run"
+
+
+def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, bought):
+    outcome = bayescl(f"train ranking {QUICK} --out run")
+    assert outcome.status == 0
+    for text in ("recall", "ndcg", "@20", "48 users judged", "seconds per epoch"):
+        assert text in outcome.out
+    found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
+    assert found == {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+
+    outcome = bayescl("evaluate run")
+    assert outcome.status == 0
+    assert "after 8 of 8 epochs, test part" in outcome.out
+    results = [
+        json.loads(Path("run", f"{name}.json").read_text()) for name in ("result", "evaluation")
+    ]
+    assert results[0]["metrics"] == results[1]["metrics"]
+
+    outcome = bayescl("recommend run --user u-4 -k 3")
+    assert outcome.status == 0
+    assert outcome.out.count("film ") == 3
+
+    assert bayescl("recommend run --all -k 2 --out lists.csv").status == 0
+    lists = pl.read_csv("lists.csv")
+    assert lists.columns == ["user", "rank", "item", "score"]
+    assert lists["user"].n_unique() == 48
+    assert len(lists) == 96
+    assert bayescl("recommend run --user u-4 -k 3 --out one.parquet").status == 0
+    assert pl.read_parquet("one.parquet")["user"].to_list() == ["u-4"] * 3
+
+
+def test_options_of_a_table_are_followed(bayescl, bought):
+    options = f"{QUICK} --rating-column stars --min-rating 4 --k-core 2 --split random --seed 3"
+    outcome = bayescl(f"train ranking {options} --loss info_nce --out run")
+    assert outcome.status == 0
+    assert "ratings below 4 left out" in outcome.out
+    settings = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert (settings["min_rating"], settings["k_core"], settings["split"]) == (4, 2, "random")
+
+
+def test_the_configuration_of_a_run_repeats_it(bayescl, run):
+    assert bayescl("train ranking --config run/config.yaml --out again").status == 0
+    assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()
+    first, second = (json.loads(Path(name, "result.json").read_text()) for name in ("run", "again"))
+    assert first["metrics"] == second["metrics"]
+
+
+def test_a_finished_run_is_shown_again_and_keeps_its_settings(bayescl, run):
+    again = bayescl("train ranking --out run --resume")
+    assert again.status == 0
+    assert "seconds per epoch" in again.out
+    outcome = bayescl("train ranking --out run --resume --lr 0.5")
+    assert outcome.status == 2
+    assert "the run in run has lr = 0.03, got 0.5" in outcome.complaint
+
+
+def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
+    outcome = bayescl(f"train ranking {QUICK} --watch-every 1 --patience 2 --out run")
+    assert outcome.status == 0
+    assert "best epoch" in outcome.out
+    assert Path("run/checkpoints/best.ckpt").is_file()
+    assert bayescl("evaluate run").status == 0
+
+
+def test_the_papers_protocol_is_marked(bayescl, bought):
+    outcome = bayescl(f"train ranking {QUICK} --protocol paper --watch-every 1 --out run")
+    assert outcome.status == 0
+    assert "inflated" in outcome.out
+
+
+@pytest.mark.parametrize("baseline", ["popularity", "ease --regularization 5"])
+def test_baselines_go_through_the_same_commands(bayescl, bought, baseline):
+    assert bayescl(f"train ranking {COLUMNS} --encoder {baseline} --out base").status == 0
+    assert bayescl("evaluate base").status == 0
+    assert bayescl("recommend base --user u-4 -k 3").out.count("film ") == 3
+    assert bayescl("train ranking --out base --resume").status == 0
+    outcome = bayescl("embed base --out e.npy")
+    assert outcome.status == 2
+    assert "a baseline has no embeddings" in outcome.complaint
+
+
+def test_embeddings_are_written_with_and_without_ids(bayescl, run):
+    assert bayescl("embed run --out items.npy").status == 0
+    items = np.load("items.npy")
+    assert items.shape == (24, 8)
+    assert np.linalg.norm(items, axis=1) == pytest.approx(1, abs=1e-5)
+    assert bayescl("embed run --of users --out users.parquet").status == 0
+    users = pl.read_parquet("users.parquet")
+    assert users.columns == ["id", "embedding"]
+    assert users["id"].to_list()[0] == "u-0"
+    # What embeddings say is what lists say.
+    assert bayescl("embed run --of items --out items.parquet").status == 0
+    ids = pl.read_parquet("items.parquet")["id"].to_list()
+    assert bayescl("recommend run --user u-0 -k 1 --out best.csv").status == 0
+    best = pl.read_csv("best.csv").row(0, named=True)
+    own = users["embedding"].to_numpy()[0] @ items[ids.index(best["item"])]
+    assert best["score"] == pytest.approx(own, abs=1e-5)
+
+
+def test_images_are_embedded_by_the_same_command(bayescl, bars):
+    assert bayescl(f"train images {bars} --out images").status == 0
+    assert bayescl("embed images --out features.parquet").status == 0
+    test = pl.read_parquet("features.parquet")
+    assert test.columns == ["id", "label", "embedding"]
+    assert bayescl("embed images --of train --out train.npy").status == 0
+    assert len(np.load("train.npy")) + len(test) == 90
+    outcome = bayescl("embed images --of users --out x.npy")
+    assert outcome.status == 2
+    assert "of must be one of evaluation, train, got 'users'" in outcome.complaint
+
+
+def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
+    Path("train").mkdir()
+    table = pl.read_csv("bought.csv").select(user="customer", item="product")
+    Path("shop").mkdir()
+    table.filter(pl.int_range(pl.len()) % 5 > 0).write_csv("shop/train.csv")
+    table.filter(pl.int_range(pl.len()) % 5 == 0).write_csv("shop/test.csv")
+    line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
+    outcome = bayescl(f"{line} --seeds 2 --out table")
+    assert outcome.status == 0
+    text = Path("table/table.md").read_text()
+    for words in ("| InfoNCE |", "| Bayesian |", "| popularity |", "| EASE |", "NDCG@20", "±"):
+        assert words in text
+    cell = json.loads(Path("table/shop-mf.json").read_text())
+    assert {"command", "versions", "hardware", "commit", "tuning"} <= cell.keys()
+    assert len(cell["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"]) == 2
+    assert Path("table/ranking.png").stat().st_size > 10_000
+    weights = Path("table/shop-mf/final/bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
+    assert bayescl("reproduce ranking --out table --resume").status == 0
+    after = Path("table/shop-mf/final/bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
+    assert after == weights
+    assert Path("table/table.md").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
+        ("train ranking --data bought.csv", "bought.csv"),
+        (f"train ranking {COLUMNS} --encoder gcn", "encoder must be one of mf, lightgcn"),
+        (f"train ranking {COLUMNS} --loss oracle", "loss must be one of info_nce"),
+        (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
+        (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
+        (f"train ranking {COLUMNS} --epochs 0", "epochs must be a whole number of at least 1"),
+        (f"train ranking {COLUMNS} --patience 1", "patience must be 0 where watch_every is 0"),
+        (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
+        (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
+        (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
+        ("train ranking --resume --out nowhere", "nowhere is no run folder"),
+        ("recommend nowhere --user 1", "there is no run folder nowhere"),
+        ("recommend nowhere", "give either --user ID or --all"),
+        ("recommend nowhere --user 1 --all", "give either --user ID or --all"),
+        ("recommend nowhere --all", "--all needs --out"),
+        ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
+        ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
+        ("embed nowhere --out e.npy", "there is no run folder nowhere"),
+        ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
+        ("reproduce ranking --data , ", "data must name each once, got none"),
+        ("reproduce ranking --encoders gcn", "encoder must be one of mf, lightgcn"),
+        ("reproduce ranking --losses oracle", "loss must be one of info_nce"),
+        ("reproduce ranking --size huge", "size must be one of full, smoke"),
+        ("reproduce ranking --seeds 0", "seeds must be a whole number of at least 1"),
+        ("reproduce ranking --data nowhere --encoders mf", "no data set is called 'nowhere'"),
+    ],
+)
+def test_what_makes_no_sense_is_answered_in_one_line_and_leaves_nothing(
+    bayescl, bought, tmp_path, line, message
+):
+    outcome = bayescl(line)
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["bought.csv"]
+
+
+def test_an_unknown_user_or_length_is_named(bayescl, run):
+    assert "has no user somebody" in bayescl("recommend run --user somebody").complaint
+    assert "k must be a whole number of at least 1, got 0" in (
+        bayescl("recommend run --user u-4 -k 0").complaint
+    )
+
+
+def test_runs_of_other_kinds_are_told_apart(bayescl, run, bars):
+    assert bayescl(f"train images {bars} --out images").status == 0
+    outcome = bayescl("recommend images --user 1")
+    assert outcome.status == 2
+    assert "images holds a run of 'train images', not of 'train ranking'" in outcome.complaint
