@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from experiments.ranking_data import write_groups
 
 from bayescl.diagnostics import diagnose, score_candidates
 from bayescl.experiments.alpha_callback import embedded_views
 from bayescl.experiments.image_run import ImageRun
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.inspection import inspect_images
+from bayescl.experiments.ranking.inspection import inspect_ranking
 from bayescl.experiments.run_folder import RunFolder
 
 FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-weights.png"]
@@ -166,3 +168,54 @@ def test_a_run_without_a_checkpoint_has_nothing_to_inspect(bayescl, run) -> None
     outcome = bayescl("inspect run")
     assert outcome.status == 2
     assert outcome.complaint == "run has no checkpoint yet"
+
+
+BOUGHT = "--data bought.csv --user_column customer --item_column product"
+
+
+@pytest.fixture
+def recommender(bayescl, tmp_path) -> str:
+    """A recommender of items that come in three groups, as users do."""
+    write_groups(tmp_path)
+    line = "--dim 8 --count 8 --batch_size 64 --lr 0.03 --epochs 4 --device cpu --out films"
+    assert bayescl(f"train ranking {BOUGHT} {line}").status == 0
+    return "films"
+
+
+def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recommender) -> None:
+    outcome = bayescl(f"inspect {recommender} --anchors 2 --shown 3")
+    assert outcome.status == 0
+    assert "tau_plus measured" in outcome.out
+    assert pictures(recommender) == ["inspection-reliability.png", "inspection-weights.png"]
+    report = report_of(recommender)
+    found = inspect_ranking(Path(recommender), users=1000)
+    result = RunFolder.open(Path(recommender), "train ranking").read_result()
+    assert report["users"] == found.report["users"] == result["users"]
+    # Every held-out pair is a false negative, and every unknown pair a candidate.
+    counts = found.diagnosis.histogram
+    assert counts.false_negatives is not None
+    assert int(counts.false_negatives.sum()) == result["interactions"]["test"]
+    sizes = result["interactions"]
+    candidates = int(counts.true_negatives.sum()) + result["interactions"]["test"]
+    assert candidates == result["users"] * sizes["items"] - sizes["train"]
+    # The groups are plain to see, so items of the user's own group are weighed least.
+    assert report["by_logit"]["roc_auc"] > 0.8
+    for row in report["candidates"]["anchors"]:
+        group = int(row["user"].removeprefix("u-")) % 3
+        assert int(row["down"][0].removeprefix("film ")) % 3 == group
+        assert int(row["up"][0].removeprefix("film ")) % 3 != group
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--loss bpr --epochs 1", "the loss bpr weighs no candidates"),
+        ("--encoder popularity", "films holds the baseline popularity, which has no loss"),
+    ],
+)
+def test_what_weighs_no_candidates_cannot_be_inspected(bayescl, tmp_path, options, message) -> None:
+    write_groups(tmp_path)
+    assert bayescl(f"train ranking {BOUGHT} {options} --device cpu --out films").status == 0
+    outcome = bayescl("inspect films")
+    assert outcome.status == 2
+    assert message in outcome.complaint

@@ -29,6 +29,7 @@ from bayescl.diagnostics import (
 )
 from bayescl.diagnostics.plots import png
 from bayescl.experiments.provenance import provenance
+from bayescl.experiments.ranking.baselines import BASELINES
 from bayescl.experiments.ranking.losses import BPR, TITLES
 from bayescl.experiments.ranking.run import KIND, RankingRun, kept_checkpoint
 from bayescl.experiments.ranking.settings import RankingSettings
@@ -86,7 +87,10 @@ def inspect_ranking(
             check_count(name, value, 1)
     check_count("seed", seed, 0)
     folder = RunFolder.open(path, KIND)
-    settings = RankingSettings.from_config(folder.config())
+    config = folder.config()
+    if config.get("encoder") in BASELINES:
+        raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
+    settings = RankingSettings.from_config(config)
     checkpoint = kept_checkpoint(folder)
     if settings.loss.loss == BPR:
         raise ValueError(f"the loss {BPR} weighs no candidates: there is nothing to inspect")
