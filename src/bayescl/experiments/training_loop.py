@@ -114,6 +114,7 @@ def fit_in_folder(
             precision=_PRECISIONS[precision],
             max_epochs=epochs,
             logger=list(loggers) or False,
+            log_every_n_steps=1,  # of what modules log themselves; rows come from the journal
             callbacks=all_callbacks,
             plugins=[AtomicCheckpointIO()],
             enable_progress_bar=False,

@@ -1,0 +1,70 @@
+"""Options of ``bayescl train images`` beyond the plain run."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+
+def test_every_kind_of_training_is_an_option(bayescl, bars):
+    line = f"train images {bars} --epochs 2 --optimizer lars --lr 0.5 --warmup-epochs 1"
+    outcome = bayescl(
+        f"{line} --joint-views --cache-chunk 7 --precision bfloat16 --channels-last "
+        "--knn-every 1 --augmentation simclr --strength 0.5 --hidden-dim 16 --out run"
+    )
+    assert outcome.status == 0, outcome.err
+    config = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert (config["optimizer"], config["joint_views"], config["cache_chunk"]) == ("lars", True, 7)
+    assert "knn" in Path("run/metrics.csv").read_text().splitlines()[0]
+
+
+def test_a_resumed_run_may_save_more_often(bayescl, bars):
+    assert bayescl(f"train images {bars} --out run").status == 0
+    Path("run/result.json").unlink()
+    line = "train images --out run --resume --checkpoint-every-steps 2 --checkpoint-every 5"
+    assert bayescl(line).status == 0
+    assert "checkpoint_every" not in Path("run/config.yaml").read_text()
+
+
+def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, bars):
+    bayescl(f"train images {bars} --out run")
+    bayescl(f"train images {bars.replace('--width 4', '--width 5')} --out other")
+    shutil.copy("other/checkpoints/last.ckpt", "run/checkpoints/last.ckpt")
+    Path("run/result.json").unlink()
+    for line in ("train images --out run --resume", "evaluate run"):
+        outcome = bayescl(line)
+        assert outcome.status == 2
+        assert "run/checkpoints/last.ckpt is of another model" in outcome.complaint
+
+
+@pytest.mark.skipif(
+    find_spec("tensorboard") is not None or find_spec("tensorboardX") is not None,
+    reason="TensorBoard is installed",
+)
+def test_tensorboard_says_what_it_needs(bayescl, bars):
+    outcome = bayescl(f"train images {bars} --tensorboard --out run")
+    assert outcome.status == 2
+    assert "pip install tensorboard" in outcome.complaint
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("--encoder resnet19", "encoder must be small or a network of torchvision"),
+        ("--optimizer adamw", "optimizer must be one of adam, sgd, lars"),
+        ("--view-size 4", "view_size belongs to the simclr augmentation"),
+        ("--warmup-epochs 3", "warmup_epochs must be less than epochs, got 3 of 3"),
+        ("--devices 3", "batch_size must be divisible by the number of devices"),
+        ("--cache-chunk none", "cache_chunk"),
+    ],
+)
+def test_an_option_that_cannot_be_is_answered_with_one_line(bayescl, bars, option, complaint):
+    outcome = bayescl(f"train images {bars} {option} --out run")
+    assert outcome.status == 2
+    assert complaint in outcome.complaint
+    assert not Path("run").exists()
