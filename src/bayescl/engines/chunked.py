@@ -12,6 +12,7 @@ from bayescl._axes import Float, PerAnchor
 from bayescl._checks import check_count
 from bayescl.engines._once import differentiable_once
 from bayescl.engines._rows import row_losses
+from bayescl.engines._running_gradients import RunningGradients
 from bayescl.engines._threads import in_threads
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional._sorting import can_look
@@ -152,7 +153,7 @@ def _run(
     scaled = batch.anchors / temperature
     starts = range(0, batch.num_anchors, plan.chunk_size)
     workers = _workers(batch, len(starts))
-    totals = [_Gradients.zeros(batch, temperature, plan, wanted)]
+    totals = [RunningGradients.zeros(batch, temperature, wanted, own_rows=plan.own_rows)]
     totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
 
     def work(number: int) -> None:
@@ -179,63 +180,13 @@ def _workers(batch: ContrastiveBatch, chunks: int) -> int:
     return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
 
 
-@dataclass
-class _Gradients:
-    """Gradients that are still being added up; None for what is not wanted."""
-
-    anchors: Tensor | None
-    positives: Tensor | None
-    candidates: Tensor | None
-    temperature: Tensor | None
-
-    @classmethod
-    def zeros(
-        cls,
-        batch: ContrastiveBatch,
-        temperature: float | Tensor,
-        plan: _Plan,
-        wanted: tuple[bool, ...],
-    ) -> _Gradients:
-        """Zeros for what is wanted."""
-        sources: list[Tensor | None] = [batch.anchors, batch.positives, batch.candidates]
-        if plan.own_rows:  # all that they receive goes to the candidates
-            sources[:2] = [None, None]
-        sources.append(temperature if isinstance(temperature, Tensor) else None)
-        return cls(
-            *(
-                torch.zeros_like(source) if want and source is not None else None
-                for source, want in zip(sources, wanted, strict=True)
-            )
-        )
-
-    def for_another_worker(self) -> _Gradients:
-        """Zeros of its own for what all chunks add to, the same memory for what each has alone."""
-        shared = (self.candidates, self.temperature)
-        return _Gradients(
-            self.anchors,
-            self.positives,
-            *(None if one is None else torch.zeros_like(one) for one in shared),
-        )
-
-    def joined(self, others: list[_Gradients]) -> list[Tensor | None]:
-        """Add what other workers have found."""
-        for other in others:
-            for mine, theirs in (
-                (self.candidates, other.candidates),
-                (self.temperature, other.temperature),
-            ):
-                if mine is not None and theirs is not None:
-                    mine += theirs
-        return [self.anchors, self.positives, self.candidates, self.temperature]
-
-
 def _chunk(
     batch: ContrastiveBatch,
     anchors: Tensor,
     rows: slice,
     temperature: float | Tensor,
     plan: _Plan,
-    total: _Gradients | None,
+    total: RunningGradients | None,
     upstream: Tensor | None,
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients."""
