@@ -5,9 +5,10 @@ of them, so that reading a data set does not wait for the training loop.
 
 ==========================  =================================================================
 ``datasets``, ``store``     images by name, in one uint8 tensor; training and evaluation part
-``augmentation``            views of a whole batch, with parameters per image
-``encoders``, ``heads``     networks
+``augmentation*``           views of a whole batch, with parameters per image
+``encoders``, ``heads``     networks; those of torchvision in ``torchvision_encoders``
+``optimizers``              Adam, SGD, LARS, and the course of the learning rate
 ``simclr``                  the Lightning module, with the loss handed in
-``probes``                  linear, k-NN and few-label probes of the frozen encoder
+``probes``                  linear (two protocols), k-NN and few-label probes
 ==========================  =================================================================
 """
