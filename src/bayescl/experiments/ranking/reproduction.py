@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.ranking.baselines import fit_baseline
 from bayescl.experiments.ranking.data import RankingData
+from bayescl.experiments.ranking.differences import mean_and_spread
 from bayescl.experiments.ranking.losses import LOSSES
 from bayescl.experiments.ranking.plans import RankingPlan, plan_for, settings_of, smoke
 from bayescl.experiments.ranking.run import RankingRun, train_ranking
@@ -217,14 +217,3 @@ def _baseline(result: Mapping[str, Any]) -> dict[str, Any]:
         "fit_seconds": result["fit_seconds"],
         "settings": result["settings"],
     }
-
-
-def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation (None for a single value) and the values themselves.
-
-    Example:
-        >>> mean_and_spread([1.0, 3.0])
-        {'mean': 2.0, 'spread': 1.4142135623730951, 'values': [1.0, 3.0]}
-    """
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayescl.experiments.ranking import baselines, losses
+from bayescl.experiments.ranking.differences import paired_differences, verdict
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import PUBLISHED, has_lightgcn_split
 from bayescl.experiments.ranking.settings import PAPER
@@ -23,10 +24,15 @@ def tables_markdown(cells: Sequence[Cell]) -> str:
     Args:
         cells: in the order in which they are to appear.
     """
-    parts = []
-    for cell in cells:
-        parts += [f"### {cell_title(cell)}", note(cell), figures_table(cell), settings_table(cell)]
+    parts = [f"### {cell_title(cell)}\n\n{cell_markdown(cell)}" for cell in cells]
     return "\n\n".join(parts) + "\n"
+
+
+def cell_markdown(cell: Cell) -> str:
+    """The tables of a cell, and what must be said of them."""
+    parts = [note(cell), figures_table(cell), verdict(cell), differences_table(cell)]
+    parts.append(settings_table(cell))
+    return "\n\n".join(part for part in parts if part)
 
 
 def cell_title(cell: Cell) -> str:
@@ -80,6 +86,27 @@ def figures_table(cell: Cell) -> str:
     return "\n".join(lines)
 
 
+def differences_table(cell: Cell) -> str:
+    """How far every loss lies above InfoNCE, paired by seed; empty for a single seed."""
+    metrics = ("recall@20", "ndcg@20")
+    columns = [paired_differences(cell, metric) for metric in metrics]
+    if cell["seeds"] == 1 or not columns[0]:
+        return ""
+    head = ["above InfoNCE, paired by seed", *map(metric_title, metrics)]
+    lines = [_row(head), _row(["---", *["--:"] * len(metrics)])]
+    for loss in columns[0]:
+        lines.append(_row([losses.TITLES[loss], *(_difference(one[loss]) for one in columns)]))
+    lines.append("")
+    lines.append("Bold: at least two standard errors from 0.")
+    return "\n".join(lines)
+
+
+def _difference(entry: Mapping[str, Any]) -> str:
+    """A paired difference, bold where it is certain."""
+    text = f"{entry['mean']:+.4f} ± {entry['spread']:.4f}"
+    return f"**{text}**" if entry["certain"] else text
+
+
 def settings_table(cell: Cell) -> str:
     """The chosen hyper-parameters, epochs and cost of every loss."""
     tuning = cell["tuning"]
@@ -94,7 +121,23 @@ def settings_table(cell: Cell) -> str:
         tried = str(len(tuning["losses"][loss]["scores"]))
         seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
         lines.append(_row([losses.TITLES[loss], tried, *values, str(entry["epochs"]), seconds]))
-    return "\n".join(lines)
+    return f"{_shared(cell)}\n\n" + "\n".join(lines)
+
+
+def _shared(cell: Cell) -> str:
+    """What all losses of a cell have in common."""
+    settings = next(iter(cell["losses"].values()))["settings"]
+    drawn = settings["candidates"] in ("shared", "per-pair")
+    words = [
+        f"dimension {settings['dim']}",
+        *([f"{settings['layers']} layers"] if settings["encoder"] == "lightgcn" else []),
+        f"{settings['score']} scores",
+        f"batches of {settings['batch_size']:,} pairs",
+        f"candidates: {settings['candidates']}" + (f", {settings['count']}" if drawn else ""),
+        f"learning rate {settings['lr']:g} ({settings['schedule']})",
+        f"weight decay {settings['weight_decay']:g}",
+    ]
+    return f"Every loss: {'; '.join(words)}."
 
 
 def metric_title(metric: str) -> str:
