@@ -19,6 +19,7 @@ from bayescl.experiments.images.table_markdown import table_markdown
 from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.run_folder import RunFolder, write_atomically
+from bayescl.vision.datasets import load_images
 
 SECONDS = "seconds_per_epoch"
 
@@ -131,7 +132,10 @@ def reproduce_table(
         if folder.is_finished:
             return folder.read_result()
     else:
-        ImageRun(next(iter(runs.values())))  # finds bad input before there is a folder
+        # Bad input, a data set that is not there among it, is found before there is a folder.
+        ImageRun(next(iter(runs.values())))
+        for data in {cell.settings.data for cell in cells[1:]} - {cells[0].settings.data}:
+            load_images(data)
         folder = RunFolder.create(out, kind, _config(request, table))
 
     if progress is not None:
