@@ -189,11 +189,11 @@ def test_cells_are_collected_in_the_papers_order(tmp_path):
 def test_a_page_is_brought_up_to_date_from_the_cells(tmp_path):
     collect(tmp_path, "a", made_up())
     number = "<!-- a; losses/bayesian/metrics/recall@20/mean; .4f -->"
-    text = f"It is (.9999{number}).\n<!-- cell a -->\nold\n<!-- end -->\n"
+    text = f"It is (.9999{number}).\n<!-- cell a -->\nyesterday\n<!-- end -->\n"
     once = refreshed(text, tmp_path)
     assert once.startswith(f"It is (.5350{number}).")
     assert "| Bayesian |" in once
-    assert "old" not in once
+    assert "yesterday" not in once
     assert refreshed(once, tmp_path) == once
     for place, message in (("losses/none", "there is nothing at"), ("seeds/x", "nothing at")):
         with pytest.raises(ValueError, match=message):
