@@ -65,6 +65,14 @@ def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
         assert run["settings"]["evaluate_on"] == "test"
 
 
+def test_what_differed_while_settings_were_chosen_is_said():
+    result, record = comparison("digits"), tuning("digits")
+    fixed = {"epochs": 6, "width": result["settings"]["width"], "data": "elsewhere"}
+    part = comparison_part(result, {**record, "fixed": fixed})
+    assert "12 settings for every loss (and epochs 6): strength" in part
+    assert "for every loss: strength" in comparison_part(result, record)
+
+
 def test_prose_holds_no_figures_of_its_own():
     prose = re.sub(r"<!-- comparison \S+ -->.*?<!-- end -->", "", PAGE, flags=re.DOTALL)
     assert not re.findall(r"\d\.\d|\d ?%|±", prose)

@@ -22,6 +22,9 @@ from bayescl.experiments.loss_settings import TITLES
 from bayescl.experiments.run_folder import read_json, write_atomically
 from bayescl.vision.probes import PROBES, probe_title
 
+_WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
+"""Settings in which a comparison may differ from its tuning without a word."""
+
 _PART = re.compile(r"(<!-- comparison (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -69,7 +72,7 @@ def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str
     lines = [
         _what_was_run(result),
         "",
-        _how_settings_were_chosen(tuning),
+        _how_settings_were_chosen(result, tuning),
         "",
         f"**Accuracy on the {result['settings']['evaluate_on']} part, in percent,** mean ± "
         f"{result['summary']['spread']}; and the share of the oracle's gap closed, "
@@ -102,7 +105,8 @@ def _what_was_run(result: Mapping[str, Any]) -> str:
         f"{settings['lr']:g}, {seeds} seed{'s' * (seeds != 1)} for each loss. "
         f"`{result['command']}`, commit `{result['commit'][:10]}`, on "
         f"{hardware['gpu'] or hardware['cpu']}, {threads} thread{'s' * (threads != 1)} for each "
-        f"run, {_range(min(epochs), max(epochs))} seconds per epoch."
+        f"run and {result['workers']} at a time, {_range(min(epochs), max(epochs))} seconds per "
+        "epoch."
     )
 
 
@@ -121,7 +125,7 @@ def _encoder(settings: Mapping[str, Any]) -> str:
     return f"the small encoder of width {settings['width']}{strided}"
 
 
-def _how_settings_were_chosen(tuning: Mapping[str, Any]) -> str:
+def _how_settings_were_chosen(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
     """The same budget for each loss, on the validation part."""
     sizes = {len(entry["scores"]) for entry in tuning["losses"].values()}
     seeds = len(tuning["seeds"])
@@ -133,10 +137,15 @@ def _how_settings_were_chosen(tuning: Mapping[str, Any]) -> str:
     criterion = tuning["criterion"]
     for probe in PROBES:
         criterion = criterion.replace(probe, probe_title(probe))
+    differing = ", ".join(
+        f"{name} {value}"
+        for name, value in tuning.get("fixed", {}).items()
+        if name not in _WITHOUT_INFLUENCE and value != result["settings"].get(name)
+    )
     return (
         f"Settings were chosen by the {criterion}, with {seeds} other "
         f"seed{'s' * (seeds != 1)} and {' or '.join(map(str, sorted(sizes)))} settings for every "
-        f"loss: {shared} for all; {chosen}."
+        f"loss{f' (and {differing})' * bool(differing)}: {shared} for all; {chosen}."
     )
 
 
