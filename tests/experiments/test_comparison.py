@@ -6,6 +6,7 @@ import pytest
 
 from bayescl.experiments.comparison_figure import draw_comparison
 from bayescl.experiments.comparison_summary import summarise
+from bayescl.experiments.comparison_verdict import verdict
 from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.image_comparison import ImageComparison, compare_images, settle_losses
 from bayescl.experiments.loss_settings import LossSettings, choose_hyperparameters
@@ -152,3 +153,28 @@ def test_a_schedule_of_alpha_concerns_the_losses_that_have_one(settings):
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
     assert data_title("data/cifar10") == "CIFAR-10"
     assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
+
+
+def test_a_verdict_names_what_is_beyond_chance_and_what_is_not():
+    runs = results(
+        info_nce=[0.5, 0.6, 0.7],
+        debiased=[0.52, 0.62, 0.721],
+        hard=[0.4, 0.75, 0.68],
+        bayesian=[0.49, 0.59, 0.689],
+        oracle=[0.7, 0.8, 0.9],
+    )
+    above, below, level, to_debiased, to_hard, gap = verdict({"summary": summarise(runs)})
+    every = "1 label/class, 5 labels/class, k-NN, linear"
+    assert above == f"Beyond chance above InfoNCE: debiased on {every}."
+    assert below == f"Beyond chance below InfoNCE: Bayesian on {every}."
+    assert level == f"Level with InfoNCE as far as these seeds can tell: hard on {every}."
+    assert "-3.07 ± 0.12 on k-NN," in to_debiased
+    assert "on k-NN (chance)," in to_hard
+    assert gap.startswith("Of the oracle's gap on few labels debiased closes most: 10 %")
+
+
+def test_a_verdict_without_oracle_or_gap_claims_none():
+    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7])
+    assert not any("oracle" in sentence for sentence in verdict({"summary": summarise(runs)}))
+    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.4, 0.5])
+    assert "no gap to close" in verdict({"summary": summarise(runs)})[-1]

@@ -17,6 +17,7 @@ from typing import Any
 from scipy import stats
 
 from bayescl.experiments.comparison_markdown import comparison_markdown, difference_markdown
+from bayescl.experiments.comparison_verdict import verdict
 from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.experiments.run_folder import read_json, write_atomically
@@ -63,7 +64,7 @@ def refreshed(text: str, results: Path) -> str:
 
 
 def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
-    """A comparison in Markdown: what was run, accuracies, paired differences, remarks.
+    """A comparison in Markdown: what was run, accuracies, paired differences, verdict.
 
     Args:
         result: what ``compare`` writes as ``result.json``.
@@ -82,7 +83,7 @@ def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str
         _what_bold_means(result),
         "",
         difference_markdown(result),
-        *(f"- {remark}" for remark in result["summary"]["remarks"]),
+        *(f"- {sentence}" for sentence in verdict(result)),
     ]
     return "\n".join(lines) + "\n"
 
