@@ -120,7 +120,11 @@ def compare_images(
         if folder.is_finished:
             return folder.read_result()
     else:
-        ImageRun(next(iter(runs.values())))  # finds bad input before there is a folder
+        first = ImageRun(next(iter(runs.values())))  # finds bad input before there is a folder
+        if not first.parts.has_labels:
+            raise ValueError(
+                f"{comparison.shared.data}: a comparison needs labels to judge encoders by"
+            )
         folder = RunFolder.create(out, KIND, comparison.as_config())
 
     if progress is not None:
