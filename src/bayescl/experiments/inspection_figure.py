@@ -65,11 +65,21 @@ def candidates_figure(
     shown = len(rows[0].down)
     # Between the three groups a narrow empty column.
     widths = [1.0, 0.25, *[1.0] * shown, 0.25, *[1.0] * shown]
-    figure = EmptyFigure(
-        figsize=(0.85 * sum(widths) + 0.4, 1.12 * len(rows) + 1.5), layout="constrained"
-    )
+    width, height = 0.9 * sum(widths) + 0.4, 1.15 * len(rows) + 1.1
+    # Placed by hand: a layout engine takes seconds for so many images.
+    figure = EmptyFigure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(len(rows), len(widths), width_ratios=widths)
+    grid = figure.add_gridspec(
+        len(rows),
+        len(widths),
+        width_ratios=widths,
+        left=0.2 / width,
+        right=1 - 0.2 / width,
+        top=1 - 0.65 / height,
+        bottom=0.6 / height,
+        wspace=0.08,
+        hspace=0.3,
+    )
     for place, row in enumerate(rows):
         axis = figure.add_subplot(grid[place, 0])
         _show(axis, store, row.anchor, NEUTRAL, f"no. {row.anchor}")
@@ -88,14 +98,14 @@ def candidates_figure(
     words = (
         f"{title}\nleft: anchor; middle: weighed least; right: weighed most ({weighed_by} below)"
     )
-    figure.suptitle(words, fontsize=10)
+    figure.suptitle(words, fontsize=10, y=1 - 0.1 / height, va="top")
     if rows[0].down_false is not None:
         figure.legend(
             handles=[
                 Patch(edgecolor=FALSE_COLOUR, fill=False, lw=2, label="false negative"),
                 Patch(edgecolor=TRUE_COLOUR, fill=False, lw=2, label="true negative"),
             ],
-            loc="outside lower center",
+            loc="lower center",
             ncols=2,
             fontsize=9,
             frameon=False,
