@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +40,20 @@ def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, ba
         outcome = bayescl(line)
         assert outcome.status == 2
         assert "run/checkpoints/last.ckpt is of another model" in outcome.complaint
+
+
+@pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs TensorBoard")
+def test_tensorboard_gets_every_row_of_the_metrics(bayescl, bars):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    outcome = bayescl(f"train images {bars} --tensorboard --out run")
+    assert outcome.status == 0
+    events = EventAccumulator("run/tensorboard").Reload()
+    with Path("run/metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx(
+        [float(row["loss"]) for row in rows]
+    )
 
 
 @pytest.mark.skipif(
