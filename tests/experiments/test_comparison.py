@@ -155,7 +155,7 @@ def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
     assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
 
 
-def test_a_verdict_names_what_is_beyond_chance_and_what_is_not():
+def test_a_verdict_names_what_is_two_standard_errors_away_and_what_is_not():
     runs = results(
         info_nce=[0.5, 0.6, 0.7],
         debiased=[0.52, 0.62, 0.721],
@@ -165,11 +165,11 @@ def test_a_verdict_names_what_is_beyond_chance_and_what_is_not():
     )
     above, below, level, to_debiased, to_hard, gap = verdict({"summary": summarise(runs)})
     every = "1 label/class, 5 labels/class, k-NN, linear"
-    assert above == f"Beyond chance above InfoNCE: debiased on {every}."
-    assert below == f"Beyond chance below InfoNCE: Bayesian on {every}."
-    assert level == f"Level with InfoNCE as far as these seeds can tell: hard on {every}."
+    assert above == f"Two standard errors or more above InfoNCE: debiased on {every}."
+    assert below == f"Two standard errors or more below InfoNCE: Bayesian on {every}."
+    assert level == f"Less than that from InfoNCE: hard on {every}."
     assert "-3.07 ± 0.12 on k-NN," in to_debiased
-    assert "on k-NN (chance)," in to_hard
+    assert "on k-NN (less than that)," in to_hard
     assert gap.startswith("Of the oracle's gap on few labels debiased closes most: 10 %")
 
 
@@ -178,3 +178,11 @@ def test_a_verdict_without_oracle_or_gap_claims_none():
     assert not any("oracle" in sentence for sentence in verdict({"summary": summarise(runs)}))
     runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.4, 0.5])
     assert "no gap to close" in verdict({"summary": summarise(runs)})[-1]
+
+
+def test_a_gap_that_may_be_chance_is_called_that():
+    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.71, 0.61])
+    last = verdict({"summary": summarise(runs)})[-1]
+    assert last.startswith(
+        "The oracle itself is not two standard errors above InfoNCE on 1 label/class"
+    )

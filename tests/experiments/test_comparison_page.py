@@ -73,6 +73,39 @@ def test_what_differed_while_settings_were_chosen_is_said():
     assert "for every loss: strength" in comparison_part(result, record)
 
 
+def test_what_the_page_says_of_cifar10_jpeg_is_what_its_figures_say():
+    summary = comparison("cifar10-jpeg")["summary"]
+    paired = {
+        loss: entry["paired_difference"]
+        for loss, entry in summary["losses"].items()
+        if loss != "info_nce"
+    }
+    away = {
+        loss: {probe for probe, one in of_loss.items() if exceeds_noise(one, len(summary["seeds"]))}
+        for loss, of_loss in paired.items()
+    }
+    assert 0 < paired["oracle"]["few_label_1"]["mean"] < 0.01
+    assert 0 < paired["oracle"]["few_label_5"]["mean"] < 0.01
+    assert away["hard"] == {"few_label_5", "knn", "linear"}
+    assert away["bayesian"] == {"knn", "linear"}
+    for probe, one in paired["hard"].items():
+        assert one["mean"] > max(0, paired["bayesian"][probe]["mean"])
+    assert away["debiased"] == set(paired["debiased"])
+    assert all(one["mean"] < 0 for one in paired["debiased"].values())
+    assert all(paired["bayesian"][probe]["mean"] > 0 for probe in away["bayesian"])
+
+    plan, chosen = PLANS["cifar10-jpeg"], tuning("cifar10-jpeg")["choice"]["losses"]
+    at_edge = {
+        loss
+        for loss, grid in plan.loss_grids.items()
+        if chosen[loss]["temperature"] == min(grid["temperature"])
+    }
+    assert at_edge == {"debiased", "hard", "bayesian", "oracle"}
+    lowest = {loss: min(grid["temperature"]) for loss, grid in plan.loss_grids.items()}
+    assert min(lowest, key=lambda loss: lowest[loss]) in {"info_nce", "oracle"}
+    assert lowest["info_nce"] == lowest["oracle"] < lowest["bayesian"]
+
+
 def test_prose_holds_no_figures_of_its_own():
     prose = re.sub(r"<!-- comparison \S+ -->.*?<!-- end -->", "", PAGE, flags=re.DOTALL)
     assert not re.findall(r"\d\.\d|\d ?%|±", prose)

@@ -117,6 +117,7 @@ def command(
     from bayescl.cli._images import default_folder
     from bayescl.experiments.comparison_figure import draw_comparison
     from bayescl.experiments.comparison_markdown import comparison_markdown
+    from bayescl.experiments.data_titles import data_title
     from bayescl.experiments.image_comparison import (
         ImageComparison,
         compare_images,
@@ -195,7 +196,8 @@ def command(
         )
     figure = folder / "comparison.png"
     draw_comparison(result, figure)
-    write_atomically(folder / "comparison.md", comparison_markdown(result))
+    caption = f"{data_title(data)}, {evaluate_on} part, accuracy in percent:"
+    write_atomically(folder / "comparison.md", f"{caption}\n\n{comparison_markdown(result)}")
     screen = console()
     print_comparison(screen, result)
     screen.print(

@@ -141,5 +141,6 @@ def percent(entry: Mapping[str, Any], *, digits: int = 1, signed: bool = False) 
         '+12.3 ± 4.0'
     """
     sign = "+" if signed else ""
-    mean = f"{100 * entry['mean']:{sign}.{digits}f}"
+    # Adding 0.0 turns a rounded -0.0 into 0.0.
+    mean = f"{round(100 * entry['mean'], digits) + 0.0:{sign}.{digits}f}"
     return mean if entry["spread"] is None else f"{mean} ± {100 * entry['spread']:.{digits}f}"

@@ -29,13 +29,15 @@ def verdict(result: Mapping[str, Any]) -> list[str]:
     seeds = len(result["summary"]["seeds"])
     told = [name for name in losses if name not in (BASELINE, ORACLE)]
     said = []
-    for words, sign in (("above", 1), ("below", -1)):
+    for direction, sign in (("above", 1), ("below", -1)):
         parts = [
             f"{TITLES[name]} on {_listed(probes)}"
             for name in told
             if (probes := _beyond_noise(losses[name], seeds, sign))
         ]
-        said.append(f"Beyond chance {words} InfoNCE: {'; '.join(parts) or 'none'}.")
+        said.append(
+            f"Two standard errors or more {direction} InfoNCE: {'; '.join(parts) or 'none'}."
+        )
     unclear = [
         f"{TITLES[name]} on {_listed(probes)}"
         for name in told
@@ -47,20 +49,28 @@ def verdict(result: Mapping[str, Any]) -> list[str]:
             ]
         )
     ]
-    said.append(
-        f"Level with InfoNCE as far as these seeds can tell: {'; '.join(unclear) or 'none'}."
-    )
+    said.append(f"Less than that from InfoNCE: {'; '.join(unclear) or 'none'}.")
     if SUBJECT in losses:
         said += [
             _against(losses, rival, seeds) for rival in told if rival not in (SUBJECT, BASELINE)
         ]
     if ORACLE in losses:
         said.append(_gap(losses, told))
+        doubtful = [
+            probe
+            for probe in losses[ORACLE]["gap_closed"]
+            if not exceeds_noise(losses[ORACLE]["paired_difference"][probe], seeds)
+        ]
+        if doubtful:
+            said.append(
+                f"The oracle itself is not two standard errors above InfoNCE on "
+                f"{_listed(doubtful)}: there the share of its gap closed means nothing."
+            )
     return said
 
 
 def _beyond_noise(entry: Mapping[str, Any], seeds: int, sign: int) -> list[str]:
-    """Probes on which a loss is above (sign 1) or below InfoNCE by more than noise."""
+    """Probes on which a loss is two standard errors above (sign 1) or below InfoNCE."""
     return [
         probe
         for probe, difference in entry["paired_difference"].items()
@@ -74,7 +84,7 @@ def _against(losses: Mapping[str, Any], rival: str, seeds: int) -> str:
     for probe, entry in losses[SUBJECT]["probes"].items():
         values = zip(entry["values"], losses[rival]["probes"][probe]["values"], strict=True)
         difference = mean_and_spread([ours - theirs for ours, theirs in values])
-        doubt = "" if exceeds_noise(difference, seeds) else " (chance)"
+        doubt = "" if exceeds_noise(difference, seeds) else " (less than that)"
         parts.append(f"{percent(difference, digits=2, signed=True)} on {probe_title(probe)}{doubt}")
     return f"{TITLES[SUBJECT]} less {TITLES[rival]}, in points: {', '.join(parts)}."
 
