@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bayescl.experiments.ranking import baselines, losses
 from bayescl.experiments.ranking.paper import paper_figure
@@ -33,6 +34,12 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
     for cell, axes in zip(cells, grid, strict=False):
         for metric, axis in zip(_SHOWN, axes, strict=True):
             _draw(axis, cell, metric)
+    marks = [
+        Line2D([], [], color=_OURS, marker="o", lw=2.5, label="ours: seeds and mean"),
+        Line2D([], [], color=_THEIRS, marker="D", mfc="none", ls="", label="the paper"),
+        Line2D([], [], color=_BASELINE, lw=2.5, label="baselines"),
+    ]
+    figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=130)
     path.write_bytes(picture.getvalue())
