@@ -56,7 +56,11 @@ def parse_options(
     parser = _parser(command, name)
     if "names" in _parameters(command):
         words = _gather_names(words)
-    words = [_complete(_underscored(_lengthened(word, command)), command) for word in words]
+    words = [_underscored(_lengthened(word, command)) for word in words]
+    words = [
+        _complete(word, following, command)
+        for word, following in zip(words, [*words[1:], ""], strict=True)
+    ]
     if {"-h", "--help"} & set(words):
         sys.stdout.write(parser.format_help())
         return None
@@ -174,11 +178,11 @@ def _underscored(word: str) -> str:
     return "--" + option[2:].replace("-", "_") + equals + value
 
 
-def _complete(word: str, command: Callable[..., object]) -> str:
-    """A switch such as ``--resume`` with the value that it leaves out."""
+def _complete(word: str, following: str, command: Callable[..., object]) -> str:
+    """A switch such as ``--resume`` with the value that it leaves out, unless one follows."""
     parameter = _parameters(command).get(word.removeprefix("--"))
     is_switch = word.startswith("--") and parameter is not None and parameter.default is False
-    return f"{word}=true" if is_switch else word
+    return f"{word}=true" if is_switch and following not in ("true", "false") else word
 
 
 def _without_config(words: list[str]) -> tuple[list[str], Path | None]:

@@ -37,6 +37,8 @@ def provenance() -> dict[str, object]:
 def command_line() -> str:
     """The command of this process, without the folders of this machine."""
     script = Path(sys.argv[0])
+    if script.name == "__main__.py":  # python -m bayescl.cli
+        return shlex.join(["bayescl", *sys.argv[1:]])
     name = f"python -m bayescl.experiments.{script.stem}" if script.suffix == ".py" else script.name
     return shlex.join([*name.split(), *sys.argv[1:]])
 
