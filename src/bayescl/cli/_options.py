@@ -59,7 +59,7 @@ def parse_options(
     words = [_underscored(_lengthened(word, command)) for word in words]
     words = [
         _complete(word, following, command)
-        for word, following in zip(words, [*words[1:], ""], strict=True)
+        for word, following in zip(words, [*words[1:], ""], strict=False)
     ]
     if {"-h", "--help"} & set(words):
         sys.stdout.write(parser.format_help())
