@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from matplotlib.figure import Figure
 from bayescl.experiments.comparison_summary import BASELINE, ORACLE
 from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.loss_settings import TITLES
+from bayescl.experiments.run_folder import write_atomically
 from bayescl.vision.probes import probe_title
 
 _COLOURS = {
@@ -61,7 +60,7 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
     )
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
-    _replace(path, picture.getvalue())
+    write_atomically(path, picture.getvalue())
 
 
 def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: str) -> None:
@@ -122,12 +121,3 @@ def _draw_differences(
     axis.set_title("difference to InfoNCE, oracle left out", fontsize=11)
     axis.legend(fontsize=8, frameon=False, loc="best")
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as a whole or not at all."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    Path(name).chmod(0o644)
-    Path(name).replace(path)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayescl.experiments.loss_settings import TITLES
+from bayescl.experiments.spread import mean_and_spread
 from bayescl.vision.probes import PROBES, probe_title
 
 BASELINE = "info_nce"
@@ -66,17 +66,6 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "losses": losses,
         "remarks": remarks(losses, len(seeds)),
     }
-
-
-def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation (None for a single value) and the values themselves.
-
-    Example:
-        >>> mean_and_spread([1.0, 3.0])
-        {'mean': 2.0, 'spread': 1.4142135623730951, 'values': [1.0, 3.0]}
-    """
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}
 
 
 def gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:

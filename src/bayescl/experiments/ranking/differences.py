@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import has_lightgcn_split
+from bayescl.experiments.spread import mean_and_spread
 
 BASELINE = "info_nce"
 
 Cell = Mapping[str, Any]
-
-
-def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation (None for a single value) and the values themselves.
-
-    Example:
-        >>> mean_and_spread([1.0, 3.0])
-        {'mean': 2.0, 'spread': 1.4142135623730951, 'values': [1.0, 3.0]}
-    """
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}
 
 
 def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:

@@ -12,13 +12,13 @@ from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.ranking.baselines import fit_baseline
 from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.differences import mean_and_spread
 from bayescl.experiments.ranking.losses import LOSSES
 from bayescl.experiments.ranking.plans import RankingPlan, plan_for, settings_of, smoke
 from bayescl.experiments.ranking.run import RankingRun, train_ranking
 from bayescl.experiments.ranking.settings import ENCODERS, RankingSettings
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
 from bayescl.experiments.run_folder import as_json, write_atomically
+from bayescl.experiments.spread import mean_and_spread
 
 KIND = "reproduce ranking"
 """The kind of run: the command that makes it."""

@@ -1,0 +1,18 @@
+"""Figures over seeds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+
+def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean, standard deviation (None for a single value) and the values themselves.
+
+    Example:
+        >>> mean_and_spread([1.0, 3.0])
+        {'mean': 2.0, 'spread': 1.4142135623730951, 'values': [1.0, 3.0]}
+    """
+    spread = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}
