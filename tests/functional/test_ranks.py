@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bayescl.functional import empirical_cdf
 from bayescl.functional._sorting import sorted_rows, sorted_rows_and_ties
+from bayescl.functional.candidates import Excluded
 from bayescl.functional.ranks import EXACT_RANKS, Ranks, _map_any_rows
 
 
@@ -134,16 +135,32 @@ def test_vmap_ranks_every_batch_alone() -> None:
     assert torch.equal(stacked, empirical_cdf(logits, valid=valid))
 
 
-def test_columns_sorted_last_stay_behind_whatever_they_hold() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("form", ["columns", "mask"])
+def test_what_is_excluded_is_sorted_behind_whatever_it_holds(form: str, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(4)
-    values = torch.randn(6, 50, generator=generator)
+    values = torch.randn(7, 50, generator=generator, dtype=dtype)
     values[1] = values[1].round(decimals=1)  # ties
     values[2, 7] = torch.inf
-    last = torch.tensor([[0, 49], [3, 1], [5, 6], [2, 9], [8, 4], [10, 20]])
+    last = torch.tensor([[0, 49], [3, 1], [5, 6], [2, 9], [8, 4], [10, 20], [7, 6]])
     values[3, 2] = torch.nan
-    kept = values.clone().scatter_(1, last, torch.inf).sort(dim=1).values[:, :48]
-    ordered, columns, ties = sorted_rows_and_ties(values.clone(), last)
-    assert torch.equal(ordered[:, :48], kept)
-    assert torch.equal(columns[:, 48:].sort(dim=1).values, last.sort(dim=1).values)
-    rows, places = (kept[:, 1:] == kept[:, :-1]).nonzero(as_tuple=True)
-    assert ties.tolist() == (rows * 50 + places).tolist()
+    mask = torch.zeros_like(values, dtype=torch.bool).scatter_(1, last, True)
+    values[4] = 2.0 + 1e-6 * values[4]  # near neighbours
+    values[4, 8] = -1e30
+    if form == "mask":
+        mask[0] = False
+        mask[5, :40] = True
+        mask[6] = True
+    excluded = Excluded(last) if form == "columns" else Excluded(mask=mask)
+    ordered, columns, ties, counts = sorted_rows_and_ties(values.clone(), excluded)
+    assert counts.tolist() == (50 - mask.sum(dim=1)).tolist()
+    expected = []
+    for row, count in enumerate(counts):
+        kept = values[row][~mask[row]].sort().values
+        assert torch.equal(ordered[row, :count], kept)
+        assert torch.equal(values[row, columns[row, :count]], kept)
+        assert sorted(columns[row].tolist()) == list(range(50))
+        expected += [
+            row * 50 + place for place in range(count - 1) if kept[place] == kept[place + 1]
+        ]
+    assert ties.tolist() == expected

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional as F
 
 from bayescl._axes import Float, Tensor
 from bayescl.functional._sorting import can_look, sorted_rows_and_ties
@@ -82,68 +81,72 @@ def weighted_sums(
         differentiate: whether the exponentials are wanted; else what ``logits`` holds after has no
             meaning.
     """
-    excluded = batch.rule.excluded_columns(rows)
-    may_sort = batch.rule.equally_many and objective.ranks != "histogram" and can_look(logits)
-    if not may_sort:
+    if objective.ranks == "histogram" or not can_look(logits):
         logits += objective.log_weights(logits, valid=batch.mask(rows))
         return plain_sums(logits, batch, rows)
-    few = 0 if excluded is None else excluded.shape[1]
-    count = logits.shape[1] - few
-    table = objective.log_weights_by_half_rank(count, logits.dtype, logits.device)
-    upper = objective.ranks == "upper"
-    # Alone at their places, with 0, 1, 2, ... candidates below them; behind them the excluded ones.
-    untied = F.pad(table[2::2] if upper else table[1::2], (0, few), value=-torch.inf)
+    excluded = batch.excluded(rows)
     total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     step = max(1, _BLOCK // logits.shape[1])
     for start in range(0, len(logits), step):
         some = slice(start, start + step)
         block = logits[some]
-        ordered, columns, ties = sorted_rows_and_ties(
-            block, None if excluded is None else excluded[some]
-        )
+        ordered, columns, ties, counts = sorted_rows_and_ties(block, excluded.of(some))
+        alone = _untied_log_weights(objective, counts, block)
         if len(ties):
-            _add_tied(ordered, untied, ties, table, upper=upper)
+            _add_tied(ordered, alone, ties, counts, objective)
         else:
-            ordered += untied
+            ordered += alone
         _, total[some], log[some] = _exponentiate(ordered)
         if differentiate:
             block.scatter_(1, columns, ordered)
     return Sums(logits, total, log)
 
 
+def _untied_log_weights(
+    objective: Bayesian, counts: NDArray[np.int64], logits: Float[Tensor, "rows candidates"]
+) -> Float[Tensor, "#rows candidates"]:
+    """Logarithms of the weights at the places of sorted rows without ties; -inf behind the last.
+
+    One row for all where all have equally many candidates.
+    """
+    distinct, which = np.unique(counts, return_inverse=True)
+    width, dtype = logits.shape[1], logits.dtype
+    each = [objective.log_weights_by_place(count, width, dtype) for count in distinct.tolist()]
+    return each[0][None] if len(each) == 1 else torch.stack(each)[torch.from_numpy(which)]
+
+
 def _add_tied(
     ordered: Float[Tensor, "rows candidates"],
-    untied: Float[Tensor, "candidates"],
+    alone: Float[Tensor, "#rows candidates"],
     ties: NDArray[np.int64],
-    table: Float[Tensor, "half_ranks"],
-    *,
-    upper: bool,
+    counts: NDArray[np.int64],
+    objective: Bayesian,
 ) -> None:
     """Add logarithms of weights to sorted rows in place, where ``ties`` equal the next value.
 
-    Tied candidates share the mean rank of their places, or the last one.
+    Tied candidates share the mean rank of their places, or the last one; others have that of
+    ``alone``.
     """
+    width = ordered.shape[1]
     last = np.append(np.diff(ties) > 1, True)  # in the run of equal values, but for one behind it
     first = np.append(True, last[:-1])
     start, stop = ties[first], ties[last] + 2
     size = stop - start
-    below, through = start % ordered.shape[1], (stop - 1) % ordered.shape[1] + 1
-    half_ranks = torch.from_numpy(np.repeat(2 * through if upper else below + through, size))
+    below, through = start % width, (stop - 1) % width + 1
+    rank = through if objective.ranks == "upper" else (below + through) / 2
+    cdf = torch.from_numpy(rank / counts[start // width]).to(ordered.dtype)
+    shared = objective.log_weights_of_cdf(cdf)
     ends = size.cumsum()
     places = torch.from_numpy(np.repeat(start - ends + size, size) + np.arange(ends[-1]))
     flat = ordered.view(-1)
-    values = flat[places] + table[half_ranks]
-    ordered += untied
+    values = flat[places] + shared.repeat_interleave(torch.from_numpy(size))
+    ordered += alone
     flat[places] = values
 
 
 def _drop(logits: Tensor, batch: ContrastiveBatch, rows: slice) -> None:
     """Set the logits of all that is no candidate to -inf, in place."""
-    excluded = batch.rule.excluded_columns(rows)
-    if excluded is not None:
-        logits.scatter_(1, excluded, -torch.inf)
-    elif (valid := batch.mask(rows)) is not None:
-        logits.masked_fill_(~valid, -torch.inf)
+    batch.excluded(rows).fill_(logits, -torch.inf)
 
 
 def _exponentiate(logits: Tensor) -> Sums:

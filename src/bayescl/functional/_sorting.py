@@ -17,13 +17,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bayescl.functional.candidates import Excluded
+
 _LOW_HALF = 0xFFFF_FFFF
 _ALL_BUT_SIGN = 0x7FFF_FFFF
+_LARGEST = 0x7FFF_FFFF_FFFF_FFFF
 _MANTISSA = 23
 """Bits after the first one of a float32: in ``[2**23, 2**24)`` they count units."""
 
 _SHORT = 2**15
 """Columns up to which enough bits are left for the values' levels."""
+
+_NOWHERE = np.empty(0, dtype=np.int64)
 
 _CROWDED = 16
 """Rows in which more than one in so many steps descends are sorted again as a whole."""
@@ -38,6 +43,8 @@ class SortedRows(NamedTuple):
     """For each value, the column that it came from."""
     ties: NDArray[np.int64]
     """Flat places of values that equal the next in their row, ascending."""
+    counts: NDArray[np.int64]
+    """Of each row, the number of values that are not excluded."""
 
 
 def can_look(tensor: Tensor) -> bool:
@@ -67,59 +74,71 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     if not can_look(values):
         ordered, columns = torch.sort(values, dim=1)
         return ordered, columns
-    ordered, columns, _ = sorted_rows_and_ties(values)
+    ordered, columns, *_ = sorted_rows_and_ties(values)
     return ordered, columns
 
 
-def sorted_rows_and_ties(values: Tensor, last: Tensor | None = None) -> SortedRows:
+def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> SortedRows:
     """Sort each row in ascending order and find ties. For the CPU.
 
     Args:
         values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
-        last: ``[rows, few]`` columns, different ones in a row, that are sorted to the row's end
-            whatever they hold, and are not among the ties. What ``values`` has there is lost.
+        excluded: what is sorted to its row's end whatever it is, and is not among the ties. What
+            ``values`` has there is lost.
 
     Returns:
-        Sorted values, where they came from, and where ties are.
+        Sorted values, where they came from, where ties are, and what is left of each row.
     """
     width = values.shape[1]
-    count = width if last is None else width - last.shape[1]
+    places = _NOWHERE if excluded is None else excluded.places(width)
+    counts = width - np.bincount(places // max(1, width), minlength=len(values))
     rounded = values.dtype == torch.float32 and 1 < width <= _SHORT
     if rounded:
-        columns, unsure = _columns_by_rounding(values, last)
+        columns, unsure = _columns_by_rounding(values, places)
     else:
-        columns = _columns_exactly(values, last)
+        columns = _columns_exactly(values, places)
     ordered = values.gather(1, columns)
     # NumPy compares the rows end to end four times as fast as torch compares slices of them.
     flat = ordered.numpy().ravel()
     level = np.flatnonzero(flat[1:] <= flat[:-1])
-    level = level[level % max(1, width) < count - 1]
+    level = level[_followed(level, width, counts)]
     if rounded:
         descents = level[flat[level] > flat[level + 1]]
         crowded = np.bincount(descents // width, minlength=len(values)) > width // _CROWDED
         crowded |= unsure.numpy()
         if crowded.any():
-            again = torch.from_numpy(np.flatnonzero(crowded))
-            columns[again] = _columns_exactly(values[again], None if last is None else last[again])
+            again = np.flatnonzero(crowded)
+            behind = None if excluded is None else excluded.of(torch.from_numpy(again))
+            columns[again] = _columns_exactly(
+                values[again], _NOWHERE if behind is None else behind.places(width)
+            )
             ordered[again] = values[again].gather(1, columns[again])
-            everywhere = (again[:, None] * width + torch.arange(max(0, count - 1))).numpy().ravel()
+            everywhere = (again[:, None] * width + np.arange(width)).ravel()
             descents = descents[~crowded[descents // width]]
-            level = np.concatenate([level, everywhere])
-        touched = _swap_descents(flat, columns.numpy().ravel(), descents, width, count)
+            level = np.concatenate([level, everywhere[_followed(everywhere, width, counts)]])
+        touched = _swap_descents(flat, columns.numpy().ravel(), descents, width, counts)
         if touched:
             level = np.unique(np.concatenate([level, *touched]))
-    return SortedRows(ordered, columns, level[flat[level] == flat[level + 1]])
+    return SortedRows(ordered, columns, level[flat[level] == flat[level + 1]], counts)
 
 
-def _columns_by_rounding(values: Tensor, last: Tensor | None) -> tuple[Tensor, Tensor]:
+def _followed(
+    places: NDArray[np.int64], width: int, counts: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether what stands behind a flat place is in the same row, and not excluded there."""
+    rows, columns = np.divmod(places, max(1, width))
+    return columns < counts[rows] - 1
+
+
+def _columns_by_rounding(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
     """The columns in nearly ascending order of their values; True for rows not to rely on."""
-    column_bits = (values.shape[1] - 1).bit_length()
+    width = values.shape[1]
+    column_bits = (width - 1).bit_length()
     levels = 2 ** min(_MANTISSA, 32 - column_bits)
-    if last is not None:
-        values.scatter_(1, last, -torch.inf)
+    flat, rows = values.numpy().reshape(-1), excluded // width
+    flat[excluded] = -np.inf
     high = values.amax(dim=1, keepdim=True)
-    if last is not None:
-        values.scatter_(1, last, high.expand(last.shape))
+    flat[excluded] = high.numpy()[rows, 0]
     low = values.amin(dim=1, keepdim=True)
     # Subtraction, multiplication and addition round monotonically, so only near neighbours can
     # meet on one level. Infinities and NaN give levels without meaning, but every column is still
@@ -127,27 +146,26 @@ def _columns_by_rounding(values: Tensor, last: Tensor | None) -> tuple[Tensor, T
     scaled = (values - low).mul_((levels - 4) / (high - low)).add_(2.0**_MANTISSA)
     packed = scaled.view(torch.int32)
     packed <<= column_bits
-    packed |= torch.arange(values.shape[1], dtype=torch.int32)
-    if last is not None:
-        packed.scatter_(1, last, (last | (-1 << column_bits)).to(torch.int32))
+    packed.numpy().reshape(-1)[excluded] = -1 << column_bits
+    packed |= torch.arange(width, dtype=torch.int32)
     packed.numpy().view(np.uint32).sort(axis=1)
     packed &= 2**column_bits - 1
     return packed.to(torch.int64), high.isnan().squeeze(1)
 
 
-def _columns_exactly(values: Tensor, last: Tensor | None) -> Tensor:
+def _columns_exactly(values: Tensor, excluded: NDArray[np.int64]) -> Tensor:
     """The columns in ascending order of their values."""
-    if values.dtype != torch.float32:
-        if last is not None:
-            values = values.scatter(1, last, torch.inf)
-        return torch.from_numpy(np.argsort(values.numpy(), axis=1))
-    bits = values.contiguous().view(torch.int32)
     # Flipping all but the sign of negative floats makes the integers sort as the floats do.
+    if values.dtype != torch.float32:
+        bits = values.contiguous().view(torch.int64)
+        keys = (bits ^ ((bits >> 63) & _LARGEST)).numpy()
+        keys.reshape(-1)[excluded] = _LARGEST
+        return torch.from_numpy(np.argsort(keys, axis=1))
+    bits = values.contiguous().view(torch.int32)
     packed = (bits ^ ((bits >> 31) & _ALL_BUT_SIGN)).to(torch.int64)
     packed <<= 32
+    packed.numpy().reshape(-1)[excluded] = _ALL_BUT_SIGN << 32
     packed |= torch.arange(values.shape[1])
-    if last is not None:
-        packed.scatter_(1, last, last | (_ALL_BUT_SIGN << 32))
     packed.numpy().sort(axis=1)
     packed &= _LOW_HALF
     return packed
@@ -158,7 +176,7 @@ def _swap_descents(
     labels: NDArray[np.int64],
     descents: NDArray[np.int64],
     width: int,
-    count: int,
+    counts: NDArray[np.int64],
 ) -> list[NDArray[np.int64]]:
     """Finish rows that are in order but for few neighbours, in place.
 
@@ -172,7 +190,8 @@ def _swap_descents(
         for flat in (values, labels):
             flat[places], flat[places + 1] = flat[places + 1], flat[places]
         beside = np.concatenate([places - 1, places + 1, descents])
-        beside = beside[(beside >= 0) & (beside % width < count - 1)]
+        beside = beside[beside >= 0]
+        beside = beside[_followed(beside, width, counts)]
         touched.append(beside)
         descents = np.unique(beside[values[beside] > values[beside + 1]])
     return touched

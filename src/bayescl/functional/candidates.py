@@ -4,9 +4,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bayescl._axes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """What is no candidate of some anchors, in the form that costs the least.
+
+    Attributes:
+        columns: different columns of each anchor, equally many for all; None to go by the mask.
+        mask: True where a column is no candidate, where ``columns`` is None.
+    """
+
+    columns: Int[Tensor, "rows excluded"] | None = None
+    mask: Bool[Tensor, "rows candidates"] | None = None
+
+    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
+        """Number of candidates that are left of so many: for each anchor, or one for all."""
+        if self.mask is not None:
+            return candidates - self.mask.sum(dim=1)
+        few = 0 if self.columns is None else self.columns.shape[1]
+        return torch.full((1,), candidates - few, device=device)
+
+    def places(self, candidates: int) -> NDArray[np.int64]:
+        """Where it stands in the rows laid end to end. On the CPU."""
+        if self.mask is not None:
+            return np.flatnonzero(self.mask.numpy())
+        if self.columns is None:
+            return np.empty(0, dtype=np.int64)
+        columns: NDArray[np.int64] = self.columns.numpy()
+        return (candidates * np.arange(len(columns))[:, None] + columns).ravel()
+
+    def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
+        """Overwrite what is excluded."""
+        if self.mask is not None:
+            values.masked_fill_(self.mask, value)
+        elif self.columns is not None:
+            values.scatter_(1, self.columns, value)
+
+    def of(self, rows: slice | Int[Tensor, "some"]) -> Excluded:
+        """What is excluded of some of the rows."""
+        return Excluded(
+            None if self.columns is None else self.columns[rows],
+            None if self.mask is None else self.mask[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -31,20 +76,21 @@ class CandidateRule:
     candidate_groups: Int[Tensor, "*own candidates"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
 
-    @property
-    def equally_many(self) -> bool:
-        """Whether all anchors have equally many candidates, whatever the groups and pairs."""
-        return self.valid is None and self.anchor_groups is None
+    def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
+        """What is no candidate of some anchors.
 
-    def excluded_columns(self, rows: slice) -> Int[Tensor, "rows excluded"] | None:
-        """The columns that are no candidates, where there are equally few for every anchor.
+        Without groups or single pairs these are a few columns, and no mask is built.
 
-        None where groups or single pairs are excluded too: then only the mask will do.
+        Args:
+            rows: the anchors asked for, start and stop given.
+            candidates: number of columns.
+            device: where the answer is wanted.
         """
-        if not self.equally_many:
-            return None
-        indices = [index[rows] for index in (self.own, self.positive) if index is not None]
-        return torch.stack(indices, dim=1) if indices else None
+        if self.valid is None and self.anchor_groups is None:
+            indices = [index[rows] for index in (self.own, self.positive) if index is not None]
+            return Excluded(torch.stack(indices, dim=1) if indices else None)
+        mask = self.mask(rows, candidates, device)
+        return Excluded() if mask is None else Excluded(mask=~mask)
 
     def mask(
         self, rows: slice, candidates: int, device: torch.device
@@ -112,13 +158,11 @@ class ContrastiveBatch:
         rows = slice(0, self.num_anchors) if rows is None else rows
         return self.rule.mask(rows, self.num_candidates, self.anchors.device)
 
+    def excluded(self, rows: slice) -> Excluded:
+        """What is no candidate of some anchors."""
+        return self.rule.excluded(rows, self.num_candidates, self.anchors.device)
+
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
         """Log of the number of candidates of some anchors; -inf for an anchor with none."""
-        excluded = self.rule.excluded_columns(rows)
-        mask = self.mask(rows) if excluded is None else None
-        if mask is not None:
-            counts = mask.sum(dim=1)
-        else:
-            few = 0 if excluded is None else excluded.shape[1]
-            counts = torch.full((1,), self.num_candidates - few, device=self.anchors.device)
+        counts = self.excluded(rows).counts(self.num_candidates, self.anchors.device)
         return counts.to(dtype).log()

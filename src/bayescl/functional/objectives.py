@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import torch
+from torch.nn import functional as F
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.functional._log_space import contrast
@@ -94,17 +95,21 @@ class Bayesian:
             bins=self.bins,
         )
 
-    @lru_cache(maxsize=16)  # noqa: B019 - instances are a few frozen numbers
-    def log_weights_by_half_rank(
-        self, count: int, dtype: torch.dtype, device: torch.device
-    ) -> Float[Tensor, "half_ranks"]:
-        """Return the same for half ranks: the entry at ``i`` is for a CDF of ``i / (2 * count)``.
+    def log_weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Return the same for values of the empirical CDF."""
+        return weights_of_cdf(self.alpha, self.beta, self.tau_plus)(cdf).log()
 
-        Remembered from call to call: do not write to it.
+    @lru_cache(maxsize=512)  # noqa: B019 - instances are a few frozen numbers
+    def log_weights_by_place(
+        self, count: int, places: int, dtype: torch.dtype
+    ) -> Float[Tensor, "places"]:
+        """Return the same for ``count`` untied candidates in ascending order, then -inf.
+
+        Remembered: do not write to it.
         """
-        doubled = torch.arange(2 * count + 1, dtype=dtype, device=device)
-        weights = weights_of_cdf(self.alpha, self.beta, self.tau_plus)
-        return weights(doubled / (2 * max(1, count))).log()
+        place = torch.arange(count, dtype=dtype)
+        cdf = (place + 1.0 if self.ranks == "upper" else place + 0.5) / max(1, count)
+        return F.pad(self.log_weights_of_cdf(cdf), (0, places - count), value=-torch.inf)
 
 
 @dataclass(frozen=True)
