@@ -92,6 +92,24 @@ def test_every_loss_finds_the_groups(settings, tmp_path, loss, encoder):
     assert result["density"] == RankingRun(settings).train.density
 
 
+@pytest.mark.parametrize("candidates", ["shared", "per-pair", "all"])
+def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resume(
+    settings, tmp_path, monkeypatch, candidates
+):
+    plain = replace(settings, loss=RankingLoss("debiased", {"tau_plus": 0.2}))
+    settings = replace(plain, candidates=candidates, epochs=2, extra_positives=4)
+    result = train_ranking(settings, tmp_path / "extra")
+    without = train_ranking(replace(settings, extra_positives=0), tmp_path / "plain")
+    assert result["settings"]["extra_positives"] == 4
+    assert result["loss"] != without["loss"]
+    if candidates == "shared":
+        with monkeypatch.context() as patch:
+            cut_power_at(patch, 5)
+            with pytest.raises(PowerCut):
+                train_ranking(settings, tmp_path / "broken")
+        assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]
+
+
 def test_settings_come_back_from_their_plain_values(settings):
     for loss in LOSSES:
         one = replace(settings, loss=RankingLoss(loss), score="inner")
@@ -119,6 +137,14 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
         (
             {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
             "the loss bpr needs candidates that are drawn, or all, got 'in-batch'",
+        ),
+        (
+            {"loss": RankingLoss("hard"), "extra_positives": 3},
+            "extra_positives must be 0 for every loss but debiased, got 3 for hard",
+        ),
+        (
+            {"loss": RankingLoss("debiased"), "extra_positives": 3, "candidates": "in-batch"},
+            "extra_positives need candidates that are drawn, or all, got 'in-batch'",
         ),
     ],
 )

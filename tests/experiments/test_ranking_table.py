@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from bayescl.experiments.grids import settings_of
 from bayescl.experiments.ranking.baselines import BASELINES
 from bayescl.experiments.ranking.collection import collect, read_cells
 from bayescl.experiments.ranking.data import RankingData
 from bayescl.experiments.ranking.differences import above_paper, paired_differences, verdict
 from bayescl.experiments.ranking.page import NUMBER, TABLE, refreshed
 from bayescl.experiments.ranking.paper import METRICS, MISPRINTS, PAPER
-from bayescl.experiments.ranking.plans import plan_for, settings_of, smoke
+from bayescl.experiments.ranking.plans import plan_for, smoke
 from bayescl.experiments.ranking.reproduction import RankingCell, planned_cells
 from bayescl.experiments.ranking.table import cell_markdown, tables_markdown
 from bayescl.recsys.metrics import METRICS as MEASURED

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from bayescl.cli.compare_images import command as compare_command
+from bayescl.experiments.grids import settings_of
 from bayescl.experiments.image_model import AFFINE_STRENGTH
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.image_tuning import best, tune
 from bayescl.experiments.loss_settings import LOSSES
 from bayescl.experiments.recorded import recorded_hyperparameters
 from bayescl.experiments.run_folder import as_json
-from bayescl.experiments.tuning_plans import DIGITS, PLANS, TuningPlan, settings_of
+from bayescl.experiments.tuning_plans import DIGITS, PLANS, TuningPlan
 
 ROOT = Path(__file__).parents[2]
 

@@ -34,6 +34,7 @@ def command(
     candidates: str = "shared",
     count: int = 256,
     mask_known: bool = True,
+    extra_positives: int = 0,
     epochs: int = 20,
     batch_size: int = 1024,
     lr: float = 5e-3,
@@ -81,6 +82,8 @@ def command(
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
         count: candidates that are drawn, per batch or per pair.
         mask_known: whether items that a user has never count against the user.
+        extra_positives: further items that a pair's user has, drawn anew in every step, behind
+            the correction of the debiased loss.
         epochs: passes over the training pairs, at most.
         batch_size: pairs per step.
         lr: learning rate of Adam.
@@ -144,6 +147,7 @@ def command(
         candidates=candidates,
         count=count,
         mask_known=mask_known,
+        extra_positives=extra_positives,
         batch_size=batch_size,
         lr=lr,
         weight_decay=weight_decay,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayescl.experiments.grids import Grid, check_same_budget
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.loss_settings import LossSettings
-
-Grid = Mapping[str, Sequence[float]]
-"""Values to try, by the name of a setting; every combination is tried."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,7 @@ class TuningPlan:
     loss_grids: Mapping[str, Grid]
 
     def __post_init__(self) -> None:
-        sizes = {loss: len(settings_of(grid)) for loss, grid in self.loss_grids.items()}
-        if len(set(sizes.values())) != 1:
-            raise ValueError(f"every loss must get as many settings as the others, got {sizes}")
+        check_same_budget(self.loss_grids)
 
     def settings(
         self,
@@ -58,16 +53,6 @@ class TuningPlan:
         if data is not None:
             values["data"] = data
         return ImageSettings(loss=LossSettings(loss, dict(hyperparameters)), **values)
-
-
-def settings_of(grid: Grid) -> list[dict[str, float]]:
-    """Every combination of a grid.
-
-    Example:
-        >>> settings_of({"a": (1.0, 2.0), "b": (3.0,)})
-        [{'a': 1.0, 'b': 3.0}, {'a': 2.0, 'b': 3.0}]
-    """
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 _TWELVE_TEMPERATURES = (0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)

@@ -11,8 +11,10 @@ from bayescl._checks import check_choice
 from bayescl.experiments import loss_settings
 from bayescl.experiments.loss_settings import LossSettings
 from bayescl.recsys.bpr import BPRLoss
+from bayescl.recsys.extra_positives import ExtraPositivesDebiasedLoss
 
 BPR = "bpr"
+DEBIASED = "debiased"
 
 LOSSES = (*(name for name in loss_settings.LOSSES if name != "oracle"), BPR)
 """Names of the losses, in the order of tables. Nobody knows the true negatives here: no oracle."""
@@ -84,6 +86,8 @@ class RankingLoss:
         normalize = score == "cosine"
         if self.loss == BPR:
             return BPRLoss(normalize=normalize, **values)
+        if self.loss == DEBIASED:
+            return ExtraPositivesDebiasedLoss(normalize=normalize, **values)
         return LossSettings(self.loss, values).build(normalize=normalize)
 
 

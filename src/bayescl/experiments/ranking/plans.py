@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bayescl.experiments.grids import Grid, check_same_budget
 from bayescl.experiments.ranking.data import RankingData
 from bayescl.experiments.ranking.losses import RankingLoss
 from bayescl.experiments.ranking.settings import RankingSettings
-
-Grid = Mapping[str, Sequence[Any]]
-"""Values to try, by the name of a setting; every combination is tried."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,7 @@ class RankingPlan:
     final_epochs: int | None = None
 
     def __post_init__(self) -> None:
-        sizes = {loss: len(settings_of(grid)) for loss, grid in self.loss_grids.items()}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(f"every loss must get as many settings as the others, got {sizes}")
+        check_same_budget(self.loss_grids)
 
     def tried(
         self, loss: str, hyperparameters: Mapping[str, float], shared: Mapping[str, Any]
@@ -81,16 +76,6 @@ class RankingPlan:
             patience=0,
             **{**shared, "epochs": self.final_epochs or epochs},
         )
-
-
-def settings_of(grid: Grid) -> list[dict[str, Any]]:
-    """Every combination of a grid.
-
-    Example:
-        >>> settings_of({"a": (1.0, 2.0), "b": ("x",)})
-        [{'a': 1.0, 'b': 'x'}, {'a': 2.0, 'b': 'x'}]
-    """
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 _ML_MF = RankingPlan(

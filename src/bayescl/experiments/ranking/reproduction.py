@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bayescl._checks import check_choice, check_count
+from bayescl.experiments.grids import settings_of
 from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.ranking.baselines import fit_baseline
 from bayescl.experiments.ranking.data import RankingData
 from bayescl.experiments.ranking.losses import LOSSES
-from bayescl.experiments.ranking.plans import RankingPlan, plan_for, settings_of, smoke
+from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
 from bayescl.experiments.ranking.run import RankingRun, train_ranking
 from bayescl.experiments.ranking.settings import ENCODERS, RankingSettings
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines

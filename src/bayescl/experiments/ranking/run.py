@@ -266,10 +266,10 @@ def _encoder(settings: RankingSettings, train: Interactions) -> Encoder:
 
 def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:
     """Where candidates come from."""
-    masked = settings.mask_known
+    masked, extra = settings.mask_known, settings.extra_positives
     if settings.candidates == "in-batch":
         return InBatchCandidates(train, mask_known=masked)
     if settings.candidates == "all":
-        return AllItems(train, mask_known=masked)
+        return AllItems(train, mask_known=masked, extra_positives=extra)
     drawn = SharedCandidates if settings.candidates == "shared" else PerPairCandidates
-    return drawn(train, settings.count, mask_known=masked)
+    return drawn(train, settings.count, mask_known=masked, extra_positives=extra)

@@ -11,7 +11,7 @@ import torch
 from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
 from bayescl.experiments.loss_settings import HYPERPARAMETERS
 from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.losses import BPR, RankingLoss
+from bayescl.experiments.ranking.losses import BPR, DEBIASED, RankingLoss
 from bayescl.recsys.datasets import EVALUATION_PARTS
 from bayescl.recsys.scorers import SCORES
 
@@ -38,6 +38,8 @@ class RankingSettings:
         candidates: "shared" (drawn once per batch), "per-pair", "in-batch" or "all".
         count: candidates that are drawn, per batch or per pair.
         mask_known: whether a user's known items never count against the user.
+        extra_positives: further known items of a pair's user behind the debiased loss's
+            correction, drawn anew in every step; 0 leaves it to the pair's own item.
         batch_size: pairs per step.
         lr: learning rate of Adam.
         weight_decay: of Adam.
@@ -66,6 +68,7 @@ class RankingSettings:
     candidates: str = "shared"
     count: int = 256
     mask_known: bool = True
+    extra_positives: int = 0
     batch_size: int = 1024
     lr: float = 5e-3
     weight_decay: float = 1e-6
@@ -86,6 +89,7 @@ class RankingSettings:
         check_positive("initial_scale", self.initial_scale)
         check_choice("candidates", self.candidates, CANDIDATES)
         check_count("count", self.count, 1)
+        check_count("extra_positives", self.extra_positives, 0)
         check_count("batch_size", self.batch_size, 2)
         check_positive("lr", self.lr)
         check_non_negative("weight_decay", self.weight_decay)
@@ -103,6 +107,15 @@ class RankingSettings:
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
         if self.loss.loss == BPR and self.candidates == "in-batch":
             raise ValueError("the loss bpr needs candidates that are drawn, or all, got 'in-batch'")
+        if self.extra_positives and self.loss.loss != DEBIASED:
+            raise ValueError(
+                "extra_positives must be 0 for every loss but debiased, "
+                f"got {self.extra_positives} for {self.loss.loss}"
+            )
+        if self.extra_positives and self.candidates == "in-batch":
+            raise ValueError(
+                "extra_positives need candidates that are drawn, or all, got 'in-batch'"
+            )
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu where torch finds no GPU, got 'cuda'")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bayescl.experiments.grids import settings_of
 from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.ranking.baselines import (
     EASE_NAME,
@@ -15,7 +16,7 @@ from bayescl.experiments.ranking.baselines import (
     fit_baseline,
 )
 from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.plans import RankingPlan, settings_of
+from bayescl.experiments.ranking.plans import RankingPlan
 from bayescl.experiments.ranking.run import train_ranking
 from bayescl.experiments.ranking.settings import RankingSettings
 from bayescl.experiments.ranking.watch import CRITERION

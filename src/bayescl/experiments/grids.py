@@ -1,0 +1,31 @@
+"""Grids of settings to try, and the same budget for every loss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try, by the name of a setting; every combination is tried."""
+
+
+def settings_of(grid: Grid) -> list[dict[str, Any]]:
+    """Every combination of a grid.
+
+    Example:
+        >>> settings_of({"a": (1.0, 2.0), "b": ("x",)})
+        [{'a': 1.0, 'b': 'x'}, {'a': 2.0, 'b': 'x'}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:
+    """Refuse grids that try more settings for one loss than for another.
+
+    Raises:
+        ValueError: if one loss would get more settings than another.
+    """
+    sizes = {loss: len(settings_of(grid)) for loss, grid in loss_grids.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"every loss must get as many settings as the others, got {sizes}")
