@@ -29,6 +29,8 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/distributed_scaling.py
+	$(BIN)/python benchmarks/image_epoch.py
+	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/tables.py
 
 $(INSTALLED): pyproject.toml constraints.txt

@@ -110,6 +110,43 @@ def scaling() -> str:
     return "\n".join(parts)
 
 
+def image_epoch() -> str:
+    """A training step on images."""
+    result = newest("image-epoch")
+    size = f"{result['encoder']}, batches of {result['batch_size']}, {result['threads']} threads"
+    parts = ["## Images: a training step\n", origin(result), f"{size}\n"]
+    cells = [
+        [
+            loss,
+            f"{one['seconds_per_step']:.1f}",
+            " - ".join(f"{end:.1f}" for end in one["quartiles"]),
+            f"{result['bayesian_over_info_nce']:.2f}" if loss == "Bayesian" else "1.00",
+        ]
+        for loss, one in result["losses"].items()
+    ]
+    parts.append(table(["loss", "s", "quartiles", "x InfoNCE"], cells))
+    return "\n".join(parts)
+
+
+def recommenders() -> str:
+    """Epochs and full ranking of recommenders."""
+    result = newest("recsys-speed")
+    parts = ["## Recommenders: an epoch, and a full ranking\n", origin(result)]
+    cells = [
+        [
+            one["what"],
+            one["method"],
+            f"{one['median_s']:.2f}",
+            f"{one['ratio_to_infonce']:.2f}" if "ratio_to_infonce" in one else "",
+            str(one.get("peak_mib", "")),
+        ]
+        for one in result["measurements"]
+    ]
+    parts.append(table(["what", "loss or score", "s", "x InfoNCE", "peak MiB"], cells))
+    parts.append("Batches of 1,024 pairs, dimension 64, known items masked, Lightning included.\n")
+    return "\n".join(parts)
+
+
 def verdict() -> str:
     """How the newest figures stand to what was planned."""
     measured = newest("loss-speed")["measurements"]
@@ -131,8 +168,9 @@ def verdict() -> str:
 
 def main() -> None:
     """Write the page."""
+    sections = [HEAD, verdict(), speed(), memory(), scaling(), image_epoch(), recommenders()]
     page = Path(__file__).parent / "README.md"
-    page.write_text("\n".join([HEAD, verdict(), speed(), memory(), scaling()]))
+    page.write_text("\n".join(sections))
 
 
 if __name__ == "__main__":
