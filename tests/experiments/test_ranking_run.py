@@ -20,7 +20,7 @@ from bayescl.experiments.ranking.run import PAPER_NOTE, RankingRun, train_rankin
 from bayescl.experiments.ranking.settings import RankingSettings
 from bayescl.experiments.ranking.watch import best_epoch, stopping_epoch
 from bayescl.experiments.run_folder import RunFolder
-from bayescl.recsys.candidates import SharedCandidates
+from bayescl.recsys.drawn_candidates import SharedCandidates
 
 
 class PowerCut(BaseException):

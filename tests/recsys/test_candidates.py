@@ -7,12 +7,8 @@ from recsys.checkerboard import checkerboard
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.candidates import (
-    AllItems,
-    InBatchCandidates,
-    PerPairCandidates,
-    SharedCandidates,
-)
+from bayescl.recsys.candidates import AllItems, InBatchCandidates
+from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.matrix_factorization import MatrixFactorization

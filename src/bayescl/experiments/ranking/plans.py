@@ -135,9 +135,11 @@ validation part of Gowalla: thousands of candidates, large steps, a temperature 
 
 _SPARSE_LIGHTGCN = replace(
     _SPARSE_MF,
-    fixed=replace(_SPARSE_MF.fixed, encoder="lightgcn", layers=2, lr=5e-2),
-    final_epochs=14,
+    fixed=replace(_SPARSE_MF.fixed, encoder="lightgcn", layers=2, lr=5e-2, mask_known=True),
+    final_epochs=22,
 )
+"""A user's known items are masked here, and below: on the validation part of Gowalla, with matrix
+factorisation too, that gained a fiftieth of Recall@20 when the plan above had been run."""
 
 
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
@@ -145,7 +147,7 @@ def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
     temperatures = (0.1, 0.15)
     return replace(
         plan,
-        fixed=replace(plan.fixed, epochs=trial, watch_every=trial),
+        fixed=replace(plan.fixed, mask_known=True, epochs=trial, watch_every=trial),
         loss_grids={
             loss: {**grid, "temperature": temperatures} for loss, grid in plan.loss_grids.items()
         },
@@ -158,10 +160,10 @@ _PLANS: dict[tuple[str, str], RankingPlan] = {
     ("ml-100k", "lightgcn"): _ML_LIGHTGCN,
     ("gowalla", "mf"): _SPARSE_MF,
     ("gowalla", "lightgcn"): _SPARSE_LIGHTGCN,
-    ("yelp2018", "mf"): _elsewhere(_SPARSE_MF, trial=4, final=14),
-    ("yelp2018", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=12),
-    ("amazon-book", "mf"): _elsewhere(_SPARSE_MF, trial=4, final=14),
-    ("amazon-book", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=12),
+    ("yelp2018", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=10),
+    ("yelp2018", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=10),
+    ("amazon-book", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=10),
+    ("amazon-book", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=10),
 }
 
 

@@ -17,13 +17,8 @@ from bayescl.experiments.ranking.watch import Rows, Watch, best_epoch, stopping_
 from bayescl.experiments.run_folder import RunFolder
 from bayescl.experiments.training_loop import Progress, Pulse, fit_in_folder
 from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import (
-    AllItems,
-    CandidateSource,
-    InBatchCandidates,
-    PerPairCandidates,
-    SharedCandidates,
-)
+from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
+from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
 from bayescl.recsys.encoders import Encoder
 from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.light_gcn import LightGCN
