@@ -82,9 +82,9 @@ def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> So
     """Sort each row in ascending order and find ties. For the CPU.
 
     Args:
-        values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
+        values: ``[rows, columns]``, float32 or float64, contiguous. NaN counts as the largest.
         excluded: what is sorted to its row's end whatever it is, and is not among the ties. What
-            ``values`` has there is lost.
+            ``values`` has there is overwritten, by what is below infinity if its row is.
 
     Returns:
         Sorted values, where they came from, where ties are, and what is left of each row.
@@ -96,6 +96,7 @@ def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> So
     if rounded:
         columns, unsure = _columns_by_rounding(values, places)
     else:
+        values.numpy().reshape(-1)[places] = 0.0
         columns = _columns_exactly(values, places)
     ordered = values.gather(1, columns)
     # NumPy compares the rows end to end four times as fast as torch compares slices of them.
