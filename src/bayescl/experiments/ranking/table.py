@@ -134,6 +134,8 @@ def _shared(cell: Cell) -> str:
         f"{settings['score']} scores",
         f"batches of {settings['batch_size']:,} pairs",
         f"candidates: {settings['candidates']}" + (f", {settings['count']}" if drawn else ""),
+        "a user's known items "
+        + ("do not count" if settings["mask_known"] else "count, but for the pair's own"),
         f"learning rate {settings['lr']:g} ({settings['schedule']})",
         f"weight decay {settings['weight_decay']:g}",
     ]
