@@ -160,9 +160,9 @@ _PLANS: dict[tuple[str, str], RankingPlan] = {
     ("ml-100k", "lightgcn"): _ML_LIGHTGCN,
     ("gowalla", "mf"): _SPARSE_MF,
     ("gowalla", "lightgcn"): _SPARSE_LIGHTGCN,
-    ("yelp2018", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=10),
+    ("yelp2018", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=14),
     ("yelp2018", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=10),
-    ("amazon-book", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=10),
+    ("amazon-book", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=14),
     ("amazon-book", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=10),
 }
 
