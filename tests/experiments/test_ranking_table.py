@@ -44,6 +44,7 @@ def made_up(
         "lr": 0.01,
         "schedule": "constant",
         "weight_decay": 1e-6,
+        "mask_known": True,
     }
 
     def entry(seeds: list[float]) -> dict:
