@@ -132,14 +132,15 @@ def _add_tied(
     first = np.append(True, last[:-1])
     start, stop = ties[first], ties[last] + 2
     size = stop - start
-    below, through = start % width, (stop - 1) % width + 1
-    rank = through if objective.ranks == "upper" else (below + through) / 2
-    cdf = torch.from_numpy(rank / counts[start // width]).to(ordered.dtype)
-    shared = objective.log_weights_of_cdf(cdf)
+    row = start // width
+    below = start - row * width
+    rank = below + (size if objective.ranks == "upper" else size / 2)
+    cdf = torch.from_numpy(rank / counts[row]).to(ordered.dtype)
+    shared = objective.log_weights_of_cdf(cdf).numpy()
     ends = size.cumsum()
-    places = torch.from_numpy(np.repeat(start - ends + size, size) + np.arange(ends[-1]))
-    flat = ordered.view(-1)
-    values = flat[places] + shared.repeat_interleave(torch.from_numpy(size))
+    places = np.repeat(start - ends + size, size) + np.arange(ends[-1])
+    flat = ordered.view(-1).numpy()
+    values = flat[places] + np.repeat(shared, size)
     ordered += alone
     flat[places] = values
 

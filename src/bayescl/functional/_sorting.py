@@ -119,7 +119,7 @@ def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> So
             level = np.concatenate([level, everywhere[_followed(everywhere, width, counts)]])
         touched = _swap_descents(flat, columns.numpy().ravel(), descents, width, counts)
         if touched:
-            level = np.unique(np.concatenate([level, *touched]))
+            level = _distinct(np.concatenate([level, *touched]))
     return SortedRows(ordered, columns, level[flat[level] == flat[level + 1]], counts)
 
 
@@ -127,8 +127,8 @@ def _followed(
     places: NDArray[np.int64], width: int, counts: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Whether what stands behind a flat place is in the same row, and not excluded there."""
-    rows, columns = np.divmod(places, max(1, width))
-    return columns < counts[rows] - 1
+    rows = places // max(1, width)  # many times faster than with the remainder
+    return places - rows * width < counts[rows] - 1
 
 
 def _columns_by_rounding(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
@@ -194,5 +194,12 @@ def _swap_descents(
         beside = beside[beside >= 0]
         beside = beside[_followed(beside, width, counts)]
         touched.append(beside)
-        descents = np.unique(beside[values[beside] > values[beside + 1]])
+        descents = _distinct(beside[values[beside] > values[beside + 1]])
     return touched
+
+
+def _distinct(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same in ascending order, each once; ``np.unique`` hashes, which takes far longer."""
+    ordered = np.sort(places)
+    first: NDArray[np.bool_] = np.append(True, ordered[1:] != ordered[:-1])
+    return ordered[first[: len(ordered)]]
