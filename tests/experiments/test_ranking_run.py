@@ -110,6 +110,27 @@ def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resu
         assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]
 
 
+def test_the_exponent_of_lengths_changes_the_ranking_and_nothing_else(settings, tmp_path):
+    plain = train_ranking(settings, tmp_path / "plain")
+    result = train_ranking(replace(settings, item_norm_exponent=1.0), tmp_path / "lengths")
+    assert result["loss"] == plain["loss"]
+    assert result["metrics"] != plain["metrics"]
+    scorer = load_recommender(tmp_path / "lengths").scorer
+    users, items = (weights(tmp_path / "plain")[f"encoder.{of}_table"] for of in ("user", "item"))
+    expected = torch.nn.functional.normalize(users, dim=1) @ items.T
+    torch.testing.assert_close(scorer.scores(torch.arange(len(users))), expected)
+
+
+def test_a_run_from_before_a_setting_existed_is_gone_on_with(settings, tmp_path):
+    result = train_ranking(settings, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    lines = config.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "item_norm_exponent" not in line]
+    assert len(kept) == len(lines) - 1
+    config.write_text("".join(kept))
+    assert train_ranking(settings, tmp_path / "run", resume=True) == result
+
+
 def test_settings_come_back_from_their_plain_values(settings):
     for loss in LOSSES:
         one = replace(settings, loss=RankingLoss(loss), score="inner")
@@ -138,6 +159,11 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
             {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
             "the loss bpr needs candidates that are drawn, or all, got 'in-batch'",
         ),
+        (
+            {"score": "inner", "item_norm_exponent": 0.5},
+            "item_norm_exponent must be 0 where the score is inner, got 0.5",
+        ),
+        ({"item_norm_exponent": -1.0}, "item_norm_exponent must be at least 0, got -1.0"),
         (
             {"loss": RankingLoss("hard"), "extra_positives": 3},
             "extra_positives must be 0 for every loss but debiased, got 3 for hard",

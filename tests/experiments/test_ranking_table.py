@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from experiments.ranking_data import write_groups
 
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.ranking.baselines import BASELINES
@@ -16,7 +17,11 @@ from bayescl.experiments.ranking.differences import above_paper, paired_differen
 from bayescl.experiments.ranking.page import NUMBER, TABLE, refreshed
 from bayescl.experiments.ranking.paper import METRICS, MISPRINTS, PAPER
 from bayescl.experiments.ranking.plans import plan_for, smoke
-from bayescl.experiments.ranking.reproduction import RankingCell, planned_cells
+from bayescl.experiments.ranking.reproduction import (
+    RankingCell,
+    planned_cells,
+    reproduce_cell,
+)
 from bayescl.experiments.ranking.table import cell_markdown, tables_markdown
 from bayescl.recsys.metrics import METRICS as MEASURED
 
@@ -124,6 +129,22 @@ def test_a_smoke_size_tries_one_setting_for_two_epochs():
     plan = smoke(plan_for(RankingData("ml-100k"), "mf"))
     assert all(len(settings_of(grid)) == 1 for grid in plan.loss_grids.values())
     assert plan.fixed.epochs == 2
+
+
+def test_the_exponent_of_lengths_is_chosen_on_validation_and_used_on_test(tmp_path):
+    data = RankingData(str(write_groups(tmp_path)), user_column="customer", item_column="product")
+    plan = smoke(plan_for(RankingData("gowalla"), "mf"))
+    fixed = replace(plan.fixed, data=data, dim=8, count=8, batch_size=64, epochs=4)
+    plan = replace(plan, fixed=fixed, item_norm_exponents=(0.0, 1.0, 4.0))
+    cell = reproduce_cell(RankingCell(plan, ("info_nce",), 1), tmp_path / "cell")
+    tuned = cell["tuning"]["losses"]["info_nce"]
+    scores = tuned["item_norm_exponent_scores"]
+    (tried,) = tuned["scores"].values()
+    assert scores["0"] == pytest.approx(tried["score"])
+    assert len(set(scores.values())) == 3
+    assert scores[f"{tuned['item_norm_exponent']:g}"] == max(scores.values())
+    final = cell["losses"]["info_nce"]["settings"]
+    assert final["item_norm_exponent"] == tuned["item_norm_exponent"]
 
 
 def test_a_loss_without_settings_in_the_plan_is_refused():

@@ -23,6 +23,7 @@ def command(
     dim: int = 64,
     layers: int = 2,
     score: str = "cosine",
+    item_norm_exponent: float = 0.0,
     initial_scale: float = 0.1,
     regularization: float = 300.0,
     loss: str = "bayesian",
@@ -70,6 +71,8 @@ def command(
         dim: coordinates of an embedding.
         layers: steps over the graph of users and items (lightgcn).
         score: cosine, or inner for inner products.
+        item_norm_exponent: cosines are multiplied by this power of an item's length when items are
+            ranked, which favours popular ones; training does not depend on it.
         initial_scale: standard deviation of each coordinate at the start.
         regularization: the penalty of ease.
         loss: info_nce, debiased, hard, bayesian or bpr.
@@ -143,6 +146,7 @@ def command(
         dim=dim,
         layers=layers,
         score=score,
+        item_norm_exponent=item_norm_exponent,
         initial_scale=initial_scale,
         candidates=candidates,
         count=count,

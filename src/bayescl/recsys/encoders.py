@@ -71,9 +71,15 @@ class Encoder(nn.Module, ABC):
         return (all_users[users], *(all_items[rows] for rows in items))
 
     @torch.no_grad()
-    def scorer(self) -> EmbeddingScorer:
-        """Return the scores of the embeddings as they are now."""
-        return EmbeddingScorer(*self.users_and_items(), self.score)
+    def scorer(self, *, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
+        """Return the scores of the embeddings as they are now.
+
+        Args:
+            item_norm_exponent: see :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
+        """
+        return EmbeddingScorer(
+            *self.users_and_items(), self.score, item_norm_exponent=item_norm_exponent
+        )
 
     def extra_repr(self) -> str:
         """Show the sizes and the score."""

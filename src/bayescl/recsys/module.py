@@ -14,7 +14,7 @@ from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.batches import PairBatch
 from bayescl.recsys.candidates import CandidateSource
 from bayescl.recsys.encoders import Encoder
-from bayescl.recsys.scorers import EmbeddingScorer
+from bayescl.recsys.scorers import EmbeddingScorer, check_item_norm_exponent
 
 
 class RankingModule(pl.LightningModule):
@@ -32,6 +32,8 @@ class RankingModule(pl.LightningModule):
             does not touch included.
         total_steps: steps of the whole run, at the end of which the learning rate has followed
             half a cosine down to 0; None keeps it constant.
+        item_norm_exponent: of the scores that items are ranked by; training does not depend on it.
+            See :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
         seed: the seed of the run.
 
     Raises:
@@ -48,6 +50,7 @@ class RankingModule(pl.LightningModule):
         learning_rate: float,
         weight_decay: float = 0.0,
         total_steps: int | None = None,
+        item_norm_exponent: float = 0.0,
         seed: int,
     ) -> None:
         super().__init__()
@@ -65,6 +68,7 @@ class RankingModule(pl.LightningModule):
         if total_steps is not None:
             check_count("total_steps", total_steps, 1)
         self.total_steps = total_steps
+        self.item_norm_exponent = check_item_norm_exponent(item_norm_exponent, encoder.score)
         self.seed = check_count("seed", seed, 0)
 
     def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
@@ -76,7 +80,7 @@ class RankingModule(pl.LightningModule):
 
     def scorer(self) -> EmbeddingScorer:
         """The scores of the embeddings as they are now, for a full ranking."""
-        return self.encoder.scorer()
+        return self.encoder.scorer(item_norm_exponent=self.item_norm_exponent)
 
     def configure_optimizers(self) -> Any:
         """Adam, with a learning rate that is constant or follows half a cosine."""

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import torch
 
 from bayescl._axes import Float, Int, Tensor
-from bayescl._checks import check_choice, check_floating, check_shape
+from bayescl._checks import check_choice, check_floating, check_non_negative, check_shape
 from bayescl.functional.similarity import unit_vectors
 
 Score = Literal["cosine", "inner"]
@@ -37,9 +37,13 @@ class EmbeddingScorer:
         users: one row per user.
         items: one row per item.
         score: ``"cosine"``, or ``"inner"`` for the inner product.
+        item_norm_exponent: cosines are multiplied by this power of the item's length. A length
+            grows with how often its item was a pair's, in every step of training or by LightGCN's
+            propagation, so the product brings back the popularity that an angle learns slowly.
 
     Raises:
-        ValueError: if the shapes do not fit together.
+        ValueError: if the shapes do not fit together, the exponent is negative, or it is not 0
+            with inner products, which have the lengths already.
 
     Example:
         >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
@@ -52,15 +56,21 @@ class EmbeddingScorer:
         users: Float[Tensor, "users dim"],
         items: Float[Tensor, "items dim"],
         score: Score = "cosine",
+        *,
+        item_norm_exponent: float = 0.0,
     ) -> None:
         check_choice("score", score, SCORES)
+        check_item_norm_exponent(item_norm_exponent, score)
         for name, rows in (("users", users), ("items", items)):
             check_floating(name, rows)
         check_shape("users", users, ("users", "dim"))
         check_shape("items", items, ("items", users.shape[1]))
         users, items = users.detach(), items.detach()
         if score == "cosine":
+            lengths = items.norm(dim=1, keepdim=True)
             users, items = unit_vectors(users), unit_vectors(items)
+            if item_norm_exponent > 0:
+                items = items * lengths**item_norm_exponent
         self.score = score
         self.users = users
         self.items = items
@@ -71,3 +81,15 @@ class EmbeddingScorer:
     def scores(self, users: Int[Tensor, "block"]) -> Float[Tensor, "block items"]:
         """Return the score of every item for each of some users."""
         return self.users[users.to(self.users.device)] @ self.items.T
+
+
+def check_item_norm_exponent(value: float, score: Score | str) -> float:
+    """Return the exponent.
+
+    Raises:
+        ValueError: if it is negative, or not 0 with inner products.
+    """
+    check_non_negative("item_norm_exponent", value)
+    if value > 0 and score != "cosine":
+        raise ValueError(f"item_norm_exponent must be 0 where the score is {score}, got {value:g}")
+    return value

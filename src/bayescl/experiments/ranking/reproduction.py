@@ -155,6 +155,7 @@ def reproduce_cell(
             shared,
             epochs=tuning["losses"][loss]["epochs"],
             seed=seed,
+            item_norm_exponent=tuning["losses"][loss]["item_norm_exponent"],
         )
         for seed in range(cell.seeds)
         for loss in cell.losses

@@ -69,6 +69,7 @@ class RankingRun:
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
             total_steps=steps if settings.schedule == "cosine" else None,
+            item_norm_exponent=settings.item_norm_exponent,
             seed=settings.seed,
         )
 
@@ -165,7 +166,8 @@ def train_ranking(
     origin = provenance()  # of the code that trains, whatever the checkout holds at the end
     if resume:
         folder = RunFolder.open(out, KIND)
-        if folder.config() != settings.as_config():
+        # Settings younger than the folder stand there by their defaults.
+        if RankingSettings.from_config(folder.config()).as_config() != settings.as_config():
             raise ValueError(f"{out} holds a run with other settings")
         if folder.is_finished:
             return folder.read_result()

@@ -13,7 +13,7 @@ from bayescl.experiments.loss_settings import HYPERPARAMETERS
 from bayescl.experiments.ranking.data import RankingData
 from bayescl.experiments.ranking.losses import BPR, DEBIASED, RankingLoss
 from bayescl.recsys.datasets import EVALUATION_PARTS
-from bayescl.recsys.scorers import SCORES
+from bayescl.recsys.scorers import SCORES, check_item_norm_exponent
 
 DEVICES = ("auto", "cpu", "cuda")
 ENCODERS = ("mf", "lightgcn")
@@ -34,6 +34,8 @@ class RankingSettings:
         dim: coordinates of an embedding.
         layers: steps over the graph (lightgcn).
         score: "cosine" or "inner".
+        item_norm_exponent: cosines are multiplied by this power of an item's length when items
+            are ranked; training does not depend on it.
         initial_scale: standard deviation of each coordinate at the start.
         candidates: "shared" (drawn once per batch), "per-pair", "in-batch" or "all".
         count: candidates that are drawn, per batch or per pair.
@@ -64,6 +66,7 @@ class RankingSettings:
     dim: int = 64
     layers: int = 2
     score: str = "cosine"
+    item_norm_exponent: float = 0.0
     initial_scale: float = 0.1
     candidates: str = "shared"
     count: int = 256
@@ -86,6 +89,7 @@ class RankingSettings:
         check_count("dim", self.dim, 1)
         check_count("layers", self.layers, 0)
         check_choice("score", self.score, SCORES)
+        check_item_norm_exponent(self.item_norm_exponent, self.score)
         check_positive("initial_scale", self.initial_scale)
         check_choice("candidates", self.candidates, CANDIDATES)
         check_count("count", self.count, 1)

@@ -12,7 +12,14 @@ from bayescl.experiments.ranking.published import PUBLISHED, has_lightgcn_split
 from bayescl.experiments.ranking.settings import PAPER
 
 _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
-_SETTINGS = ("temperature", "tau_plus", "alpha", "beta", "concentration")
+_SETTINGS = (
+    "temperature",
+    "tau_plus",
+    "alpha",
+    "beta",
+    "concentration",
+    "item_norm_exponent",
+)
 
 Cell = Mapping[str, Any]
 """What :func:`~bayescl.experiments.ranking.reproduction.reproduce_cell` returns."""

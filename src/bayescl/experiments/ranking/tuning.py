@@ -17,9 +17,10 @@ from bayescl.experiments.ranking.baselines import (
 )
 from bayescl.experiments.ranking.data import RankingData
 from bayescl.experiments.ranking.plans import RankingPlan
-from bayescl.experiments.ranking.run import train_ranking
+from bayescl.experiments.ranking.run import KIND, RankingRun, kept_checkpoint, train_ranking
 from bayescl.experiments.ranking.settings import RankingSettings
 from bayescl.experiments.ranking.watch import CRITERION
+from bayescl.experiments.run_folder import RunFolder
 
 
 def tune(
@@ -40,8 +41,9 @@ def tune(
         progress: told of every finished epoch.
 
     Returns:
-        ``shared`` and ``losses``, each with its ``choice``, its number of ``epochs`` and the
-        ``scores`` of all that was tried; ``seed`` and ``seconds`` of training in all.
+        ``shared`` and ``losses``, each with its ``choice``, its number of ``epochs``, its
+        ``item_norm_exponent`` and the ``scores`` of all that was tried; ``seed`` and ``seconds``
+        of training in all.
     """
 
     def scores(tried: Mapping[str, RankingSettings]) -> dict[str, dict[str, Any]]:
@@ -75,6 +77,7 @@ def tune(
         entries[loss] = {
             "choice": tried[chosen][1],
             "epochs": of_loss[chosen]["epoch"],
+            **_item_norm_exponent(folder / chosen, plan.item_norm_exponents),
             "scores": {name: {"values": tried[name][1], **of_loss[name]} for name in of_loss},
         }
     every = [*shared["scores"].values(), *found.values()]
@@ -126,6 +129,23 @@ def tuned_baselines(
         ease = replace(BaselineSettings(EASE_NAME, data), **tuning["choice"])
         baselines[EASE_NAME] = (ease, tuning)
     return baselines
+
+
+def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:
+    """The exponent by which a finished run ranks best, and the scores of all of them."""
+    if len(exponents) == 1:
+        return {"item_norm_exponent": exponents[0]}
+    finished = RunFolder.open(folder, KIND)
+    run = RankingRun(RankingSettings.from_config(finished.config()))
+    run.load(kept_checkpoint(finished))
+    scores = {}
+    for exponent in exponents:
+        run.model.item_norm_exponent = exponent
+        scores[exponent] = run.judge()[CRITERION]
+    return {
+        "item_norm_exponent": max(scores, key=scores.__getitem__),
+        "item_norm_exponent_scores": {f"{key:g}": score for key, score in scores.items()},
+    }
 
 
 def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
