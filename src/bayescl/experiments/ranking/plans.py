@@ -131,7 +131,6 @@ _SPARSE_MF = RankingPlan(
         "bayesian": {"temperature": (0.1, 0.12), "alpha": (0.9,), "beta": (0.7,)},
     },
     regularizations=(),
-    item_norm_exponents=(0.0, 0.25, 0.5, 0.75, 1.0),
     final_epochs=20,
 )
 """For large data, what one core does within an hour: short trials, and no EASE, whose matrix of
@@ -141,6 +140,7 @@ validation part of Gowalla: thousands of candidates, large steps, a temperature 
 _SPARSE_LIGHTGCN = replace(
     _SPARSE_MF,
     fixed=replace(_SPARSE_MF.fixed, encoder="lightgcn", layers=2, lr=5e-2, mask_known=True),
+    item_norm_exponents=(0.0, 0.25, 0.5, 0.75, 1.0),
     final_epochs=22,
 )
 """A user's known items are masked here, and below: on the validation part of Gowalla, with matrix
@@ -165,9 +165,9 @@ _PLANS: dict[tuple[str, str], RankingPlan] = {
     ("ml-100k", "lightgcn"): _ML_LIGHTGCN,
     ("gowalla", "mf"): _SPARSE_MF,
     ("gowalla", "lightgcn"): _SPARSE_LIGHTGCN,
-    ("yelp2018", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=8),
+    ("yelp2018", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=6),
     ("yelp2018", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=10),
-    ("amazon-book", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=8),
+    ("amazon-book", "mf"): _elsewhere(_SPARSE_MF, trial=3, final=6),
     ("amazon-book", "lightgcn"): _elsewhere(_SPARSE_LIGHTGCN, trial=3, final=10),
 }
 
