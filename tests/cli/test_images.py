@@ -126,7 +126,13 @@ def test_a_hyperparameter_of_a_comparison_goes_to_the_losses_that_take_it(bayesc
 
 
 def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp_path):
-    command = [sys.executable, "-m", "bayescl.cli", "train", "images", *bars.split()]
+    # A suite that a shell runs in its background ignores the signal, and children inherit that.
+    program = (
+        "import runpy, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "runpy.run_module('bayescl.cli', run_name='__main__', alter_sys=True)\n"
+    )
+    command = [sys.executable, "-c", program, "train", "images", *bars.split()]
     process = subprocess.Popen(
         [*command, "--epochs", "100000", "--out", "run"],
         cwd=tmp_path,
@@ -134,12 +140,15 @@ def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp
         stderr=subprocess.PIPE,
         text=True,
     )
-    checkpoint = Path("run/checkpoints/last.ckpt")
-    deadline = time.monotonic() + 300
-    while process.poll() is None and not checkpoint.is_file() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=300)
+    try:
+        checkpoint = Path("run/checkpoints/last.ckpt")
+        deadline = time.monotonic() + 300
+        while process.poll() is None and not checkpoint.is_file() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert err.strip().splitlines()[-1] == "bayescl: interrupted"
     assert "Traceback" not in err
