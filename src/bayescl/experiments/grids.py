@@ -24,8 +24,8 @@ def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:
     """Refuse grids that try more settings for one loss than for another.
 
     Raises:
-        ValueError: if one loss would get more settings than another.
+        ValueError: if one loss would get more settings than another, or there is no loss.
     """
     sizes = {loss: len(settings_of(grid)) for loss, grid in loss_grids.items()}
-    if len(set(sizes.values())) > 1:
+    if len(set(sizes.values())) != 1:
         raise ValueError(f"every loss must get as many settings as the others, got {sizes}")

@@ -28,8 +28,6 @@ _MANTISSA = 23
 _SHORT = 2**15
 """Columns up to which enough bits are left for the values' levels."""
 
-_NOWHERE = np.empty(0, dtype=np.int64)
-
 _CROWDED = 16
 """Rows in which more than one in so many steps descends are sorted again as a whole."""
 
@@ -90,7 +88,8 @@ def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> So
         Sorted values, where they came from, where ties are, and what is left of each row.
     """
     width = values.shape[1]
-    places = _NOWHERE if excluded is None else excluded.places(width)
+    excluded = excluded or Excluded()
+    places = excluded.places(width)
     counts = width - np.bincount(places // max(1, width), minlength=len(values))
     rounded = values.dtype == torch.float32 and 1 < width <= _SHORT
     if rounded:
@@ -109,10 +108,8 @@ def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> So
         crowded |= unsure.numpy()
         if crowded.any():
             again = np.flatnonzero(crowded)
-            behind = None if excluded is None else excluded.of(torch.from_numpy(again))
-            columns[again] = _columns_exactly(
-                values[again], _NOWHERE if behind is None else behind.places(width)
-            )
+            behind = excluded.of(torch.from_numpy(again))
+            columns[again] = _columns_exactly(values[again], behind.places(width))
             ordered[again] = values[again].gather(1, columns[again])
             everywhere = (again[:, None] * width + np.arange(width)).ravel()
             descents = descents[~crowded[descents // width]]
