@@ -36,12 +36,12 @@ def reproduce(
     from rich.markup import escape
     from rich.table import Table
 
+    from bayescl._cores import usable_cores
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
     from bayescl.experiments.images import TABLES
     from bayescl.experiments.images.table_markdown import table_rows
     from bayescl.experiments.images.table_runner import TableRequest, reproduce_table
-    from bayescl.experiments.provenance import usable_cores
 
     table = TABLES[name]
     request = TableRequest(size, datasets, losses, seeds, epochs, device)

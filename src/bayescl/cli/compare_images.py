@@ -112,6 +112,8 @@ def command(
         out: the folder; a new one under runs/ unless given.
         resume: go on with the comparison in the folder; finished runs are kept.
     """
+    from bayescl._cores import usable_cores
+    from bayescl._files import write_atomically
     from bayescl.cli._comparison_tables import print_comparison
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
@@ -125,8 +127,6 @@ def command(
     )
     from bayescl.experiments.image_settings import ImageSettings
     from bayescl.experiments.loss_settings import takes
-    from bayescl.experiments.provenance import usable_cores
-    from bayescl.experiments.run_folder import write_atomically
 
     given = {
         "temperature": temperature,

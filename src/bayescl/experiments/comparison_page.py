@@ -16,11 +16,12 @@ from typing import Any
 
 from scipy import stats
 
+from bayescl._files import write_atomically
 from bayescl.experiments.comparison_markdown import comparison_markdown, difference_markdown
 from bayescl.experiments.comparison_verdict import verdict
 from bayescl.experiments.data_titles import data_title
 from bayescl.experiments.loss_settings import TITLES
-from bayescl.experiments.run_folder import read_json, write_atomically
+from bayescl.experiments.run_folder import read_json
 from bayescl.vision.probes import PROBES, probe_title
 
 _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")

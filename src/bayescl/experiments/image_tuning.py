@@ -19,12 +19,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bayescl._cores import usable_cores
+from bayescl._files import write_atomically
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.image_run import train_images
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.parallel_runs import Progress, train_runs
-from bayescl.experiments.provenance import provenance, usable_cores
-from bayescl.experiments.run_folder import as_json, write_atomically
+from bayescl.experiments.provenance import provenance
+from bayescl.experiments.run_folder import as_json
 from bayescl.experiments.spread import mean_and_spread
 from bayescl.experiments.tuning_plans import PLANS, TuningPlan
 

@@ -16,6 +16,7 @@ import torch
 
 from bayescl._axes import Int, Tensor
 from bayescl._checks import check_choice, check_count
+from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
     Diagnosis,
@@ -27,14 +28,13 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
 from bayescl.experiments.alpha_callback import embedded_views
 from bayescl.experiments.image_run import KIND, ImageRun
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.inspection_figure import CandidateRow, candidates_figure
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.experiments.provenance import provenance
-from bayescl.experiments.run_folder import RunFolder, write_atomically
+from bayescl.experiments.run_folder import RunFolder
 from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.vision.simclr import SimCLR
@@ -138,7 +138,7 @@ def inspect_images(
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
-        write_atomically(files[-1], png(figure))
+        save_figure(figure, files[-1])
     return Inspection(diagnosis, report, tuple(files))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from bayescl._checks import check_choice, check_count
+from bayescl._files import write_atomically
 from bayescl.experiments.comparison_summary import BASELINE, SUBJECT
 from bayescl.experiments.image_run import ImageRun, train_images
 from bayescl.experiments.image_settings import DEVICES, ImageSettings
@@ -18,7 +19,7 @@ from bayescl.experiments.images.sizes import PROTOCOL, SIZES, UNSTATED
 from bayescl.experiments.images.table_markdown import table_markdown
 from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
-from bayescl.experiments.run_folder import RunFolder, write_atomically
+from bayescl.experiments.run_folder import RunFolder
 from bayescl.experiments.spread import mean_and_spread
 from bayescl.vision.datasets import load_images
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bayescl._files import write_atomically
 from bayescl.experiments.ranking.figure import draw_cells
 from bayescl.experiments.ranking.table import tables_markdown
-from bayescl.experiments.run_folder import as_json, read_json, write_atomically
+from bayescl.experiments.run_folder import as_json, read_json
 
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
 """Data sets in the paper's order; others follow."""

@@ -23,9 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bayescl._files import write_atomically
 from bayescl.experiments.ranking.differences import paired_differences
 from bayescl.experiments.ranking.table import cell_markdown
-from bayescl.experiments.run_folder import read_json, write_atomically
+from bayescl.experiments.run_folder import read_json
 
 NUMBER = re.compile(r"(\S+?)<!-- (?P<cell>[\w.-]+); (?P<place>[^;]+); (?P<form>\S+) -->")
 TABLE = re.compile(r"<!-- cell (?P<cell>[\w.-]+) -->\n.*?<!-- end -->", re.DOTALL)

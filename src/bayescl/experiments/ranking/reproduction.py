@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescl._checks import check_choice, check_count
+from bayescl._files import write_atomically
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance
@@ -18,7 +19,7 @@ from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
 from bayescl.experiments.ranking.run import RankingRun, train_ranking
 from bayescl.experiments.ranking.settings import ENCODERS, RankingSettings
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
-from bayescl.experiments.run_folder import as_json, write_atomically
+from bayescl.experiments.run_folder import as_json
 from bayescl.experiments.spread import mean_and_spread
 
 KIND = "reproduce ranking"
