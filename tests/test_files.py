@@ -33,12 +33,20 @@ def test_a_writer_that_stops_halfway_leaves_what_was_there_before(
 ) -> None:
     file = tmp_path / "weights.pt"
     file.write_bytes(b"before")
-    with pytest.raises(stop), open_atomically(file) as opened:
-        opened.write(b"half")
-        raise stop
-    with pytest.raises(stop), staged_file(file) as staged:
-        staged.write_bytes(b"half")
-        raise stop
+
+    def through_a_handle() -> None:
+        with open_atomically(file) as opened:
+            opened.write(b"half")
+            raise stop
+
+    def through_a_path() -> None:
+        with staged_file(file) as staged:
+            staged.write_bytes(b"half")
+            raise stop
+
+    for write in (through_a_handle, through_a_path):
+        with pytest.raises(stop):
+            write()
     assert file.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [file]
 
@@ -85,9 +93,14 @@ def test_a_disk_that_refuses_is_named_with_the_target_even_through_two_writers(
 
 def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "above" / "run"
-    with pytest.raises(KeyboardInterrupt), staged_folder(folder) as staged:
-        (staged / "config.yaml").write_text("half")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with staged_folder(folder) as staged:
+            (staged / "config.yaml").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert list(folder.parent.iterdir()) == []
     folder.mkdir()
     with staged_folder(folder) as staged:

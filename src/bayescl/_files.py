@@ -48,7 +48,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         >>> [path.name for path in folder.iterdir()]
         ['weights.pt']
     """
-    with staged_file(path) as staged, staged.open("wb") as file:
+    with _staged(path) as (file, _):
         yield file
 
 
@@ -62,23 +62,8 @@ def staged_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: as :func:`write_atomically` does.
     """
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        os.close(descriptor)
-        staged = Path(name)
-        try:
-            yield staged
-            with staged.open("rb") as file:
-                os.fsync(file.fileno())
-            staged.chmod(0o644)
-            staged.replace(path)
-        except BaseException:
-            staged.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        if error.strerror is None:  # not the system's words: it says already what went wrong
-            raise
-        raise OSError(f"cannot write {path}: {error.strerror}") from None
+    with _staged(path) as (_, staged):
+        yield staged
 
 
 @contextmanager
@@ -102,3 +87,25 @@ def staged_folder(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
+
+
+@contextmanager
+def _staged(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A file beside ``path``, open for writing, and its name; at the end it becomes ``path``."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        staged = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file, staged
+                file.flush()
+                os.fsync(file.fileno())
+            staged.chmod(0o644)
+            staged.replace(path)
+        except BaseException:
+            staged.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.strerror is None:  # not the system's words: it says already what went wrong
+            raise
+        raise OSError(f"cannot write {path}: {error.strerror}") from None
