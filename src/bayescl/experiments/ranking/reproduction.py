@@ -17,10 +17,11 @@ from bayescl.experiments.ranking.data import RankingData
 from bayescl.experiments.ranking.losses import LOSSES
 from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
 from bayescl.experiments.ranking.run import RankingRun, train_ranking
-from bayescl.experiments.ranking.settings import ENCODERS, RankingSettings
+from bayescl.experiments.ranking.settings import RankingSettings
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
 from bayescl.experiments.run_folder import as_json
 from bayescl.experiments.spread import mean_and_spread
+from bayescl.recsys.encoders import ENCODERS
 
 KIND = "reproduce ranking"
 """The kind of run: the command that makes it."""
@@ -108,7 +109,7 @@ def planned_cells(
         if not values or len(set(values)) < len(values):
             raise ValueError(f"{name} must name each once, got {', '.join(values) or 'none'}")
     for encoder in encoders:
-        check_choice("encoder", encoder, ENCODERS)
+        check_choice("encoder", encoder, tuple(ENCODERS))
     cells = []
     for one in data:
         for encoder in encoders:
