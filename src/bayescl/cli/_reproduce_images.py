@@ -38,10 +38,11 @@ def reproduce(
 
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
-    from bayescl.experiments.images import TABLES
-    from bayescl.experiments.images.table_markdown import table_rows
-    from bayescl.experiments.images.table_runner import TableRequest, reproduce_table
-    from bayescl.experiments.provenance import usable_cores
+    from bayescl.experiments.images.paper import TABLES
+    from bayescl.experiments.images.paper.runner import TableRequest, reproduce_table
+    from bayescl.report.images.paper_table import table_markdown, table_rows
+    from bayescl.runs.folder import write_atomically
+    from bayescl.runs.provenance import usable_cores
 
     table = TABLES[name]
     request = TableRequest(size, datasets, losses, seeds, epochs, device)
@@ -61,6 +62,7 @@ def reproduce(
             workers=workers,
             progress=lambda run, _, done: bar.update(run, done),
         )
+    write_atomically(folder / "table.md", table_markdown(result))
     screen = console()
     header, rows, notes = table_rows(result)
     shown = Table(*header, title=result["title"], title_justify="left")

@@ -115,18 +115,18 @@ def command(
     from bayescl.cli._comparison_tables import print_comparison
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
-    from bayescl.experiments.comparison_figure import draw_comparison
-    from bayescl.experiments.comparison_markdown import comparison_markdown
-    from bayescl.experiments.data_titles import data_title
-    from bayescl.experiments.image_comparison import (
+    from bayescl.experiments.images.comparison import (
         ImageComparison,
         compare_images,
         settle_losses,
     )
-    from bayescl.experiments.image_settings import ImageSettings
-    from bayescl.experiments.loss_settings import takes
-    from bayescl.experiments.provenance import usable_cores
-    from bayescl.experiments.run_folder import write_atomically
+    from bayescl.report.images.figure import draw_comparison
+    from bayescl.report.images.markdown import comparison_markdown
+    from bayescl.report.titles import data_title
+    from bayescl.runs.folder import write_atomically
+    from bayescl.runs.images.settings import ImageSettings
+    from bayescl.runs.losses import takes
+    from bayescl.runs.provenance import usable_cores
 
     given = {
         "temperature": temperature,
