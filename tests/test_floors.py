@@ -31,10 +31,11 @@ FLOORS: dict[str, int] = {
     "simulation": 3,
     "vision": 4,
     "recsys": 4,
-    "integrations": 4,
-    "experiments": 5,
-    "report": 5,
-    "cli": 6,
+    "integrations": 5,
+    "runs": 5,
+    "experiments": 6,
+    "report": 7,
+    "cli": 8,
 }
 STRANGERS = {"simulation", "vision", "recsys", "integrations"}
 """Rooms that never import one another, whatever their floors."""

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
-from experiments.ranking_data import write_groups
+from ranking_data import write_groups
 
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
 QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bayescl.experiments.comparison_figure import draw_comparison
-from bayescl.experiments.comparison_summary import summarise
-from bayescl.experiments.comparison_verdict import verdict
-from bayescl.experiments.data_titles import data_title
-from bayescl.experiments.image_comparison import ImageComparison, compare_images, settle_losses
-from bayescl.experiments.loss_settings import LossSettings, choose_hyperparameters
+from bayescl.experiments.images.comparison import ImageComparison, compare_images, settle_losses
+from bayescl.experiments.images.summary import summarise
+from bayescl.report.images.figure import draw_comparison
+from bayescl.report.images.verdict import verdict
+from bayescl.report.titles import data_title
+from bayescl.runs.losses import LossSettings, choose_hyperparameters
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 

@@ -7,14 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.ranking_data import write_groups
+from ranking_data import write_groups
 
 from bayescl.experiments.grids import settings_of
-from bayescl.experiments.ranking.baselines import BASELINES
-from bayescl.experiments.ranking.collection import collect, read_cells
-from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.differences import above_paper, paired_differences, verdict
-from bayescl.experiments.ranking.page import NUMBER, TABLE, refreshed
 from bayescl.experiments.ranking.paper import METRICS, MISPRINTS, PAPER
 from bayescl.experiments.ranking.plans import plan_for, smoke
 from bayescl.experiments.ranking.reproduction import (
@@ -22,8 +17,13 @@ from bayescl.experiments.ranking.reproduction import (
     planned_cells,
     reproduce_cell,
 )
-from bayescl.experiments.ranking.table import cell_markdown, tables_markdown
 from bayescl.recsys.metrics import METRICS as MEASURED
+from bayescl.report.ranking.collection import collect, read_cells
+from bayescl.report.ranking.differences import above_paper, paired_differences, verdict
+from bayescl.report.ranking.page import NUMBER, TABLE, refreshed
+from bayescl.report.ranking.table import cell_markdown, tables_markdown
+from bayescl.runs.ranking.baselines import BASELINES
+from bayescl.runs.ranking.data import RankingData
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ranking.md"

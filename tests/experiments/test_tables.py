@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.experiments.image_run import ImageRun
-from bayescl.experiments.images import TABLES
-from bayescl.experiments.images.paper_table import Cell, PaperFigure, PaperTable
-from bayescl.experiments.images.sizes import NUM_CLASSES, SIZES
-from bayescl.experiments.images.table_markdown import table_markdown
-from bayescl.experiments.images.table_runner import (
+from bayescl.experiments.images.paper import TABLES
+from bayescl.experiments.images.paper.runner import (
     TableRequest,
     reproduce_table,
     runs_of,
     summary_of,
 )
-from bayescl.experiments.loss_settings import LossSettings, takes
+from bayescl.experiments.images.paper.sizes import NUM_CLASSES, SIZES
+from bayescl.experiments.images.paper.table import Cell, PaperFigure, PaperTable
+from bayescl.report.images.paper_table import table_markdown
+from bayescl.runs.images.run import ImageRun
+from bayescl.runs.losses import LossSettings, takes
 
 PAPER = TableRequest("paper", device="cpu")
 

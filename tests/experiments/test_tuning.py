@@ -8,13 +8,13 @@ import pytest
 
 from bayescl.cli.compare_images import command as compare_command
 from bayescl.experiments.grids import settings_of
-from bayescl.experiments.image_model import AFFINE_STRENGTH
-from bayescl.experiments.image_settings import ImageSettings
-from bayescl.experiments.image_tuning import best, tune
-from bayescl.experiments.loss_settings import LOSSES
-from bayescl.experiments.recorded import recorded_hyperparameters
-from bayescl.experiments.run_folder import as_json
-from bayescl.experiments.tuning_plans import DIGITS, PLANS, TuningPlan
+from bayescl.experiments.images.plans import DIGITS, PLANS, TuningPlan
+from bayescl.experiments.images.recorded import recorded_hyperparameters
+from bayescl.experiments.images.tuning import best, tune
+from bayescl.runs.folder import as_json
+from bayescl.runs.images.model import AFFINE_STRENGTH
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.losses import LOSSES
 
 ROOT = Path(__file__).parents[2]
 

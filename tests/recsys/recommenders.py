@@ -8,7 +8,6 @@ import lightning.pytorch as pl
 import torch
 
 from bayescl._randomness import Purpose, derived_seed, seeded
-from bayescl.experiments.training_loop import quiet_lightning
 from bayescl.losses import BayesianContrastiveLoss, DebiasedContrastiveLoss, InfoNCELoss
 from bayescl.recsys.batches import PairBatches
 from bayescl.recsys.bpr import BPRLoss
@@ -22,6 +21,7 @@ from bayescl.recsys.matrix_factorization import MatrixFactorization
 from bayescl.recsys.module import RankingModule
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import Score, Scorer
+from bayescl.runs.loop import quiet_lightning
 
 Recommender = Callable[[Interactions], Scorer]
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from recsys.checkerboard import checkerboard
 
-from bayescl.experiments.ranking.run import RankingRun
-from bayescl.experiments.ranking.settings import RankingSettings
-from bayescl.experiments.ranking.table import cell_title
 from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.encoders import ENCODERS, EncoderKind, build_encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.light_gcn import LightGCN
 from bayescl.recsys.matrix_factorization import MatrixFactorization
+from bayescl.report.ranking.table import cell_title
+from bayescl.runs.ranking.run import RankingRun
+from bayescl.runs.ranking.settings import RankingSettings
 
 TRAIN = checkerboard().train
 SETTINGS = {"dim": 4, "layers": 3, "score": "inner", "initial_scale": 0.5, "epochs": 7}

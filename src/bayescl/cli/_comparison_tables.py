@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bayescl.experiments.comparison_summary import percent
-from bayescl.experiments.data_titles import data_title
-from bayescl.experiments.loss_settings import TITLES
+from bayescl.experiments.images.summary import percent
+from bayescl.report.titles import data_title
+from bayescl.runs.losses import TITLES
 from bayescl.vision.probes import probe_title
 
 

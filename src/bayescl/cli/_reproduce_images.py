@@ -37,11 +37,12 @@ def reproduce(
     from rich.table import Table
 
     from bayescl._cores import usable_cores
+    from bayescl._files import write_atomically
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
-    from bayescl.experiments.images import TABLES
-    from bayescl.experiments.images.table_markdown import table_rows
-    from bayescl.experiments.images.table_runner import TableRequest, reproduce_table
+    from bayescl.experiments.images.paper import TABLES
+    from bayescl.experiments.images.paper.runner import TableRequest, reproduce_table
+    from bayescl.report.images.paper_table import table_markdown, table_rows
 
     table = TABLES[name]
     request = TableRequest(size, datasets, losses, seeds, epochs, device)
@@ -61,6 +62,7 @@ def reproduce(
             workers=workers,
             progress=lambda run, _, done: bar.update(run, done),
         )
+    write_atomically(folder / "table.md", table_markdown(result))
     screen = console()
     header, rows, notes = table_rows(result)
     shown = Table(*header, title=result["title"], title_justify="left")

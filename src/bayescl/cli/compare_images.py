@@ -117,16 +117,16 @@ def command(
     from bayescl.cli._comparison_tables import print_comparison
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
-    from bayescl.experiments.comparison_figure import draw_comparison
-    from bayescl.experiments.comparison_markdown import comparison_markdown
-    from bayescl.experiments.data_titles import data_title
-    from bayescl.experiments.image_comparison import (
+    from bayescl.experiments.images.comparison import (
         ImageComparison,
         compare_images,
         settle_losses,
     )
-    from bayescl.experiments.image_settings import ImageSettings
-    from bayescl.experiments.loss_settings import takes
+    from bayescl.report.images.figure import draw_comparison
+    from bayescl.report.images.markdown import comparison_markdown
+    from bayescl.report.titles import data_title
+    from bayescl.runs.images.settings import ImageSettings
+    from bayescl.runs.losses import takes
 
     given = {
         "temperature": temperature,

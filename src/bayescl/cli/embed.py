@@ -22,7 +22,7 @@ def command(run: str, *, out: str, of: str | None = None) -> int:
     from bayescl._files import open_atomically
     from bayescl.cli._console import console
     from bayescl.cli._files import ARRAYS, check_table_file, write_table
-    from bayescl.experiments.embeddings import run_embeddings
+    from bayescl.runs.embeddings import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
     frame = run_embeddings(Path(run), of)

@@ -14,7 +14,7 @@ def command(run: str) -> int:
     Args:
         run: the run folder.
     """
-    from bayescl.experiments.run_folder import RunFolder
+    from bayescl.runs.folder import RunFolder
 
     path = Path(run)
     if RunFolder.find(path).kind == "train ranking":
@@ -26,7 +26,7 @@ def _evaluate_images(path: Path) -> int:
     """Print the probes of a run on images."""
     from bayescl.cli._console import console
     from bayescl.cli._images import probe_table
-    from bayescl.experiments.image_run import evaluate_images
+    from bayescl.runs.images.run import evaluate_images
 
     evaluation = evaluate_images(path)
     title = (
@@ -41,7 +41,7 @@ def _evaluate_ranking(path: Path) -> int:
     """Print the figures of a recommender."""
     from bayescl.cli._console import console
     from bayescl.cli._ranking import metrics_table
-    from bayescl.experiments.ranking.evaluation import evaluate_run
+    from bayescl.runs.ranking.evaluation import evaluate_run
 
     evaluation = evaluate_run(path)
     epochs = evaluation["epochs"]

@@ -40,7 +40,7 @@ def command(
         users: how many users of a recommender to look at; some million pairs' worth unless given.
         seed: which images or users are drawn, and the images' views.
     """
-    from bayescl.experiments.run_folder import RunFolder
+    from bayescl.runs.folder import RunFolder
 
     path = Path(run)
     if RunFolder.find(path).kind == "train ranking":
@@ -58,7 +58,7 @@ def command(
 
 def _inspect_images(path: Path, *, part: str, **options: Any) -> int:
     """Print what was found in a run on images."""
-    from bayescl.experiments.inspection import inspect_images
+    from bayescl.runs.images.inspection import inspect_images
 
     inspection = inspect_images(path, part=part, **options)
     report = inspection.report
@@ -69,7 +69,7 @@ def _inspect_images(path: Path, *, part: str, **options: Any) -> int:
 
 def _inspect_ranking(path: Path, **options: Any) -> int:
     """Print what was found in a recommender's run."""
-    from bayescl.experiments.ranking.inspection import inspect_ranking
+    from bayescl.runs.ranking.inspection import inspect_ranking
 
     inspection = inspect_ranking(path, **options)
     report = inspection.report

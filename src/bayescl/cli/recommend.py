@@ -25,7 +25,7 @@ def command(
         out: a file that ends in .csv or .parquet.
     """
     from bayescl.cli._files import check_table_file, write_table
-    from bayescl.experiments.ranking.recommendations import load_recommender
+    from bayescl.runs.ranking.serving import load_recommender
 
     if all == (user is not None):
         raise ValueError("give either --user ID or --all, with --out FILE")

@@ -41,9 +41,9 @@ def command(
     """
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._ranking import default_folder
-    from bayescl.experiments.ranking.collection import collect
     from bayescl.experiments.ranking.reproduction import KIND, planned_cells, reproduce_cell
-    from bayescl.experiments.run_folder import RunFolder
+    from bayescl.report.ranking.collection import collect
+    from bayescl.runs.folder import RunFolder
 
     cells = planned_cells(
         _names(data), _names(encoders), _names(losses), split=split, seeds=seeds, size=size

@@ -112,11 +112,11 @@ def command(
     """
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder, probe_table
-    from bayescl.experiments.image_run import train_images
-    from bayescl.experiments.image_settings import ImageSettings
-    from bayescl.experiments.loss_settings import choose_hyperparameters
-    from bayescl.experiments.recorded import recorded_hyperparameters
-    from bayescl.experiments.training_loop import tensorboard_logger
+    from bayescl.experiments.images.recorded import recorded_hyperparameters
+    from bayescl.runs.images.run import train_images
+    from bayescl.runs.images.settings import ImageSettings
+    from bayescl.runs.loop import tensorboard_logger
+    from bayescl.runs.losses import choose_hyperparameters
 
     given = {
         "temperature": temperature,

@@ -106,12 +106,12 @@ def command(
     """
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._ranking import default_folder, print_result
-    from bayescl.experiments.ranking.baselines import BASELINES, BaselineSettings, fit_baseline
-    from bayescl.experiments.ranking.data import RankingData
-    from bayescl.experiments.ranking.losses import RankingLoss
-    from bayescl.experiments.ranking.run import train_ranking
-    from bayescl.experiments.ranking.settings import RankingSettings
-    from bayescl.experiments.training_loop import tensorboard_logger
+    from bayescl.runs.loop import tensorboard_logger
+    from bayescl.runs.ranking.baselines import BASELINES, BaselineSettings, fit_baseline
+    from bayescl.runs.ranking.data import RankingData
+    from bayescl.runs.ranking.losses import RankingLoss
+    from bayescl.runs.ranking.run import train_ranking
+    from bayescl.runs.ranking.settings import RankingSettings
 
     read = RankingData(
         data=data,

@@ -23,16 +23,16 @@ from bayescl._files import write_atomically
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
 from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
 from bayescl.estimation.auc import MeasuredAlpha
-from bayescl.experiments.alpha_callback import LabelledAlpha, labelled_part
 from bayescl.experiments.estimation_figure import estimation_figure
-from bayescl.experiments.image_run import KIND, ImageRun
-from bayescl.experiments.image_settings import ImageSettings
-from bayescl.experiments.inspection import drawn_batches, inspect_images, scored_batch
-from bayescl.experiments.loss_settings import LossSettings
-from bayescl.experiments.provenance import provenance
-from bayescl.experiments.run_folder import RunFolder, as_json
-from bayescl.experiments.training_loop import fit_in_folder
 from bayescl.losses import BayesianContrastiveLoss
+from bayescl.runs.folder import RunFolder, as_json
+from bayescl.runs.images.alpha import LabelledAlpha, labelled_part
+from bayescl.runs.images.inspection import drawn_batches, inspect_images, scored_batch
+from bayescl.runs.images.run import KIND, ImageRun
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.loop import fit_in_folder
+from bayescl.runs.losses import LossSettings
+from bayescl.runs.provenance import provenance
 from bayescl.simulation import Settings, generator, observe
 from bayescl.simulation.page import refreshed
 from bayescl.simulation.pair_order import independent_pair_auc

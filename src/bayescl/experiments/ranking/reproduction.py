@@ -10,18 +10,18 @@ from typing import Any
 from bayescl._checks import check_choice, check_count
 from bayescl._files import write_atomically
 from bayescl.experiments.grids import settings_of
-from bayescl.experiments.parallel_runs import Progress, train_runs
-from bayescl.experiments.provenance import provenance
-from bayescl.experiments.ranking.baselines import fit_baseline
-from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.losses import LOSSES
 from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
-from bayescl.experiments.ranking.run import RankingRun, train_ranking
-from bayescl.experiments.ranking.settings import RankingSettings
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
-from bayescl.experiments.run_folder import as_json
-from bayescl.experiments.spread import mean_and_spread
 from bayescl.recsys.encoders import ENCODERS
+from bayescl.runs.folder import as_json
+from bayescl.runs.parallel import Progress, train_runs
+from bayescl.runs.provenance import provenance
+from bayescl.runs.ranking.baselines import fit_baseline
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.losses import LOSSES
+from bayescl.runs.ranking.run import RankingRun, train_ranking
+from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.statistics import mean_and_spread
 
 KIND = "reproduce ranking"
 """The kind of run: the command that makes it."""
