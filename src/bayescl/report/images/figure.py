@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from bayescl._figures import NEUTRAL, panels, save_figure
 from bayescl.experiments.images.summary import BASELINE, ORACLE
 from bayescl.report.titles import data_title
-from bayescl.runs.folder import write_atomically
 from bayescl.runs.losses import TITLES
 from bayescl.vision.probes import probe_title
 
 _COLOURS = {
-    "info_nce": "#5b6472",
+    "info_nce": NEUTRAL,
     "debiased": "#2a7fb8",
     "hard": "#b8722a",
     "bayesian": "#c0392b",
@@ -42,11 +38,11 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
     # The oracle's difference is so large that it would hide the others'.
     paired = [name for name in names if "paired_difference" in losses[name] and name != ORACLE]
-    panels = len(few) + bool(paired)
+    columns = len(few) + bool(paired)
 
-    figure = Figure(figsize=(1.5 + 3.7 * panels, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, panels, squeeze=False)[0]
+    figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=4.4)
+    for axis in axes:
+        axis.grid(visible=False)
     for axis, probe in zip(axes, few, strict=False):
         _draw_seeds(axis, losses, names, probe)
     if paired:
@@ -58,9 +54,7 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
         f"{count} seed{'s' * (count != 1)}, scored on the {settings['evaluate_on']} part",
         fontsize=11,
     )
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=150)
-    write_atomically(path, picture.getvalue())
+    save_figure(figure, path, dpi=150)
 
 
 def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: str) -> None:
@@ -93,7 +87,6 @@ def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: s
     axis.margins(y=0.12)
     axis.set_title(probe_title(probe), fontsize=11)
     axis.set_ylabel("accuracy, %")
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_differences(
@@ -120,4 +113,3 @@ def _draw_differences(
     axis.set_xlabel("points above InfoNCE, paired by seed")
     axis.set_title("difference to InfoNCE, oracle left out", fontsize=11)
     axis.legend(fontsize=8, frameon=False, loc="best")
-    axis.spines[["top", "right"]].set_visible(False)

@@ -16,6 +16,7 @@ import torch
 
 from bayescl._axes import Bool, Int, Tensor
 from bayescl._checks import check_count
+from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
     Diagnosis,
@@ -27,11 +28,10 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
 from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
-from bayescl.runs.folder import RunFolder, write_atomically
+from bayescl.runs.folder import RunFolder
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import BASELINES
 from bayescl.runs.ranking.losses import BPR, TITLES
@@ -121,7 +121,7 @@ def inspect_ranking(
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
-        write_atomically(files[-1], png(figure))
+        save_figure(figure, files[-1])
     return RankingInspection(diagnosis, report, tuple(files))
 
 
