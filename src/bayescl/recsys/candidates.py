@@ -60,8 +60,8 @@ class CandidateSource(nn.Module, ABC):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
@@ -79,7 +79,10 @@ class CandidateSource(nn.Module, ABC):
         """
 
     def counted(
-        self, users: Int[Tensor, "batch"], items: Int[Tensor, "batch"], shared: Int[Tensor, "count"]
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        shared: Int[Tensor, " count"],
     ) -> Bool[Tensor, "batch count"]:
         """True where an item that all pairs share may count against a pair."""
         if self.mask_known:
@@ -87,7 +90,7 @@ class CandidateSource(nn.Module, ABC):
         return items[:, None] != shared
 
     def draw_positives(
-        self, users: Int[Tensor, "batch"], *, seed: int
+        self, users: Int[Tensor, " batch"], *, seed: int
     ) -> Int[Tensor, "batch extra_positives"]:
         """Return the extra positives of every pair; users must have an item in ``train``."""
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.CANDIDATES, 1))
@@ -137,8 +140,8 @@ class InBatchCandidates(CandidateSource):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
@@ -174,8 +177,8 @@ class AllItems(CandidateSource):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:

@@ -67,7 +67,7 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
-    kept: dict[str, list[Float[Tensor, "some"]]] = {}
+    kept: dict[str, list[Float[Tensor, " some"]]] = {}
     left_out = 0
     for chunk in observe(settings, source):
         found = estimates(chunk, settings)
