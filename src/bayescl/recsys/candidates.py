@@ -111,11 +111,12 @@ class CandidateSource(nn.Module, ABC):
     ) -> Tensor:
         """Embed what the step needs and call ``loss.sampled``."""
         if self.extra_positives == 0:
-            anchors, positives, candidates = encoder.embed(users, items, drawn)
-            return loss.sampled(anchors, positives, candidates, valid=valid)
-        extra = self.draw_positives(users, seed=seed)
-        anchors, positives, candidates, extra = encoder.embed(users, items, drawn, extra)
-        return loss.sampled(anchors, positives, candidates, valid=valid, extra_positives=extra)
+            value: Tensor = loss.sampled(*encoder.embed(users, items, drawn), valid=valid)
+        else:
+            extra = self.draw_positives(users, seed=seed)
+            *others, extra = encoder.embed(users, items, drawn, extra)
+            value = loss.sampled(*others, valid=valid, extra_positives=extra)
+        return value
 
 
 class InBatchCandidates(CandidateSource):
@@ -154,9 +155,11 @@ class InBatchCandidates(CandidateSource):
             valid = self.counted(users, items, shared)
             return self._sampled(loss, encoder, users, items, shared, valid, seed)
         anchors, positives = encoder.embed(users, items)
-        if not self.mask_known:
-            return loss.in_batch(anchors, positives, groups=items)
-        return loss.in_batch(anchors, positives, valid=self.counted(users, items, items))
+        counts = (
+            {"valid": self.counted(users, items, items)} if self.mask_known else {"groups": items}
+        )
+        value: Tensor = loss.in_batch(anchors, positives, **counts)
+        return value
 
     def extra_repr(self) -> str:
         """Show every setting."""

@@ -129,7 +129,7 @@ def _records(
 
     Kept, because several figures show parts of the same sweeps.
     """
-    point = replace(settings, **{parameter: value})  # type: ignore[arg-type]
+    point = replace(settings, **{parameter: value})  # type: ignore[arg-type]  # a field by its name
     draws = [
         one_draw(point, generator(seed, "sweep", point.proposal, parameter, value, index))
         for index in range(settings.draws)
