@@ -35,7 +35,6 @@ from bayescl.experiments.inspection_figure import CandidateRow, candidates_figur
 from bayescl.experiments.loss_settings import TITLES
 from bayescl.experiments.provenance import provenance
 from bayescl.experiments.run_folder import RunFolder, write_atomically
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
@@ -181,7 +180,7 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
     InfoNCE and the debiased loss weigh all candidates alike.
     """
-    if isinstance(scored.objective, (Bayesian, Hard)) or scored.sees_labels:
+    if scored.tells_apart:
         return scored, True
     return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
 

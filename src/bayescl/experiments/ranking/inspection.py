@@ -34,7 +34,6 @@ from bayescl.experiments.ranking.losses import BPR, TITLES
 from bayescl.experiments.ranking.run import KIND, RankingRun, kept_checkpoint
 from bayescl.experiments.ranking.settings import RankingSettings
 from bayescl.experiments.run_folder import RunFolder, write_atomically
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
 
@@ -169,7 +168,7 @@ def _chosen(interactions: Interactions, rows: Int[Tensor, "users"]) -> Bool[Tens
 
 def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
     """The batch with a loss that tells candidates apart, and whether that is the run's own."""
-    if isinstance(scored.objective, (Bayesian, Hard)):
+    if scored.tells_apart:
         return scored, True
     objective = BayesianContrastiveLoss().objective(1.0)
     return ScoredCandidates(
