@@ -28,7 +28,6 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import embedded_views
@@ -181,7 +180,7 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
     InfoNCE and the debiased loss weigh all candidates alike.
     """
-    if isinstance(scored.objective, (Bayesian, Hard)) or scored.sees_labels:
+    if scored.tells_apart:
         return scored, True
     return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
 

@@ -28,7 +28,6 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
 from bayescl.runs.folder import RunFolder
@@ -169,7 +168,7 @@ def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Ten
 
 def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
     """The batch with a loss that tells candidates apart, and whether that is the run's own."""
-    if isinstance(scored.objective, (Bayesian, Hard)):
+    if scored.tells_apart:
         return scored, True
     objective = BayesianContrastiveLoss().objective(1.0)
     return ScoredCandidates(
