@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bayescl._figures import NEUTRAL, legend_under, panels
 from bayescl.simulation.tables import Table
 
 SHOWN_PRIOR = 0.1
-_NEUTRAL = "#5b6472"
 _ON_THE_PROCESS = (
     ("alpha_model", "with labels, model reading", "#0072B2", "o"),
     ("alpha_authors", "with labels, the AUC itself", "#CC79A7", "s"),
@@ -29,12 +28,10 @@ def estimation_figure(process: Table, digits: Table) -> Figure:
         process: one record per alpha and prior.
         digits: one record per variant and epoch.
     """
-    figure = Figure(figsize=(10.5, 5.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
     some = process.where(tau_plus=SHOWN_PRIOR)
     truth = some.numbers("alpha")
-    left.plot(truth, truth, color=_NEUTRAL, lw=0.9, ls=":")
+    left.plot(truth, truth, color=NEUTRAL, lw=0.9, ls=":")
     for column, label, colour, marker in _ON_THE_PROCESS:
         left.errorbar(
             truth,
@@ -65,18 +62,10 @@ def estimation_figure(process: Table, digits: Table) -> Figure:
                 capsize=2,
                 label=f"{label}, {title}",
             )
-    right.axhline(5 / 6, color=_NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
+    right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
     right.set_xlabel("epoch")
     right.set_ylabel("AUC")
     right.set_title("digits, training part", fontsize=11)
-    for axis in (left, right):
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.13),
-            ncols=1 if axis is left else 2,
-            fontsize=8.5,
-            frameon=False,
-        )
+    legend_under(left, columns=1, size=8.5, distance=0.13)
+    legend_under(right, columns=2, size=8.5, distance=0.13)
     return figure

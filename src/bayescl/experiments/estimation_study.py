@@ -18,13 +18,14 @@ from pathlib import Path
 
 import torch
 
+from bayescl._figures import save_figure
+from bayescl._files import write_atomically
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
-from bayescl.diagnostics.plots import png
 from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
 from bayescl.estimation.auc import MeasuredAlpha
 from bayescl.experiments.estimation_figure import estimation_figure
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl.runs.folder import RunFolder, as_json, write_atomically
+from bayescl.runs.folder import RunFolder, as_json
 from bayescl.runs.images.alpha import LabelledAlpha, labelled_part
 from bayescl.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl.runs.images.run import KIND, ImageRun
@@ -298,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             shutil.copyfile(file, diagnostics / file.name)
     for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
         write_atomically(out / f"{name}.csv", table.as_csv())
-    write_atomically(out / "estimation.png", png(estimation_figure(process, epochs)))
+    save_figure(estimation_figure(process, epochs), out / "estimation.png")
     write_atomically(out / "study.json", as_json({"settings": BASE.as_config(), **origin}))
     refresh_pages(options.docs, out)
 

@@ -6,8 +6,10 @@ anchor's), :func:`proposal_cdf` (undo the mixing of the two classes), then
 per anchor.
 """
 
-from bayescl.functional.bayesian import bayesian_loss
-from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
+import importlib
+from typing import Any
+
+from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.cdfs import (
     false_negative_cdf,
     false_negative_quantile,
@@ -16,9 +18,9 @@ from bayescl.functional.cdfs import (
     true_negative_quantile,
     unlabeled_cdf,
 )
-from bayescl.functional.debiased import debiased_loss
-from bayescl.functional.hard import hard_loss
-from bayescl.functional.info_nce import info_nce_loss
+from bayescl.functional.debiased import Debiased, debiased_loss
+from bayescl.functional.hard import Hard, hard_loss
+from bayescl.functional.info_nce import InfoNCE, info_nce_loss
 from bayescl.functional.mixture import (
     false_negative_density,
     hard_negative_density,
@@ -27,7 +29,7 @@ from bayescl.functional.mixture import (
     true_negative_density,
     unlabeled_density,
 )
-from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
+from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.oracle import oracle_loss
 from bayescl.functional.posterior import posterior
 from bayescl.functional.ranks import empirical_cdf
@@ -41,6 +43,7 @@ __all__ = [
     "Debiased",
     "Hard",
     "InfoNCE",
+    "LogSumObjective",
     "Objective",
     "bayesian_loss",
     "candidate_logits",
@@ -67,3 +70,10 @@ __all__ = [
     "unlabeled_cdf",
     "unlabeled_density",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Find what has moved to :mod:`bayescl.engines` and is still known by its old name here."""
+    if name in ("CandidateRule", "ContrastiveBatch"):
+        return getattr(importlib.import_module("bayescl.engines"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -89,32 +89,13 @@ def logit_weights(
         >>> logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1)
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    weights = weights_of_cdf(alpha, beta, tau_plus)
+    weights = partial(weights_of_cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
     return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins)
 
 
-def logit_log_weights(
-    unlabeled: Float[Tensor, "*anchors candidates"],
-    *,
-    alpha: float,
-    beta: float,
-    tau_plus: float,
-    valid: Bool[Tensor, "*anchors candidates"] | None,
-    ranks: Ranks,
-    bins: int,
-) -> Float[Tensor, "*anchors candidates"]:
-    """Logarithm of :func:`logit_weights`, taken once per rank where rows share their ranks."""
-    weights = weights_of_cdf(alpha, beta, tau_plus)
-    if ranks == "histogram":  # a bin's weight is a mean: take its logarithm, not the mean of logs
-        return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins).log()
-    return map_cdf(unlabeled, lambda cdf: weights(cdf).log(), valid=valid, ranks=ranks)
-
-
-def weights_of_cdf(alpha: float, beta: float, tau_plus: float) -> Callable[[Tensor], Tensor]:
-    """Return the weight as a function of the unlabeled CDF."""
-
-    def weights(cdf: Tensor) -> Tensor:
-        proposal = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
-        return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
-
-    return weights
+def weights_of_cdf(
+    unlabeled_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
+) -> Float[Tensor, "*shape"]:
+    """:func:`importance_weights` as a function of the unlabeled CDF."""
+    proposal = to_proposal_cdf(unlabeled_cdf, alpha=alpha, tau_plus=tau_plus)
+    return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)

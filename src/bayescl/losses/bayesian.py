@@ -12,8 +12,9 @@ from bayescl.functional._shares import (
     check_tau_plus,
     hard_negative_shares,
 )
+from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.histogram import check_bins
-from bayescl.functional.objectives import Bayesian, Objective
+from bayescl.functional.objective import Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior

@@ -32,7 +32,7 @@ from torch import nn
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count
 from bayescl._randomness import Purpose, derived_seed
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
 

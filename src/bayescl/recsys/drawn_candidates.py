@@ -12,7 +12,7 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_non_negative
 from bayescl.recsys.candidates import CandidateSource
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch.nn import functional as F
 
 from bayescl._axes import Float, Int, Tensor
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.scorers import Score
 
 
 class MatrixFactorization(Encoder):
@@ -30,6 +32,18 @@ class MatrixFactorization(Encoder):
     Reference:
         Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.
     """
+
+    @classmethod
+    def of(
+        cls,
+        train: Interactions,
+        dim: int = 64,
+        *,
+        score: Score = "cosine",
+        initial_scale: float = 0.1,
+    ) -> MatrixFactorization:
+        """Make tables as large as the interactions ask for, which count for nothing else."""
+        return cls(train.num_users, train.num_items, dim, score=score, initial_scale=initial_scale)
 
     def users_and_items(
         self,

@@ -13,7 +13,7 @@ from bayescl._checks import check_count, check_non_negative, check_positive
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.batches import PairBatch
 from bayescl.recsys.candidates import CandidateSource
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.scorers import EmbeddingScorer, check_item_norm_exponent
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
 from bayescl._checks import check_count
+from bayescl._cores import usable_cores
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of image files, in small letters; other files are no images."""
@@ -141,13 +141,13 @@ def decode_into(
 
 def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
     """Results in order, with a bounded number of tasks under way; Pillow frees the interpreter."""
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = usable_cores()
     blocks = _blocks(tasks)
     with ThreadPoolExecutor(workers) as pool:
         waiting = []
         for block in blocks:
             waiting.append(pool.submit(lambda block=block: [function(task) for task in block]))
-            if len(waiting) > 2 * (workers or 1):
+            if len(waiting) > 2 * workers:
                 yield from waiting.pop(0).result()
         for future in waiting:
             yield from future.result()

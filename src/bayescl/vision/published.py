@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl._downloads import DataSource, data_folder, verify_file
-from bayescl.vision.pixel_files import map_pixels, write_pixels, write_whole
+from bayescl._files import open_atomically
+from bayescl.vision.pixel_files import map_pixels, write_pixels
 from bayescl.vision.store import ImageStore
 
 PARTS = ("train", "test")
@@ -122,6 +122,7 @@ def load_published(
 
     Raises:
         ValueError: if the data set is not there, damaged, or the disk has no room.
+        OSError: if the labels cannot be written beside the pixels.
     """
     place = data_folder() / source.name
     index = place / "labels.npz"
@@ -129,19 +130,18 @@ def load_published(
         origin = find_raw(source, raw_folder)
         try:
             with open_raw(origin) as raw:
-                labels = {}
+                arrays = {"class_names": np.array(raw.class_names)}
                 for name in PARTS:
                     part: RawPart = getattr(raw, name)
                     write_pixels(place / f"{name}.npy", part.shape, part.fill)
-                    labels[name] = part.labels
-                content = io.BytesIO()
-                np.savez(content, class_names=np.array(raw.class_names), **labels)
-                write_whole(index, content.getvalue())
+                    arrays[name] = part.labels
         except (EOFError, KeyError, tarfile.TarError, zlib.error) as error:
             raise ValueError(f"{origin} is damaged: {error}") from None
         except OSError as error:
             place = error.filename or origin
             raise ValueError(f"cannot read {place}: {error.strerror or error}") from None
+        with open_atomically(index) as file:
+            np.savez(file, **arrays)
     train, test = (_store(source, place, name) for name in PARTS)
     return train, test
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from bayescl._figures import panels, save_figure
 from bayescl.report.titles import data_title
-from bayescl.runs.folder import write_atomically
 from bayescl.runs.losses import BASELINE, LOSSES
 from bayescl.vision.probes import probe_title
 
@@ -37,11 +33,11 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
         for name in names
         if "paired_difference" in losses[name] and not LOSSES[name].needs_labels
     ]
-    panels = len(few) + bool(paired)
+    columns = len(few) + bool(paired)
 
-    figure = Figure(figsize=(1.5 + 3.7 * panels, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, panels, squeeze=False)[0]
+    figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=4.4)
+    for axis in axes:
+        axis.grid(visible=False)
     for axis, probe in zip(axes, few, strict=False):
         _draw_seeds(axis, losses, names, probe)
     if paired:
@@ -53,9 +49,7 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
         f"{count} seed{'s' * (count != 1)}, scored on the {settings['evaluate_on']} part",
         fontsize=11,
     )
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=150)
-    write_atomically(path, picture.getvalue())
+    save_figure(figure, path, dpi=150)
 
 
 def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: str) -> None:
@@ -88,7 +82,6 @@ def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: s
     axis.margins(y=0.12)
     axis.set_title(probe_title(probe), fontsize=11)
     axis.set_ylabel("accuracy, %")
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_differences(
@@ -115,4 +108,3 @@ def _draw_differences(
     axis.set_xlabel("points above InfoNCE, paired by seed")
     axis.set_title("difference to InfoNCE, oracle left out", fontsize=11)
     axis.legend(fontsize=8, frameon=False, loc="best")
-    axis.spines[["top", "right"]].set_visible(False)

@@ -16,10 +16,11 @@ from typing import Any
 
 from scipy import stats
 
+from bayescl._files import write_atomically
 from bayescl.report.images.markdown import comparison_markdown, difference_markdown
 from bayescl.report.images.verdict import verdict
 from bayescl.report.titles import data_title
-from bayescl.runs.folder import read_json, write_atomically
+from bayescl.runs.folder import read_json
 from bayescl.runs.losses import LOSSES
 from bayescl.vision.probes import PROBES, probe_title
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bayescl._figures import NEUTRAL, panels, save_figure
 from bayescl.experiments.ranking.paper import paper_figure
 from bayescl.experiments.ranking.published import has_lightgcn_split
 from bayescl.report.ranking.table import cell_title, metric_title
@@ -18,7 +16,7 @@ from bayescl.runs.losses import LOSSES
 from bayescl.runs.ranking import baselines
 
 _SHOWN = ("recall@20", "ndcg@20")
-_OURS, _THEIRS, _BASELINE = "#c0392b", "#2a7fb8", "#5b6472"
+_OURS, _THEIRS, _BASELINE = "#c0392b", "#2a7fb8", NEUTRAL
 
 
 def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -29,21 +27,17 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         path: the PNG file to write; replaced if it is there.
     """
     rows = max(1, len(cells))
-    figure = Figure(figsize=(10.5, 0.9 + 2.7 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, len(_SHOWN), squeeze=False)
-    for cell, axes in zip(cells, grid, strict=False):
-        for metric, axis in zip(_SHOWN, axes, strict=True):
-            _draw(axis, cell, metric)
+    figure, axes = panels(rows, len(_SHOWN), width=10.5, height=0.9 + 2.7 * rows)
+    shown = [(cell, metric) for cell in cells for metric in _SHOWN]
+    for axis, (cell, metric) in zip(axes, shown, strict=False):
+        _draw(axis, cell, metric)
     marks = [
         Line2D([], [], color=_OURS, marker="o", lw=2.5, label="ours: seeds and mean"),
         Line2D([], [], color=_THEIRS, marker="D", mfc="none", ls="", label="the paper"),
         Line2D([], [], color=_BASELINE, lw=2.5, label="baselines"),
     ]
     figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=130)
-    path.write_bytes(picture.getvalue())
+    save_figure(figure, path, dpi=130)
 
 
 def _draw(axis: Any, cell: Mapping[str, Any], metric: str) -> None:
@@ -70,5 +64,4 @@ def _draw(axis: Any, cell: Mapping[str, Any], metric: str) -> None:
     axis.invert_yaxis()
     axis.set_title(f"{cell_title(cell)}: {metric_title(metric)}", fontsize=9)
     axis.tick_params(labelsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="x", lw=0.4, alpha=0.6)
+    axis.grid(visible=False, axis="y")

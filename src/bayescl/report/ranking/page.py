@@ -23,9 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bayescl._files import write_atomically
 from bayescl.report.ranking.differences import paired_differences
 from bayescl.report.ranking.table import cell_markdown
-from bayescl.runs.folder import read_json, write_atomically
+from bayescl.runs.folder import read_json
 
 NUMBER = re.compile(r"(\S+?)<!-- (?P<cell>[\w.-]+); (?P<place>[^;]+); (?P<form>\S+) -->")
 TABLE = re.compile(r"<!-- cell (?P<cell>[\w.-]+) -->\n.*?<!-- end -->", re.DOTALL)

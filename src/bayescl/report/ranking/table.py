@@ -7,6 +7,7 @@ from typing import Any
 
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import PUBLISHED, has_lightgcn_split
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.report.ranking.differences import paired_differences, verdict
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.ranking import baselines
@@ -45,7 +46,7 @@ def cell_markdown(cell: Cell) -> str:
 
 def cell_title(cell: Cell) -> str:
     """Data set, encoder and split of a cell."""
-    encoder = {"mf": "matrix factorisation", "lightgcn": "LightGCN"}[cell["encoder"]]
+    encoder = ENCODERS[cell["encoder"]].title
     split = ", LightGCN's split" if has_lightgcn_split(cell["data"]) else ""
     return f"{cell['data']}{split}, {encoder}"
 
@@ -138,7 +139,7 @@ def _shared(cell: Cell) -> str:
     drawn = settings["candidates"] in ("shared", "per-pair")
     words = [
         f"dimension {settings['dim']}",
-        *([f"{settings['layers']} layers"] if settings["encoder"] == "lightgcn" else []),
+        *(f"{settings[name]} {name}" for name in ENCODERS[settings["encoder"]].own_settings),
         f"{settings['score']} scores",
         f"batches of {settings['batch_size']:,} pairs",
         f"candidates: {settings['candidates']}" + (f", {settings['count']}" if drawn else ""),

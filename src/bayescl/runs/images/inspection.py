@@ -16,6 +16,7 @@ import torch
 
 from bayescl._axes import Int, Tensor
 from bayescl._checks import check_choice, check_count
+from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
     Diagnosis,
@@ -27,10 +28,8 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl.runs.folder import RunFolder, write_atomically
+from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import embedded_views
 from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
 from bayescl.runs.images.run import KIND, ImageRun
@@ -138,7 +137,7 @@ def inspect_images(
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
-        write_atomically(files[-1], png(figure))
+        save_figure(figure, files[-1])
     return Inspection(diagnosis, report, tuple(files))
 
 
@@ -181,7 +180,7 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
     InfoNCE and the debiased loss weigh all candidates alike.
     """
-    if isinstance(scored.objective, (Bayesian, Hard)) or scored.sees_labels:
+    if scored.tells_apart:
         return scored, True
     return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
 

@@ -18,9 +18,9 @@ from bayescl._checks import (
 from bayescl.estimation.auc import READINGS
 from bayescl.runs.losses import LossSettings, pop_loss, takes
 from bayescl.vision.datasets import EVALUATION_PARTS
+from bayescl.vision.optimizers import OPTIMIZERS
 
 AUGMENTATIONS = ("auto", "affine", "simclr")
-OPTIMIZERS = ("adam", "sgd", "lars")
 PRECISIONS = ("float32", "bfloat16")
 LINEAR_PROTOCOLS = ("fast", "paper")
 DEVICES = ("auto", "cpu", "cuda")
@@ -119,7 +119,7 @@ class ImageSettings:
         for name, choices in (
             ("evaluate_on", EVALUATION_PARTS),
             ("augmentation", AUGMENTATIONS),
-            ("optimizer", OPTIMIZERS),
+            ("optimizer", tuple(OPTIMIZERS)),
             ("precision", PRECISIONS),
             ("linear_protocol", LINEAR_PROTOCOLS),
             ("alpha_schedule", ALPHA_SCHEDULES),

@@ -16,6 +16,7 @@ import torch
 
 from bayescl._axes import Bool, Int, Tensor
 from bayescl._checks import check_count
+from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
     Diagnosis,
@@ -27,11 +28,9 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
-from bayescl.runs.folder import RunFolder, write_atomically
+from bayescl.runs.folder import RunFolder
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import BASELINES
@@ -123,7 +122,7 @@ def inspect_ranking(
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
-        write_atomically(files[-1], png(figure))
+        save_figure(figure, files[-1])
     return RankingInspection(diagnosis, report, tuple(files))
 
 
@@ -171,7 +170,7 @@ def _chosen(interactions: Interactions, rows: Int[Tensor, "users"]) -> Bool[Tens
 
 def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
     """The batch with a loss that tells candidates apart, and whether that is the run's own."""
-    if isinstance(scored.objective, (Bayesian, Hard)):
+    if scored.tells_apart:
         return scored, True
     objective = BayesianContrastiveLoss().objective(1.0)
     return ScoredCandidates(

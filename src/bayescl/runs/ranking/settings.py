@@ -10,12 +10,12 @@ import torch
 
 from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
 from bayescl.recsys.datasets import EVALUATION_PARTS
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.recsys.scorers import SCORES, check_item_norm_exponent
 from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
 
 DEVICES = ("auto", "cpu", "cuda")
-ENCODERS = ("mf", "lightgcn")
 CANDIDATES = ("shared", "per-pair", "in-batch", "all")
 SCHEDULES = ("constant", "cosine")
 STANDARD, PAPER = "standard", "paper"
@@ -84,7 +84,7 @@ class RankingSettings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_choice("encoder", self.encoder, ENCODERS)
+        check_choice("encoder", self.encoder, tuple(ENCODERS))
         check_count("dim", self.dim, 1)
         check_count("layers", self.layers, 0)
         check_choice("score", self.score, SCORES)
