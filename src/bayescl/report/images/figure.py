@@ -6,19 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayescl._figures import NEUTRAL, panels, save_figure
-from bayescl.experiments.images.summary import BASELINE, ORACLE
+from bayescl._figures import panels, save_figure
 from bayescl.report.titles import data_title
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import BASELINE, LOSSES
 from bayescl.vision.probes import probe_title
-
-_COLOURS = {
-    "info_nce": NEUTRAL,
-    "debiased": "#2a7fb8",
-    "hard": "#b8722a",
-    "bayesian": "#c0392b",
-    "oracle": "#2e8b57",
-}
 
 
 def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
@@ -36,8 +27,12 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
     names = list(losses)
     probes = [probe for probe in losses[names[0]]["probes"] if probe != "linear_top_5"]
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
-    # The oracle's difference is so large that it would hide the others'.
-    paired = [name for name in names if "paired_difference" in losses[name] and name != ORACLE]
+    # An oracle's difference is so large that it would hide the others'.
+    paired = [
+        name
+        for name in names
+        if "paired_difference" in losses[name] and not LOSSES[name].needs_labels
+    ]
     columns = len(few) + bool(paired)
 
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=4.4)
@@ -65,7 +60,7 @@ def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: s
         axis.plot(columns, [100 * a for a in accuracies], color="#c9ced6", lw=0.8, zorder=1)
     for column, (name, entry) in enumerate(zip(names, per_loss, strict=True)):
         points = [100 * value for value in entry["values"]]
-        colour = _COLOURS[name]
+        colour = LOSSES[name].colour
         axis.scatter([column] * len(points), points, s=22, color=colour, alpha=0.75, zorder=2)
         mean = 100 * entry["mean"]
         axis.plot([column - 0.3, column + 0.3], [mean, mean], color=colour, lw=2.5, zorder=3)
@@ -81,8 +76,8 @@ def _draw_seeds(axis: Any, losses: Mapping[str, Any], names: list[str], probe: s
         )
     if BASELINE in names:
         level = 100 * losses[BASELINE]["probes"][probe]["mean"]
-        axis.axhline(level, color=_COLOURS[BASELINE], lw=0.8, ls=":", zorder=0)
-    axis.set_xticks(columns, [TITLES[name] for name in names], rotation=25, ha="right")
+        axis.axhline(level, color=LOSSES[BASELINE].colour, lw=0.8, ls=":", zorder=0)
+    axis.set_xticks(columns, [LOSSES[name].title for name in names], rotation=25, ha="right")
     axis.set_xlim(-0.5, len(names) - 0.5)
     axis.margins(y=0.12)
     axis.set_title(probe_title(probe), fontsize=11)
@@ -104,10 +99,10 @@ def _draw_differences(
             fmt="o",
             ms=4.5,
             capsize=2,
-            color=_COLOURS[name],
-            label=TITLES[name],
+            color=LOSSES[name].colour,
+            label=LOSSES[name].title,
         )
-    axis.axvline(0, color=_COLOURS[BASELINE], lw=0.8, ls=":")
+    axis.axvline(0, color=LOSSES[BASELINE].colour, lw=0.8, ls=":")
     axis.set_yticks(range(len(probes)), [probe_title(probe) for probe in probes])
     axis.invert_yaxis()
     axis.set_xlabel("points above InfoNCE, paired by seed")

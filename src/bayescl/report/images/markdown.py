@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayescl.experiments.images.summary import exceeds_noise, percent
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import LOSSES
 from bayescl.vision.probes import probe_title
 
 
@@ -36,7 +36,7 @@ def comparison_markdown(result: Mapping[str, Any]) -> str:
         lines.append(
             _row(
                 [
-                    TITLES[name],
+                    LOSSES[name].title,
                     *(percent(entry["probes"][probe]) for probe in probes),
                     percent(paired[few[0]], digits=2, signed=True) if paired else "",
                     " / ".join("-" if one is None else f"{100 * one:.0f} %" for one in shares),
@@ -70,7 +70,7 @@ def difference_markdown(result: Mapping[str, Any]) -> str:
         lines.append(
             _row(
                 [
-                    TITLES[name],
+                    LOSSES[name].title,
                     *(
                         f"**{cell}**" if exceeds_noise(paired[probe], seeds) else cell
                         for cell, probe in zip(cells, probes, strict=True)

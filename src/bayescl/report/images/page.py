@@ -21,7 +21,7 @@ from bayescl.report.images.markdown import comparison_markdown, difference_markd
 from bayescl.report.images.verdict import verdict
 from bayescl.report.titles import data_title
 from bayescl.runs.folder import read_json
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import LOSSES
 from bayescl.vision.probes import PROBES, probe_title
 
 _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
@@ -132,7 +132,7 @@ def _how_settings_were_chosen(result: Mapping[str, Any], tuning: Mapping[str, An
     sizes = {len(entry["scores"]) for entry in tuning["losses"].values()}
     seeds = len(tuning["seeds"])
     chosen = "; ".join(
-        f"{TITLES[loss]} {', '.join(f'{name} {value:g}' for name, value in values.items())}"
+        f"{LOSSES[loss].title} {', '.join(f'{name} {value:g}' for name, value in values.items())}"
         for loss, values in tuning["choice"]["losses"].items()
     )
     shared = ", ".join(f"{name} {value:g}" for name, value in tuning["choice"]["shared"].items())

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayescl.experiments.images.summary import (
-    BASELINE,
-    ORACLE,
-    SUBJECT,
-    exceeds_noise,
-    mean_and_spread,
-    percent,
-)
-from bayescl.runs.losses import TITLES
+from bayescl.experiments.images.summary import exceeds_noise, mean_and_spread, percent
+from bayescl.runs.losses import BASELINE, LOSSES, ORACLE, SUBJECT
 from bayescl.vision.probes import probe_title
 
 
@@ -31,7 +24,7 @@ def verdict(result: Mapping[str, Any]) -> list[str]:
     said = []
     for direction, sign in (("above", 1), ("below", -1)):
         parts = [
-            f"{TITLES[name]} on {_listed(probes)}"
+            f"{LOSSES[name].title} on {_listed(probes)}"
             for name in told
             if (probes := _beyond_noise(losses[name], seeds, sign))
         ]
@@ -39,7 +32,7 @@ def verdict(result: Mapping[str, Any]) -> list[str]:
             f"Two standard errors or more {direction} InfoNCE: {'; '.join(parts) or 'none'}."
         )
     unclear = [
-        f"{TITLES[name]} on {_listed(probes)}"
+        f"{LOSSES[name].title} on {_listed(probes)}"
         for name in told
         if (
             probes := [
@@ -86,7 +79,7 @@ def _against(losses: Mapping[str, Any], rival: str, seeds: int) -> str:
         difference = mean_and_spread([ours - theirs for ours, theirs in values])
         doubt = "" if exceeds_noise(difference, seeds) else " (less than that)"
         parts.append(f"{percent(difference, digits=2, signed=True)} on {probe_title(probe)}{doubt}")
-    return f"{TITLES[SUBJECT]} less {TITLES[rival]}, in points: {', '.join(parts)}."
+    return f"{LOSSES[SUBJECT].title} less {LOSSES[rival].title}, in points: {', '.join(parts)}."
 
 
 def _gap(losses: Mapping[str, Any], told: list[str]) -> str:
@@ -102,7 +95,7 @@ def _gap(losses: Mapping[str, Any], told: list[str]) -> str:
     name, probe = max(shares, key=lambda key: shares[key])
     oracle = losses[ORACLE]["paired_difference"][probe]
     return (
-        f"Of the oracle's gap on few labels {TITLES[name]} closes most: "
+        f"Of the oracle's gap on few labels {LOSSES[name].title} closes most: "
         f"{100 * shares[name, probe]:.0f} % on {probe_title(probe)}, where the oracle is "
         f"{percent(oracle, digits=2, signed=True)} points above InfoNCE."
     )

@@ -8,9 +8,8 @@ from typing import Any
 
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import has_lightgcn_split
+from bayescl.runs.losses import BASELINE
 from bayescl.runs.statistics import mean_and_spread
-
-BASELINE = "info_nce"
 
 Cell = Mapping[str, Any]
 

@@ -12,7 +12,8 @@ from bayescl._figures import NEUTRAL, panels, save_figure
 from bayescl.experiments.ranking.paper import paper_figure
 from bayescl.experiments.ranking.published import has_lightgcn_split
 from bayescl.report.ranking.table import cell_title, metric_title
-from bayescl.runs.ranking import baselines, losses
+from bayescl.runs.losses import LOSSES
+from bayescl.runs.ranking import baselines
 
 _SHOWN = ("recall@20", "ndcg@20")
 _OURS, _THEIRS, _BASELINE = "#c0392b", "#2a7fb8", NEUTRAL
@@ -45,7 +46,7 @@ def _draw(axis: Any, cell: Mapping[str, Any], metric: str) -> None:
     titles = []
     for loss, entry in cell["losses"].items():
         row = len(titles)
-        titles.append(losses.TITLES[loss])
+        titles.append(LOSSES[loss].title)
         figures = entry["metrics"][metric]
         axis.scatter(
             figures["values"], [row] * len(figures["values"]), s=16, color=_OURS, alpha=0.5

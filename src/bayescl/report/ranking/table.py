@@ -9,7 +9,8 @@ from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import PUBLISHED, has_lightgcn_split
 from bayescl.recsys.encoders import ENCODERS
 from bayescl.report.ranking.differences import paired_differences, verdict
-from bayescl.runs.ranking import baselines, losses
+from bayescl.runs.losses import LOSSES
+from bayescl.runs.ranking import baselines
 from bayescl.runs.ranking.settings import PAPER
 
 _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
@@ -83,7 +84,7 @@ def figures_table(cell: Cell) -> str:
     lines = [_row(head), _row(["---", *["--:"] * len(metrics)])]
     for loss, entry in cell["losses"].items():
         lines.append(
-            _row([losses.TITLES[loss], *(_figure(cell, loss, entry, name) for name in metrics)])
+            _row([LOSSES[loss].title, *(_figure(cell, loss, entry, name) for name in metrics)])
         )
     for name, entry in cell["baselines"].items():
         values = [_mean(entry["metrics"][metric]) for metric in metrics]
@@ -103,7 +104,7 @@ def differences_table(cell: Cell) -> str:
     head = ["above InfoNCE, paired by seed", *map(metric_title, metrics)]
     lines = [_row(head), _row(["---", *["--:"] * len(metrics)])]
     for loss in columns[0]:
-        lines.append(_row([losses.TITLES[loss], *(_difference(one[loss]) for one in columns)]))
+        lines.append(_row([LOSSES[loss].title, *(_difference(one[loss]) for one in columns)]))
     lines.append("")
     lines.append("Bold: at least two standard errors from 0.")
     return "\n".join(lines)
@@ -128,7 +129,7 @@ def settings_table(cell: Cell) -> str:
         ]
         tried = str(len(tuning["losses"][loss]["scores"]))
         seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
-        lines.append(_row([losses.TITLES[loss], tried, *values, str(entry["epochs"]), seconds]))
+        lines.append(_row([LOSSES[loss].title, tried, *values, str(entry["epochs"]), seconds]))
     return f"{_shared(cell)}\n\n" + "\n".join(lines)
 
 
