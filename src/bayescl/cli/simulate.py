@@ -64,8 +64,8 @@ def command(
 
     from bayescl._checks import check_count
     from bayescl.cli._console import console
+    from bayescl.report.quoting import refreshed
     from bayescl.simulation.experiments import EXPERIMENTS, chosen
-    from bayescl.simulation.page import refreshed
     from bayescl.simulation.settings import Settings
 
     check_count("seed", seed, 0)
@@ -98,7 +98,7 @@ def command(
     folder = _writable(Path(out))
     _run(experiments, settings, seed, folder)
     if page is not None and text is not None:
-        Path(page).write_text(refreshed(text, folder), encoding="utf-8")
+        Path(page).write_text(refreshed(text, Path(page).parent), encoding="utf-8")
     screen.print(f"files: {folder}", soft_wrap=True)
     return 0
 
