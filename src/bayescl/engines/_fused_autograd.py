@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,6 @@ def _contiguous(rule: CandidateRule) -> CandidateRule:
     return CandidateRule(own, positive, mine, theirs, valid)
 
 
-def _on(device: torch.device) -> torch.cuda.device | torch.autograd.grad_mode.no_grad:
+def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Triton launches on the current device, which need not be the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else torch.no_grad()
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -21,17 +21,17 @@ class CandidateQueue(nn.Module):
     resumes exactly where it stopped. The last two are numbers on the host: nothing here waits for
     a GPU.
 
-    Across ranks, let either the loss or the queue gather, never both, or every kept row counts
-    once per rank. With ``gather=True`` on the loss each rank keeps its own rows, and the loss sees
-    the queues of all ranks. With ``gather=True`` here every rank keeps the same rows, those of all
-    ranks. ``DistributedDataParallel`` overwrites buffers with those of rank 0: keep a queue that
-    differs between ranks outside the module that it wraps.
+    Across processes, let either the loss or the queue gather, never both, or every kept row counts
+    once per process. With ``gather=True`` on the loss each process keeps its own rows, and the loss
+    sees the queues of all processes. With ``gather=True`` here every process keeps the same rows,
+    those of all processes. ``DistributedDataParallel`` overwrites buffers with those of rank 0:
+    keep a queue that differs between processes outside the module that it wraps.
 
     Args:
         size: number of places.
         dim: coordinates of an embedding.
         groups: whether an integer is kept with every row.
-        gather: whether the rows of all ranks of the default process group are enqueued.
+        gather: whether the rows of all processes of the default process group are enqueued.
 
     Raises:
         ValueError: if ``size`` or ``dim`` is no positive whole number.
@@ -110,7 +110,7 @@ class CandidateQueue(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit, or groups are given to a queue without or missing
-                for a queue with them; with ``gather``, on all ranks if on one.
+                for a queue with them; with ``gather``, on all processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
         kept = self._groups
