@@ -52,8 +52,8 @@ def rank(group: dist.ProcessGroup | None = None) -> int:
 
 
 def gather(
-    rows: Float[Tensor, "rows *shape"], group: dist.ProcessGroup | None = None
-) -> Float[Tensor, "all_rows *shape"]:
+    rows: Float[Tensor, " rows *shape"], group: dist.ProcessGroup | None = None
+) -> Float[Tensor, " all_rows *shape"]:
     """Return the rows of all processes, by rank; gradients flow back to their owners.
 
     Every process receives all rows, so what it computes from them may depend on the rows of others;

@@ -46,7 +46,7 @@ class FusedLogSumExp(torch.autograd.Function):
         candidates: Float[Tensor, "candidates dim"],
         temperature: Float[Tensor, ""],
         sums: RowSums,
-    ) -> tuple[Float[Tensor, "anchors"], Int[Tensor, "anchors"] | None]:
+    ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
         """Sum over all columns, without the matrix of logits."""
         from bayescl.engines import _fused_launch as launch
 
@@ -74,7 +74,7 @@ class FusedLogSumExp(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, upstream: Float[Tensor, "anchors"], _: Tensor | None
+        ctx: Any, upstream: Float[Tensor, " anchors"], _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         """Compute the logits again, tile by tile, and what each side receives."""
         from bayescl.engines import _fused_launch as launch

@@ -138,7 +138,7 @@ class ContrastiveLoss(nn.Module):
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
-        groups: Int[Tensor, "batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
@@ -181,8 +181,8 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         *,
         extra: Float[Tensor, "extra dim"] | None = None,
-        groups: Int[Tensor, "batch"] | None = None,
-        extra_groups: Int[Tensor, "extra"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
+        extra_groups: Int[Tensor, " extra"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
         both_directions: bool = False,
     ) -> Float[Tensor, "*anchors"]:
@@ -247,7 +247,7 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
-        groups: Int[Tensor, "batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
         candidate_groups: Int[Tensor, "*own candidates"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -292,7 +292,7 @@ class ContrastiveLoss(nn.Module):
 
     def from_logits(
         self,
-        positive: Float[Tensor, "anchors"],
+        positive: Float[Tensor, " anchors"],
         unlabeled: Float[Tensor, "anchors candidates"],
         *,
         valid: Bool[Tensor, "anchors candidates"] | None = None,
@@ -410,7 +410,7 @@ class ContrastiveLoss(nn.Module):
         return losses
 
     def reduced(
-        self, losses: Float[Tensor, "anchors"], share: float = 1.0
+        self, losses: Float[Tensor, " anchors"], share: float = 1.0
     ) -> Float[Tensor, "*anchors"]:
         """Return the losses' mean or sum, or the losses themselves, as ``reduction`` says.
 

@@ -84,13 +84,13 @@ class CandidateQueue(nn.Module):
         return self.embeddings[: self._filled].clone() if self._filled else None
 
     @property
-    def groups(self) -> Int[Tensor, "filled"] | None:
+    def groups(self) -> Int[Tensor, " filled"] | None:
         """The groups of :attr:`candidates`, or None while there are none or none are kept."""
         kept = self._groups
         return None if kept is None or not self._filled else kept[: self._filled].clone()
 
     @property
-    def valid(self) -> Bool[Tensor, "size"]:
+    def valid(self) -> Bool[Tensor, " size"]:
         """True where a place was filled, for code that wants one shape from the first step on.
 
         Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
@@ -100,7 +100,7 @@ class CandidateQueue(nn.Module):
 
     @torch.no_grad()
     def enqueue(
-        self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, "rows"] | None = None
+        self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, " rows"] | None = None
     ) -> None:
         """Keep rows in place of the oldest ones; of too many rows, the last ``size``.
 
