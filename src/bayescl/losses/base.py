@@ -58,7 +58,7 @@ class ContrastiveLoss(nn.Module):
         objective: called as ``objective(positive, unlabeled, valid=mask)`` with logits
             ``[anchors]`` and ``[anchors, candidates]`` and a boolean mask or None; returns
             ``[anchors]``.
-        temperature: softmax scale, positive, or a
+        temperature: softmax scale, positive; or a
             :class:`~bayescl.losses.LearnableTemperature`.
         normalize: whether embeddings are scaled to length 1 first, which makes similarities
             cosines; else they are inner products.

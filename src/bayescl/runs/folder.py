@@ -17,15 +17,17 @@ from bayescl._files import staged_folder, write_atomically
 
 _HEADER = "# bayescl "
 """What the first line of ``config.yaml`` begins with; the kind of run follows."""
+_FORMAT_LINE, FORMAT = "# format ", 1
+"""The second line says which format a folder has; folders from before it had a number have 1."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
-    ``config.yaml`` names the kind of run in its first line, a comment, and can be handed to the
-    command that makes such runs as ``--config``. The folder comes into being together with it,
-    so that a run folder is a folder with such a file. Every other file is written beside its
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed
+    to the command that makes such runs as ``--config``. The folder comes into being together with
+    it, so that a run folder is a folder with such a file. Every other file is written beside its
     place and then moved there: a reader, or a run that was killed and goes on, finds the old or
     the new one whole.
 
@@ -78,7 +80,7 @@ class RunFolder:
         try:
             with staged_folder(path) as staging:
                 folder = cls(staging, kind)
-                write_atomically(folder.config_file, _HEADER + kind + "\n" + _yaml(config))
+                write_atomically(folder.config_file, _header(kind) + _yaml(config))
         except OSError as error:
             raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
         return cls(path, kind)
@@ -153,9 +155,14 @@ class RunFolder:
             config = yaml.safe_load(text)
         except (yaml.YAMLError, UnicodeDecodeError):
             raise ValueError(f"{self.config_file} is damaged") from None
-        first = text.partition("\n")[0]
+        first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
             raise ValueError(f"{self.path} is no run folder: its config.yaml names no run")
+        if second.startswith(_FORMAT_LINE) and second != f"{_FORMAT_LINE}{FORMAT}":
+            raise ValueError(
+                f"{self.path} has {second.removeprefix('# ')} of run folders, from another "
+                f"version of bayescl; this one reads format {FORMAT}"
+            )
         return first.removeprefix(_HEADER), config
 
 
@@ -197,6 +204,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise ValueError(f"{path} is damaged")
+
+
+def _header(kind: str) -> str:
+    """The comments at the head of ``config.yaml``."""
+    return f"{_HEADER}{kind}\n{_FORMAT_LINE}{FORMAT}\n"
 
 
 def _yaml(value: Mapping[str, object]) -> str:

@@ -34,7 +34,7 @@ from bayescl.runs.images.alpha import embedded_views
 from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
 from bayescl.runs.images.run import KIND, ImageRun
 from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
@@ -127,7 +127,7 @@ def inspect_images(
         "settings": settings.as_config(),
         **provenance(),
     }
-    title = f"{TITLES[settings.loss.loss]} on {settings.data}, {epochs} epochs"
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     figures = {"weights": weights_figure(diagnosis, title=title)}
     if diagnosis.posteriors:
         figures["reliability"] = reliability_figure(diagnosis, title=title)

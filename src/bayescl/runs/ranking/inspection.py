@@ -31,9 +31,9 @@ from bayescl.diagnostics import (
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
 from bayescl.runs.folder import RunFolder
+from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import BASELINES
-from bayescl.runs.ranking.losses import BPR, TITLES
 from bayescl.runs.ranking.run import KIND, RankingRun, kept_checkpoint
 from bayescl.runs.ranking.settings import RankingSettings
 
@@ -91,8 +91,10 @@ def inspect_ranking(
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
     settings = RankingSettings.from_config(config)
     checkpoint = kept_checkpoint(folder)
-    if settings.loss.loss == BPR:
-        raise ValueError(f"the loss {BPR} weighs no candidates: there is nothing to inspect")
+    if not settings.loss.weighs_candidates:
+        raise ValueError(
+            f"the loss {settings.loss.loss} weighs no candidates: there is nothing to inspect"
+        )
     run = RankingRun(settings)
     epochs = run.load(checkpoint)
     known, held_out = run.parts.train, run.parts.evaluation
@@ -113,7 +115,7 @@ def inspect_ranking(
         "settings": settings.as_config(),
         **provenance(),
     }
-    title = f"{TITLES[settings.loss.loss]} on {known.name}, {epochs} epochs"
+    title = f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs"
     figures = {"weights": weights_figure(diagnosis, title=title)}
     if diagnosis.posteriors:
         figures["reliability"] = reliability_figure(diagnosis, title=title)
