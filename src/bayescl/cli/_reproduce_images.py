@@ -37,6 +37,7 @@ def reproduce(
     from rich.table import Table
 
     from bayescl._cores import usable_cores
+    from bayescl._files import write_atomically
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
     from bayescl.experiments.images.paper import TABLES
