@@ -66,8 +66,8 @@ def _extract_tar(archive: Path, staging: Path) -> None:
             target = _target(archive, staging, member.name)
             if member.isdir():
                 target.mkdir(parents=True, exist_ok=True)
-            elif member.isfile():
-                with content.extractfile(member) as source:
+            elif member.isfile() and (source := content.extractfile(member)) is not None:
+                with source:
                     _write(source, target)
             else:
                 raise ValueError(f"{archive} is unsafe: {member.name!r} is a link or a device")

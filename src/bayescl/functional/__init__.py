@@ -10,28 +10,27 @@ import importlib
 from typing import Any
 
 from bayescl.functional.bayesian import Bayesian, bayesian_loss
-from bayescl.functional.cdfs import (
-    false_negative_cdf,
-    false_negative_quantile,
-    proposal_cdf,
-    true_negative_cdf,
-    true_negative_quantile,
-    unlabeled_cdf,
-)
 from bayescl.functional.debiased import Debiased, debiased_loss
 from bayescl.functional.hard import Hard, hard_loss
 from bayescl.functional.info_nce import InfoNCE, info_nce_loss
 from bayescl.functional.mixture import (
+    PairMixture,
+    false_negative_cdf,
     false_negative_density,
+    false_negative_quantile,
     hard_negative_density,
     maximum_density,
     minimum_density,
+    posterior,
+    proposal_cdf,
+    true_negative_cdf,
     true_negative_density,
+    true_negative_quantile,
+    unlabeled_cdf,
     unlabeled_density,
 )
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.oracle import oracle_loss
-from bayescl.functional.posterior import posterior
 from bayescl.functional.ranks import empirical_cdf
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
@@ -45,6 +44,7 @@ __all__ = [
     "InfoNCE",
     "LogSumObjective",
     "Objective",
+    "PairMixture",
     "bayesian_loss",
     "candidate_logits",
     "debiased_loss",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.functional._shares import check_tau_plus
 from bayescl.functional.log_space import contrast
+from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import LogSumObjective
 
 

@@ -7,8 +7,8 @@ from functools import partial
 import torch
 
 from bayescl._axes import Bool, Float, Tensor
-from bayescl.functional._shares import blend, hard_negative_shares, unlabeled_shares
-from bayescl.functional.cdfs import proposal_cdf as to_proposal_cdf
+from bayescl.functional.mixture import hard_negatives
+from bayescl.functional.mixture import unlabeled as unlabeled_mixture
 from bayescl.functional.ranks import Ranks, map_cdf
 
 
@@ -46,11 +46,10 @@ def importance_weights(
     See Also:
         :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
     """
-    target = hard_negative_shares(alpha, beta)
-    sampled = unlabeled_shares(alpha, tau_plus)
-    if sampled[1] == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
+    target, sampled = hard_negatives(alpha, beta), unlabeled_mixture(alpha, tau_plus)
+    if sampled.high == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
         return torch.ones_like(proposal_cdf)
-    return blend(proposal_cdf, target) / blend(proposal_cdf, sampled)
+    return target.half_ratio(proposal_cdf) / sampled.half_ratio(proposal_cdf)
 
 
 def logit_weights(
@@ -97,5 +96,5 @@ def weights_of_cdf(
     unlabeled_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
     """:func:`importance_weights` as a function of the unlabeled CDF."""
-    proposal = to_proposal_cdf(unlabeled_cdf, alpha=alpha, tau_plus=tau_plus)
+    proposal = unlabeled_mixture(alpha, tau_plus).quantile(unlabeled_cdf)
     return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)

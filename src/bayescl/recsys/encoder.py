@@ -56,7 +56,7 @@ class Encoder(nn.Module, ABC):
         """Return the embeddings of all users and of all items. Differentiable."""
 
     def embed(
-        self, users: Int[Tensor, "batch"], *items: Int[Tensor, "*shape"]
+        self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
         """Return the embeddings that one step needs: of its users, and of each set of items.
 

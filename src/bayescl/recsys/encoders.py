@@ -31,8 +31,9 @@ class EncoderKind:
     @property
     def own_settings(self) -> tuple[str, ...]:
         """The settings that it takes besides :data:`SHARED`, by its own signature."""
-        _, *names = inspect.signature(self.make).parameters
-        return tuple(name for name in names if name not in SHARED)
+        _, *parameters = inspect.signature(self.make).parameters.values()
+        named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        return tuple(name for name in named if name not in SHARED)
 
 
 ENCODERS: Mapping[str, EncoderKind] = {

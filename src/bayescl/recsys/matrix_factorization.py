@@ -52,7 +52,7 @@ class MatrixFactorization(Encoder):
         return self.user_table, self.item_table
 
     def embed(
-        self, users: Int[Tensor, "batch"], *items: Int[Tensor, "*shape"]
+        self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
         """Return the rows of the tables that one step needs."""
         return (

@@ -105,10 +105,10 @@ def _decoded(folder: Path, files: list[Path], image_size: int | None) -> _Decode
     """Decode files, or map into memory what an earlier call kept."""
     if len(files) < CACHE_FROM:
         readable, skipped, wanted = _readable(folder, files, image_size)
-        pixels = np.empty(_shape(readable, wanted), np.uint8)
-        skipped += decode_into(pixels, list(readable), wanted)
+        decoded = np.empty(_shape(readable, wanted), np.uint8)
+        skipped += decode_into(decoded, list(readable), wanted)
         count = len(files) - len(skipped)
-        return _Decoded(torch.from_numpy(pixels[:count]), skipped, _resized(readable, wanted))
+        return _Decoded(torch.from_numpy(decoded[:count]), skipped, _resized(readable, wanted))
 
     array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
     notes = array.with_suffix(".json")

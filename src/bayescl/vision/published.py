@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -106,7 +106,9 @@ class TarMembers:
 
 
 def load_published(
-    source: DataSource, raw_folder: str, open_raw: Callable[[Path], Iterator[RawImages]]
+    source: DataSource,
+    raw_folder: str,
+    open_raw: Callable[[Path], AbstractContextManager[RawImages]],
 ) -> tuple[ImageStore, ImageStore]:
     """Load a published data set from the data folder.
 
@@ -130,18 +132,17 @@ def load_published(
         origin = find_raw(source, raw_folder)
         try:
             with open_raw(origin) as raw:
-                arrays = {"class_names": np.array(raw.class_names)}
-                for name in PARTS:
-                    part: RawPart = getattr(raw, name)
+                for name, part in zip(PARTS, (raw.train, raw.test), strict=True):
                     write_pixels(place / f"{name}.npy", part.shape, part.fill)
-                    arrays[name] = part.labels
+                class_names = np.array(raw.class_names)
+                train_labels, test_labels = raw.train.labels, raw.test.labels
         except (EOFError, KeyError, tarfile.TarError, zlib.error) as error:
             raise ValueError(f"{origin} is damaged: {error}") from None
         except OSError as error:
             place = error.filename or origin
             raise ValueError(f"cannot read {place}: {error.strerror or error}") from None
         with open_atomically(index) as file:
-            np.savez(file, **arrays)
+            np.savez(file, class_names=class_names, train=train_labels, test=test_labels)
     train, test = (_store(source, place, name) for name in PARTS)
     return train, test
 

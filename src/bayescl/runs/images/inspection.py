@@ -137,7 +137,7 @@ def inspect_images(
 
 def drawn_batches(
     store: ImageStore, batch_size: int, images: int, first: Sequence[int], seed: int
-) -> list[Int[Tensor, "batch"]]:
+) -> list[Int[Tensor, " batch"]]:
     """Rows of whole batches in an order drawn by the seed; those asked for come first.
 
     Where only some images have a label the others are left out, unless too few would remain.
@@ -181,8 +181,8 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
 def _candidate_rows(
     scored: ScoredCandidates,
-    images: Int[Tensor, "batch"],
-    chosen: Int[Tensor, "chosen"],
+    images: Int[Tensor, " batch"],
+    chosen: Int[Tensor, " chosen"],
     shown: int,
 ) -> list[CandidateRow]:
     """Of each chosen anchor, the images that are weighed least and most."""

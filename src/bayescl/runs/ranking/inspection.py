@@ -126,7 +126,7 @@ def inspect_ranking(
 
 def _drawn_users(
     known: Interactions, held_out: Interactions, users: int | None, seed: int
-) -> Int[Tensor, "users"]:
+) -> Int[Tensor, " users"]:
     """Users with items both known and held out."""
     counts = [np.diff(some.matrix.indptr) for some in (known, held_out)]
     able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
@@ -138,7 +138,7 @@ def _drawn_users(
 
 
 @torch.no_grad()
-def _scored(run: RankingRun, rows: Int[Tensor, "users"]) -> ScoredCandidates:
+def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
     """Some users against all items that they do not have; the positive is one that they do."""
     users, items = run.model.encoder.users_and_items()
     known = _chosen(run.parts.train, rows)
@@ -161,7 +161,7 @@ def _scored(run: RankingRun, rows: Int[Tensor, "users"]) -> ScoredCandidates:
     )
 
 
-def _chosen(interactions: Interactions, rows: Int[Tensor, "users"]) -> Bool[Tensor, "users items"]:
+def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
     """True where a user has an item."""
     return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)
 
@@ -178,7 +178,7 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
 def _listed(
     scored: ScoredCandidates,
-    rows: Int[Tensor, "users"],
+    rows: Int[Tensor, " users"],
     known: Interactions,
     anchors: int,
     shown: int,
