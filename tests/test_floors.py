@@ -19,6 +19,9 @@ FLOORS: dict[str, int] = {
     "_checks": 0,
     "_fields": 0,
     "_randomness": 0,
+    "_files": 0,
+    "_cores": 0,
+    "_figures": 0,
     "_downloads": 0,
     "functional": 1,
     "distributed": 1,
@@ -37,7 +40,13 @@ FLOORS: dict[str, int] = {
 }
 STRANGERS = {"simulation", "vision", "recsys", "integrations"}
 """Rooms that never import one another, whatever their floors."""
-NEIGHBOURS = {("diagnostics", "losses"), ("diagnostics", "estimation"), ("_fields", "_checks")}
+NEIGHBOURS = {
+    ("diagnostics", "losses"),
+    ("diagnostics", "estimation"),
+    ("_fields", "_checks"),
+    ("_downloads", "_files"),
+    ("_figures", "_files"),
+}
 """Rooms that may look into another room of their own floor: first the one that looks."""
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.runs.folder import RunFolder, read_json, write_atomically
+from bayescl._files import write_atomically
+from bayescl.runs.folder import RunFolder, read_json
 
 
 def names_in(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl.experiments.images.comparison import ImageComparison, compare_images
-from bayescl.functional.objectives import Objective
+from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter

@@ -62,7 +62,7 @@ class Workers(Circumstances):
 
     def number(self, device: torch.device, runs: int) -> int:
         """How many, where there are so many runs on such a device."""
-        from bayescl.runs.provenance import usable_cores
+        from bayescl._cores import usable_cores
 
         if self.workers is not None:
             return self.workers

@@ -37,6 +37,7 @@ def command(
         workers: runs at a time.
         place: the folder; finished runs in it are kept.
     """
+    from bayescl._files import write_atomically
     from bayescl.cli._comparison_tables import print_comparison
     from bayescl.cli._console import EpochBar, console
     from bayescl.experiments.images.comparison import (
@@ -47,7 +48,6 @@ def command(
     from bayescl.report.images.figure import draw_comparison
     from bayescl.report.images.markdown import comparison_markdown
     from bayescl.report.titles import data_title
-    from bayescl.runs.folder import write_atomically
     from bayescl.runs.losses import takes
 
     data = settings.keywords["data"]

@@ -43,11 +43,11 @@ def command(
         workers: runs at a time; one where time is measured.
         place: the folder; finished runs in it are kept.
     """
+    from bayescl._files import write_atomically
     from bayescl.cli._console import EpochBar, console, table
     from bayescl.experiments.images.paper import TABLES
     from bayescl.experiments.images.paper.runner import TableRequest, reproduce_table
     from bayescl.report.images.paper_table import table_markdown, table_rows
-    from bayescl.runs.folder import write_atomically
 
     made = TABLES[item]
     request = TableRequest(size, datasets, losses, seeds, epochs, device)

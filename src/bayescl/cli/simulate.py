@@ -39,9 +39,10 @@ def command(
         settings: of the process.
         page: a Markdown file whose quoted numbers are to be brought up to date from the files.
     """
+    from bayescl._files import write_atomically
     from bayescl.cli._console import console, table
+    from bayescl.report.quoting import refreshed
     from bayescl.simulation.experiments import EXPERIMENTS, chosen
-    from bayescl.simulation.page import refreshed
 
     screen = console()
     if list:
@@ -55,7 +56,7 @@ def command(
     folder = _writable(Path(out))
     _run(experiments, settings, seed, folder)
     if page is not None and text is not None:
-        Path(page).write_text(refreshed(text, folder), encoding="utf-8")
+        write_atomically(Path(page), refreshed(text, Path(page).parent))
     screen.print(f"files: {folder}", soft_wrap=True)
     return 0
 

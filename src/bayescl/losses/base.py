@@ -22,8 +22,8 @@ from bayescl._checks import (
     check_shape,
 )
 from bayescl.engines import ENGINES, Engine, per_anchor_losses
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Objective
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.functional.objective import Objective
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import layouts
 from bayescl.losses.hyperparameters import Hyperparameter

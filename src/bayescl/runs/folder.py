@@ -6,14 +6,14 @@ import csv
 import io
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from bayescl._files import staged_folder, write_atomically
 
 _HEADER = "# bayescl "
 """What the first line of ``config.yaml`` begins with; the kind of run follows."""
@@ -78,18 +78,9 @@ class RunFolder:
         """
         check_vacant(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-            try:
-                staging.chmod(0o755)
+            with staged_folder(path) as staging:
                 folder = cls(staging, kind)
                 write_atomically(folder.config_file, _header(kind) + _yaml(config))
-                if path.is_dir():
-                    path.rmdir()
-                staging.rename(path)
-            except BaseException:
-                shutil.rmtree(staging, ignore_errors=True)
-                raise
         except OSError as error:
             raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
         return cls(path, kind)
@@ -193,30 +184,6 @@ def check_vacant(path: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
-
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text in UTF-8, so that it is there as a whole or not at all.
-
-    Raises:
-        OSError: if it cannot be written, on a full disk for one; what was there before is kept.
-    """
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def as_json(value: Mapping[str, object]) -> str:

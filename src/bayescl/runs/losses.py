@@ -17,6 +17,7 @@ from torch import nn
 from typing_extensions import get_type_hints
 
 from bayescl._checks import check_choice
+from bayescl._figures import NEUTRAL
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -78,7 +79,7 @@ class LossRow:
 
 
 LOSSES: dict[str, LossRow] = {
-    "info_nce": LossRow("InfoNCE", "#5b6472", InfoNCELoss, InfoNCELoss),
+    "info_nce": LossRow("InfoNCE", NEUTRAL, InfoNCELoss, InfoNCELoss),
     "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),

@@ -17,13 +17,13 @@ from bayescl._fields import (
     Positive,
     check_fields,
 )
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.recsys.scorers import Score, check_item_norm_exponent
 from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
 
-ENCODERS = ("mf", "lightgcn")
-EncoderName = Annotated[str, Among(lambda: ENCODERS)]
+EncoderName = Annotated[str, Among(lambda: tuple(ENCODERS))]
 POPULARITY, EASE_NAME = "popularity", "ease"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines; they stand where a trained run names its encoder."""
