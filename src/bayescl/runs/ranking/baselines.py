@@ -19,12 +19,9 @@ from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import Scorer
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import KIND
+from bayescl.runs.ranking.settings import BASELINES, EASE_NAME, POPULARITY
 from bayescl.runs.ranking.watch import metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
-
-POPULARITY, EASE_NAME = "popularity", "ease"
-BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines; they stand where a trained run names its encoder."""
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
 """What a reader sees instead of a baseline's name."""
