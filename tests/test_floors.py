@@ -43,6 +43,7 @@ STRANGERS = {"simulation", "vision", "recsys", "integrations"}
 NEIGHBOURS = {
     ("diagnostics", "losses"),
     ("diagnostics", "estimation"),
+    ("_fields", "_checks"),
     ("_downloads", "_files"),
     ("_figures", "_files"),
     ("_fields", "_checks"),
