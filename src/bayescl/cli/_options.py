@@ -55,7 +55,7 @@ def parse_options(
     """
     parser = _parser(command, name)
     if "names" in _parameters(command):
-        words = _gather_names(words)
+        words = _gather_names(words, command)
     words = [_underscored(_lengthened(word, command)) for word in words]
     words = [
         _complete(word, following, command)
@@ -152,16 +152,23 @@ def _in_our_words(message: str) -> str:
     return f"{key[1]} must be {kind}, got {value[1]}"
 
 
-def _gather_names(words: list[str]) -> list[str]:
-    """Bare words before the first option as the value of ``--names``.
-
-    Example:
-        >>> _gather_names(["mse", "lemma-1", "--seed", "3"])
-        ['--names=mse,lemma-1', '--seed', '3']
-    """
-    options = [number for number, word in enumerate(words) if word.startswith("-")]
-    first = options[0] if options else len(words)
-    return [f"--names={','.join(words[:first])}", *words[first:]] if first else words
+def _gather_names(words: list[str], command: Callable[..., object]) -> list[str]:
+    """Bare words before the first option with a value as the value of ``--names``."""
+    parameters = _parameters(command)
+    switches = [f"--{name}" for name, one in parameters.items() if one.default is False]
+    options = [
+        number for number, word in enumerate(words) if word.startswith("-") and word not in switches
+    ]
+    leading, rest = (
+        words[: options[0]] if options else words,
+        words[options[0] :] if options else [],
+    )
+    names = [word for word in leading if word not in switches]
+    return (
+        [f"--names={','.join(names)}"] * bool(names)
+        + [word for word in leading if word in switches]
+        + rest
+    )
 
 
 def _lengthened(word: str, command: Callable[..., object]) -> str:
