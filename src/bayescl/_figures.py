@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bayescl._files import write_atomically
 
@@ -29,13 +29,15 @@ _STYLE: Any = {
 }
 
 
-def blank_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
+def blank_figure(
+    width: float, height: float, *, layout: Literal["constrained"] | None = "constrained"
+) -> Figure:
     """An empty figure that belongs to no window.
 
     Args:
         width: in inches.
         height: in inches.
-        layout: the name of Matplotlib's layout engine, or None to place axes by hand.
+        layout: what keeps axes and words apart, or None to place axes by hand.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as EmptyFigure

@@ -14,7 +14,7 @@ from bayescl.experiments.images.tuning import PLANS
 from bayescl.report.images.markdown import comparison_markdown, difference_table
 from bayescl.report.images.page import comparison_part
 from bayescl.report.quoting import refreshed
-from bayescl.runs.losses import LOSSES
+from bayescl.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/images.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def test_the_summary_of_a_comparison_follows_from_its_runs(name):
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
     result, choice = comparison(name), tuning(name)["choice"]
-    assert tuple(result["settings"]["hyperparameters"]) == LOSSES
+    assert tuple(result["settings"]["hyperparameters"]) == image_losses()
     for loss, values in choice["losses"].items():
         assert result["settings"]["hyperparameters"][loss] == values
     for setting, value in choice["shared"].items():

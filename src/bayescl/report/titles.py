@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayescl._figures import NEUTRAL
-from bayescl.runs.ranking import baselines, losses
+from bayescl.runs.losses import LOSSES
+from bayescl.runs.ranking import baselines
 from bayescl.vision.probes import probe_title
 
 _DATA = {
@@ -17,13 +17,6 @@ _DATA = {
 }
 _ENCODERS = {"mf": "matrix factorisation", "lightgcn": "LightGCN"}
 _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
-_COLOURS = {
-    "info_nce": NEUTRAL,
-    "debiased": "#2a7fb8",
-    "hard": "#b8722a",
-    "bayesian": "#c0392b",
-    "oracle": "#2e8b57",
-}
 
 
 def data_title(data: str) -> str:
@@ -45,12 +38,13 @@ def data_title(data: str) -> str:
 
 def loss_title(name: str) -> str:
     """A loss or a baseline."""
-    return {**losses.TITLES, **baselines.TITLES}.get(name, name)
+    row = LOSSES.get(name)
+    return baselines.TITLES.get(name, name) if row is None else row.title
 
 
 def loss_colour(name: str) -> str:
     """The colour of a loss in figures."""
-    return _COLOURS.get(name, "#7a4fa3")
+    return LOSSES[name].colour
 
 
 def encoder_title(name: str) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayescl._figures import panels, save_figure
-from bayescl.experiments.images.summary import BASELINE, ORACLE
 from bayescl.report.images.markdown import probes_of
 from bayescl.report.tables import counted
 from bayescl.report.titles import data_title, loss_colour, loss_title, measure_title
+from bayescl.runs.losses import BASELINE, LOSSES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,12 @@ def comparison_figure(result: Mapping[str, Any]) -> Figure:
     losses: Mapping[str, Any] = summary["losses"]
     probes = [probe for probe in probes_of(result) if probe != "linear_top5"]
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
-    # The oracle's difference is so large that it would hide the others'.
-    paired = [name for name in losses if "paired_difference" in losses[name] and name != ORACLE]
+    # An oracle's difference is so large that it would hide the others'.
+    paired = [
+        name
+        for name in losses
+        if "paired_difference" in losses[name] and not LOSSES[name].needs_labels
+    ]
     columns = len(few) + bool(paired)
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=4.4)
     for axis in axes:

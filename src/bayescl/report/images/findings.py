@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bayescl.experiments.images.summary import BASELINE, ORACLE, SUBJECT, exceeds_noise
+from bayescl.experiments.images.summary import exceeds_noise
 from bayescl.report.differences import paired_difference
 from bayescl.report.images.markdown import points
 from bayescl.report.titles import loss_title, measure_title
+from bayescl.runs.losses import BASELINE, ORACLE, SUBJECT
 
 
 def findings(result: Mapping[str, Any]) -> list[str]:
