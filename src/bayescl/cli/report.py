@@ -35,7 +35,9 @@ def command(
         stale = ", ".join(map(str, refresh_pages(paths, check=check)))
         if check and stale:
             raise ValueError(f"out of date: {stale}; bayescl report --pages writes them anew")
-        console().print(f"written: {stale}" if stale else "all pages are up to date", soft_wrap=True)
+        console().print(
+            f"written: {stale}" if stale else "all pages are up to date", soft_wrap=True
+        )
         return 0
     if check:
         raise ValueError("--check belongs to --pages")

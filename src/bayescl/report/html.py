@@ -163,8 +163,10 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
         section.settings, section.origin = settings, origin
         return section
     title = f"{loss_title(settings['loss'])} on {data_title(settings['data'])}"
-    after = f"{counted(result['epochs'] or 0, 'epoch')}, seed {settings['seed']}"
-    lead = [f"{after}, scored on the {settings['evaluate_on']} part. {folder.resolve().name}"]
+    epochs = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
+    after = ", ".join([*epochs, f"seed {settings['seed']}"])
+    place = f"scored on the {settings['evaluate_on']} part"
+    lead = [f"Run `{folder.resolve().name}`: {after}, {place}."]
     lead += [str(remark) for remark in result.get("remarks", [])]
     if "metrics" in result:
         figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
@@ -225,6 +227,7 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
                 told.add(loss)
                 axis.plot(*zip(*points, strict=True), color=loss_colour(loss), lw=1.3, label=label)
             axis.set_xlabel("epoch")
+            axis.xaxis.get_major_locator().set_params(integer=True)
             axis.set_ylabel(name if name == "loss" else measure_title(name))
             if len(told) > 1:
                 axis.legend(fontsize=8)
