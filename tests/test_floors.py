@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "bayescl"
 FLOORS: dict[str, int] = {
     "_axes": 0,
     "_checks": 0,
+    "_fields": 0,
     "_randomness": 0,
     "_files": 0,
     "_cores": 0,
@@ -44,6 +45,7 @@ NEIGHBOURS = {
     ("diagnostics", "estimation"),
     ("_downloads", "_files"),
     ("_figures", "_files"),
+    ("_fields", "_checks"),
 }
 """Rooms that may look into another room of their own floor: first the one that looks."""
 
@@ -122,15 +124,31 @@ def test_imports_make_no_circle() -> None:
         visit(name, ())
 
 
-def test_importing_bayescl_loads_torch_and_nothing_heavier() -> None:
+def loaded_by(statement: str, *, before: str = "") -> set[str]:
+    """Top-level packages outside the standard library that a statement brings in."""
     program = (
-        "import sys, json, torch, numpy, jaxtyping\n"
-        "before = set(sys.modules)\n"
-        "import bayescl\n"
+        f"import sys, json\n{before}\nbefore = set(sys.modules)\n{statement}\n"
         "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
     )
     output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
-    added = {name for name in json.loads(output) if name not in sys.stdlib_module_names}
-    assert added == {"bayescl"}
+    found = json.loads(output.splitlines()[-1])
+    return {name for name in found if name not in sys.stdlib_module_names}
+
+
+def test_importing_bayescl_loads_nothing_else() -> None:
+    assert loaded_by("import bayescl") == {"bayescl"}
+
+
+def test_a_loss_loads_torch_and_nothing_heavier() -> None:
+    before = "import torch, numpy, jaxtyping"
+    assert loaded_by("from bayescl import *", before=before) == {"bayescl"}
+
+
+def test_an_overview_of_the_commands_loads_nothing_else() -> None:
+    assert loaded_by("from bayescl.cli import main; main(['--help'])") == {"bayescl"}
+
+
+def test_a_list_of_the_data_sets_does_without_torch() -> None:
+    assert "torch" not in loaded_by("from bayescl.cli import main; main(['data', 'list'])")

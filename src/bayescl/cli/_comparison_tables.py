@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bayescl.cli._console import table
 from bayescl.experiments.images.summary import percent
 from bayescl.report.titles import data_title
 from bayescl.runs.losses import LOSSES
@@ -28,53 +29,41 @@ def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
 
 def _accuracies(result: Mapping[str, Any], losses: Mapping[str, Any], probes: list[str]) -> Table:
     """Accuracy by loss and probe."""
-    settings = result["settings"]
-    count = len(result["summary"]["seeds"])
-    table = Table(
-        title=(
-            f"Accuracy in % on the {settings['evaluate_on']} part of "
-            f"{data_title(settings['data'])}: mean ± {result['summary']['spread']} (seeds: {count})"
-        ),
-        title_justify="left",
+    settings, summary = result["settings"], result["summary"]
+    title = (
+        f"Accuracy in % on the {settings['evaluate_on']} part of {data_title(settings['data'])}: "
+        f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
     )
-    table.add_column("loss")
-    for probe in probes:
-        table.add_column(probe_title(probe), justify="right")
-    table.add_column("s/epoch", justify="right")
-    for name, entry in losses.items():
-        table.add_row(
+    rows = [
+        (
             LOSSES[name].title,
             *(percent(entry["probes"][probe]) for probe in probes),
             f"{entry['seconds_per_epoch']['mean']:.2f}",
         )
-    return table
+        for name, entry in losses.items()
+    ]
+    return table(title, ("loss", *map(probe_title, probes), "s/epoch"), rows)
 
 
 def _differences(losses: Mapping[str, Any], probes: list[str]) -> Table:
     """Paired differences to InfoNCE, and the share of the oracle's gap closed."""
-    few = [probe for probe in probes if probe.startswith("few_label_")]
     with_gap = any("gap_closed" in entry for entry in losses.values())
-    table = Table(
-        title="Points above InfoNCE, paired by seed: mean ± standard deviation over seeds",
-        title_justify="left",
-        caption=(
-            "gap closed = (loss - InfoNCE) / (oracle - InfoNCE), of the means" if with_gap else None
-        ),
-        caption_justify="left",
-    )
-    table.add_column("loss")
-    for probe in probes:
-        table.add_column(probe_title(probe), justify="right")
-    if with_gap:
-        for probe in few:
-            table.add_column(f"gap closed,\n{probe_title(probe)}", justify="right")
+    few = [probe for probe in probes if with_gap and probe.startswith("few_label_")]
+    rows = []
     for name, entry in losses.items():
-        if "paired_difference" not in entry:
-            continue
-        shares = [entry["gap_closed"][probe] for probe in few] if with_gap else []
-        table.add_row(
-            LOSSES[name].title,
-            *(percent(entry["paired_difference"][probe], signed=True) for probe in probes),
-            *("no gap" if share is None else f"{100 * share:.0f} %" for share in shares),
-        )
-    return table
+        if "paired_difference" in entry:
+            shares = [entry["gap_closed"][probe] for probe in few]
+            rows.append(
+                (
+                    LOSSES[name].title,
+                    *(percent(entry["paired_difference"][probe], signed=True) for probe in probes),
+                    *("no gap" if share is None else f"{100 * share:.0f} %" for share in shares),
+                )
+            )
+    gaps = [f"gap closed,\n{probe_title(probe)}" for probe in few]
+    return table(
+        "Points above InfoNCE, paired by seed: mean ± standard deviation over seeds",
+        ("loss", *map(probe_title, probes), *gaps),
+        rows,
+        caption="gap closed = (loss - InfoNCE) / (oracle - InfoNCE), of the means" if few else None,
+    )

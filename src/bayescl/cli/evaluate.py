@@ -17,35 +17,22 @@ def command(run: str) -> int:
     from bayescl.runs.folder import RunFolder
 
     path = Path(run)
-    if RunFolder.find(path).kind == "train ranking":
-        return _evaluate_ranking(path)
-    return _evaluate_images(path)
+    is_ranking = RunFolder.find(path).kind == "train ranking"
 
-
-def _evaluate_images(path: Path) -> int:
-    """Print the probes of a run on images."""
     from bayescl.cli._console import console
-    from bayescl.cli._images import probe_table
-    from bayescl.runs.images.run import evaluate_images
+    from bayescl.cli._tables import metrics_table, probe_table
 
-    evaluation = evaluate_images(path)
-    title = (
-        f"{path} after {evaluation['epochs']} of {evaluation['of_epochs']} epochs, "
-        f"{evaluation['evaluated_on']} part"
-    )
-    console().print(probe_table(evaluation["probes"], title=title))
-    return 0
+    if is_ranking:
+        from bayescl.runs.ranking.evaluation import evaluate_run as evaluated
+    else:
+        from bayescl.runs.images.run import evaluate_images as evaluated
 
-
-def _evaluate_ranking(path: Path) -> int:
-    """Print the figures of a recommender."""
-    from bayescl.cli._console import console
-    from bayescl.cli._ranking import metrics_table
-    from bayescl.runs.ranking.evaluation import evaluate_run
-
-    evaluation = evaluate_run(path)
-    epochs = evaluation["epochs"]
-    after = "" if epochs is None else f" after {epochs} of {evaluation['of_epochs']} epochs"
-    title = f"{path}{after}, {evaluation['evaluated_on']} part"
-    console().print(metrics_table(evaluation["metrics"], title=title))
+    found = evaluated(path)
+    epochs = found["epochs"]
+    after = "" if epochs is None else f" after {epochs} of {found['of_epochs']} epochs"
+    title = f"{path}{after}, {found['evaluated_on']} part"
+    if is_ranking:
+        console().print(metrics_table(found["metrics"], title=title))
+    else:
+        console().print(probe_table(found["probes"], title=title))
     return 0

@@ -6,7 +6,11 @@ from pathlib import Path
 
 
 def command(
-    *, names: str = "", out: str | None = None, pages: bool = False, check: bool = False
+    names: tuple[str, ...] = (),
+    *,
+    out: str | None = None,
+    pages: bool = False,
+    check: bool = False,
 ) -> int:
     """Make one HTML page of runs and comparisons, or bring quoted results in pages up to date.
 
@@ -14,8 +18,8 @@ def command(
     file that loads nothing else.
 
     Args:
-        names: folders of runs, comparisons or paper tables, typed right after the command; with
-            --pages Markdown files, and folders that hold some.
+        names: folders of runs, comparisons or paper tables; with --pages Markdown files, and
+            folders that hold some.
         out: the HTML file. Default: report.html in the folder, or here for several folders.
         pages: write the numbers and tables that Markdown pages quote from result files anew.
         check: with --pages, only compare; exit status 2 if a page is out of date.
@@ -24,7 +28,7 @@ def command(
     from bayescl.cli._console import console
     from bayescl.cli._files import check_table_file
 
-    paths = [Path(name) for name in names.split(",") if name.strip()]
+    paths = [Path(name) for name in names]
     if not paths:
         raise ValueError("name at least one run folder, or pages after --pages")
     if pages:

@@ -217,6 +217,8 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
     judged = next((name for name in ("knn", "ndcg@20") if name in curves[0][1][-1]), None)
 
     def draw(_: object) -> Figure:
+        from matplotlib.ticker import MaxNLocator
+
         shown = ["loss", *([judged] if judged else [])]
         figure, axes = panels(1, len(shown), width=5.2 * len(shown), height=3.6)
         for axis, name in zip(axes, shown, strict=True):
@@ -227,7 +229,7 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
                 told.add(loss)
                 axis.plot(*zip(*points, strict=True), color=loss_colour(loss), lw=1.3, label=label)
             axis.set_xlabel("epoch")
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set_ylabel(name if name == "loss" else measure_title(name))
             if len(told) > 1:
                 axis.legend(fontsize=8)

@@ -20,10 +20,7 @@ from bayescl.runs.loop import Progress
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import KIND
-
-POPULARITY, EASE_NAME = "popularity", "ease"
-BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines; they stand where a trained run names its encoder."""
+from bayescl.runs.ranking.settings import BASELINES, EASE_NAME, POPULARITY
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
 """What a reader sees instead of a baseline's name."""

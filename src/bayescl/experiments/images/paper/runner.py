@@ -10,11 +10,13 @@ from typing import Any
 import torch
 
 from bayescl._checks import check_choice, check_count
+from bayescl._fields import check_fields
 from bayescl.experiments.images.paper.sizes import PROTOCOL, SIZES, UNSTATED
 from bayescl.experiments.images.paper.table import Cell, PaperTable
+from bayescl.runs.devices import Device
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.run import ImageRun, train_images
-from bayescl.runs.images.settings import DEVICES, ImageSettings
+from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import BASELINE, SUBJECT
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.provenance import provenance
@@ -47,11 +49,11 @@ class TableRequest:
     losses: str = ""
     seeds: int | None = None
     epochs: int | None = None
-    device: str = "auto"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         check_choice("size", self.size, SIZES)
-        check_choice("device", self.device, DEVICES)
+        check_fields(self)
         for name in ("seeds", "epochs"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), 1)
