@@ -98,7 +98,7 @@ def report_page(folders: Sequence[Path]) -> str:
     )
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(rich=_rich, shown=_shown, uri=_uri)
+    environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
     return environment.get_template("page.html").render(
         title=title, sections=sections, overview=overview if len(overview.rows) > 1 else None
@@ -267,3 +267,9 @@ def _shown(value: object) -> str:
 def _uri(content: bytes) -> str:
     """A PNG file as an address that holds it."""
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
+
+
+def _is_wide(content: bytes) -> bool:
+    """Whether a PNG file holds a picture that a telephone would show too small."""
+    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+    return width > 1.6 * height
