@@ -24,7 +24,7 @@ from bayescl._checks import (
 class Range(Protocol):
     """Values that a hint's type has, and that a field may not all take."""
 
-    def check(self, name: str, value: Any) -> object:
+    def check(self, name: str, value: Any) -> None:
         """Refuse a value outside the range by a ``ValueError`` that names it."""
 
     def __str__(self) -> str:
@@ -37,9 +37,9 @@ class AtLeast:
 
     minimum: int
 
-    def check(self, name: str, value: int) -> object:
+    def check(self, name: str, value: int) -> None:
         """Refuse a smaller one."""
-        return check_count(name, value, self.minimum)
+        check_count(name, value, self.minimum)
 
     def __str__(self) -> str:
         return f"at least {self.minimum}" if self.minimum > 1 else ""
@@ -52,9 +52,9 @@ class Between:
     low: float
     high: float
 
-    def check(self, name: str, value: float) -> object:
+    def check(self, name: str, value: float) -> None:
         """Refuse one outside."""
-        return check_interval(name, value, self.low, self.high)
+        check_interval(name, value, self.low, self.high)
 
     def __str__(self) -> str:
         return f"from {self.low:g} to {self.high:g}"
@@ -64,9 +64,9 @@ class Between:
 class From0:
     """Numbers of at least 0."""
 
-    def check(self, name: str, value: float) -> object:
+    def check(self, name: str, value: float) -> None:
         """Refuse a negative one."""
-        return check_non_negative(name, value)
+        check_non_negative(name, value)
 
     def __str__(self) -> str:
         return "at least 0"
@@ -76,9 +76,9 @@ class From0:
 class Above0:
     """Positive numbers."""
 
-    def check(self, name: str, value: float) -> object:
+    def check(self, name: str, value: float) -> None:
         """Refuse 0 and less."""
-        return check_positive(name, value)
+        check_positive(name, value)
 
     def __str__(self) -> str:
         return "above 0"
@@ -90,9 +90,9 @@ class Among:
 
     words: Callable[[], Sequence[str]]
 
-    def check(self, name: str, value: str) -> object:
+    def check(self, name: str, value: str) -> None:
         """Refuse another word."""
-        return check_choice(name, value, self.words())
+        check_choice(name, value, self.words())
 
     def __str__(self) -> str:
         return ""
@@ -119,14 +119,14 @@ class Kind:
     """A hint taken apart.
 
     Attributes:
-        type: int, float, bool, str, dict or tuple.
+        base: int, float, bool, str, dict or tuple.
         item: what a tuple holds.
         choices: the words that it may be; none where it is no choice.
         ranges: what else is asked of it.
         optional: whether it may be None.
     """
 
-    type: type
+    base: type
     choices: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
     optional: bool = False
@@ -160,15 +160,15 @@ class Kind:
         if self.optional and value in (None, "null"):
             return None
         given = value
-        if self.type is tuple and isinstance(value, str):
+        if self.base is tuple and isinstance(value, str):
             value = [one.strip() for one in value.split(",") if one.strip()]
-        if self.type is tuple and isinstance(value, list):
+        if self.base is tuple and isinstance(value, list):
             value = tuple(_parsed(one, self.item) for one in value)
-        elif isinstance(value, str) and self.type is not str:
-            value = _parsed(value, self.type)
-        elif self.type is str and type(value) in (int, float):
+        elif isinstance(value, str) and self.base is not str:
+            value = _parsed(value, self.base)
+        elif self.base is str and type(value) in (int, float):
             value = str(value)
-        if self.type is float and type(value) is int:
+        if self.base is float and type(value) is int:
             value = float(value)
         if not self._fits(value) or value != value:
             raise ValueError(f"{name} must be {self.wanted}, got {given}")
@@ -178,15 +178,15 @@ class Kind:
     @property
     def wanted(self) -> str:
         """What a message asks for."""
-        return "whole numbers" if self.item is int else _WORDS[self.type]
+        return "whole numbers" if self.item is int else _WORDS[self.base]
 
     def _fits(self, value: Any) -> bool:
         """Whether the value is of the type; whole numbers are numbers, and truth is none."""
         if isinstance(value, bool):
-            return self.type is bool
-        if self.type is tuple:
+            return self.base is bool
+        if self.base is tuple:
             return isinstance(value, tuple) and all(type(one) is self.item for one in value)
-        wanted = {float: (int, float), dict: Mapping}.get(self.type, self.type)
+        wanted = {float: (int, float), dict: Mapping}.get(self.base, self.base)
         return isinstance(value, wanted)  # type: ignore[arg-type]
 
 
@@ -195,17 +195,17 @@ def kind_of(hint: Any) -> Kind | None:
 
     Example:
         >>> kind_of(Count | None)
-        Kind(type=<class 'int'>, choices=(), ranges=(AtLeast(minimum=1),), optional=True)
+        Kind(base=<class 'int'>, choices=(), ranges=(AtLeast(minimum=1),), optional=True)
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         kinds = [kind_of(one) for one in arguments if one is not NoneType]
         if len(kinds) == 1 and kinds[0] is not None and NoneType in arguments:
-            return Kind(kinds[0].type, kinds[0].choices, kinds[0].ranges, optional=True)
+            return Kind(kinds[0].base, kinds[0].choices, kinds[0].ranges, optional=True)
         return None
     if origin is Annotated:
         kind = kind_of(arguments[0])
-        return kind and Kind(kind.type, kind.choices, (*kind.ranges, *arguments[1:]))
+        return kind and Kind(kind.base, kind.choices, (*kind.ranges, *arguments[1:]))
     if origin is Literal:
         return Kind(str, arguments)
     if origin is dict:

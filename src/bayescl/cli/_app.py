@@ -71,7 +71,7 @@ class Command:
 @cache
 def commands() -> Mapping[str, Command]:
     """Every command by its name, such as "train images"."""
-    found = {}
+    found: dict[str, Command] = {}
     for file in sorted(Path(__file__).parent.glob("[!_]*.py")):
         module, name = f"bayescl.cli.{file.stem}", file.stem.replace("_", " ")
         items, summary = _described(file)

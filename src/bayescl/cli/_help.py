@@ -33,8 +33,6 @@ def help_page(name: str, summary: str, docstring: str, options: Iterable[Option]
     lines += [docstring.partition("\n\nArgs:")[0], ""]
     for option in sorted(options, key=lambda option: not option.is_word):
         lines += _entry(_spelled(option), _explained(option), width)
-    lines += _entry("--config FILE", "YAML file with options, as in config.yaml", width)
-    lines += _entry("--print-config", "print the options in that form and stop", width)
     return "\n".join(lines) + "\n"
 
 
@@ -46,7 +44,7 @@ def _spelled(option: Option) -> str:
     name = dashes + option.name.replace("_", "-")
     if option.is_switch:
         return f"{name} true|false" if option.default else name
-    return f"{name} {'|'.join(option.choices) or _PLACEHOLDERS[option.kind.type]}"
+    return f"{name} {'|'.join(option.choices) or _PLACEHOLDERS[option.kind.base]}"
 
 
 def _explained(option: Option) -> str:

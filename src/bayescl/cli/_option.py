@@ -20,6 +20,7 @@ class Option:
         help: what the docstring says.
         is_word: whether it is a bare word, without its name.
         is_setting: whether it belongs to what a run is.
+        wants: what has to follow its name.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Option:
     help: str
     is_word: bool = False
     is_setting: bool = True
+    wants: str = "a value"
 
     @property
     def is_required(self) -> bool:
@@ -37,12 +39,12 @@ class Option:
     @property
     def is_switch(self) -> bool:
         """Whether its name alone means true."""
-        return self.kind.type is bool
+        return self.kind.base is bool
 
     @property
     def is_list(self) -> bool:
         """Whether it holds several words."""
-        return self.kind.type is tuple
+        return self.kind.base is tuple
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -33,6 +33,17 @@ from bayescl.cli._option import Option
 Command = Callable[..., object]
 
 
+_CONFIG = Option(
+    "config",
+    Kind(str),
+    None,
+    "a YAML file with options, as in config.yaml",
+    wants="the name of a file",
+)
+_PRINT_CONFIG = Option("print_config", Kind(bool), False, "print the options in that form and stop")
+"""What every command has besides its own."""
+
+
 class Circumstances:
     """Mark of dataclasses that say where and how a run happens, not what it is.
 
@@ -93,14 +104,17 @@ def parse_options(
     fixed = fixed or {}
     parts = [part for part in _parts(command) if part.name not in fixed]
     options = {option.name: option for part in reversed(parts) for option in reversed(part.options)}
-    options = dict(reversed(options.items()))
+    options = {**dict(reversed(options.items())), "config": _CONFIG, "print_config": _PRINT_CONFIG}
     if {"-h", "--help"} & set(words):
         sys.stdout.write(help_page(name, summary, inspect.getdoc(command) or "", options.values()))
         return None
-    words, print_config = _taken("--print_config", words)
-    words, file = _without_config(words)
-    given = {} if file is None else _from_file(options, read_config(file), str(file))
-    given |= _typed(options, words)
+    given = _typed(options, words)
+    print_config = given.pop(_PRINT_CONFIG.name, False)
+    file = given.pop(_CONFIG.name, None)
+    for own in (_CONFIG, _PRINT_CONFIG):
+        del options[own.name]
+    if file is not None:
+        given = {**_from_file(options, read_config(Path(file)), file), **given}
     if given.get("resume"):
         given = _resumed(options, given, name)
     values = {name: given.get(name, option.default) for name, option in options.items()}
@@ -221,7 +235,8 @@ def _typed(options: Mapping[str, Option], words: list[str]) -> dict[str, Any]:
                 raise ValueError(f"unrecognized arguments: {word}")
             option = bare[0]
             if option.is_list:  # takes every bare word
-                given[option.name] = (*given.get(option.name, ()), *option.kind.read("", word))
+                read = option.kind.read(option.name, word)
+                given[option.name] = (*given.get(option.name, ()), *read)
             else:
                 given[option.name] = bare.pop(0).kind.read(option.name, word)
             continue
@@ -234,7 +249,7 @@ def _typed(options: Mapping[str, Option], words: list[str]) -> dict[str, Any]:
             if options[name].is_switch:
                 value = remaining.pop() if following in ("true", "false") else "true"
             elif following is None or following.startswith("--"):
-                raise ValueError(f"{spelled} needs a value")
+                raise ValueError(f"{spelled} needs {options[name].wants}")
             else:
                 value = remaining.pop()
         given[name] = options[name].kind.read(name, value)
@@ -294,27 +309,3 @@ def _meant(name: str, options: Mapping[str, Option]) -> str:
 
     near = get_close_matches(name, options, n=1)
     return f" (is it --{near[0].replace('_', '-')}?)" if near else ""
-
-
-def _taken(switch: str, words: list[str]) -> tuple[list[str], bool]:
-    """The words without a switch, and whether it was among them."""
-    rest = [word for word in words if "--" + _underscored(word) != switch]
-    return rest, len(rest) < len(words)
-
-
-def _without_config(words: list[str]) -> tuple[list[str], Path | None]:
-    """The words without ``--config FILE``, and that file."""
-    rest: list[str] = []
-    file = None
-    remaining = iter(words)
-    for word in remaining:
-        if word == "--config":
-            value = next(remaining, None)
-            if value is None:
-                raise ValueError("--config needs the name of a file")
-            file = Path(value)
-        elif word.startswith("--config="):
-            file = Path(word.partition("=")[2])
-        else:
-            rest.append(word)
-    return rest, file

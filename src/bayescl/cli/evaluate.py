@@ -14,20 +14,15 @@ def command(run: str) -> int:
     Args:
         run: the run folder.
     """
+    from bayescl.cli._console import console
+    from bayescl.cli._tables import metrics_table, probe_table
     from bayescl.runs.folder import RunFolder
+    from bayescl.runs.images.run import evaluate_images
+    from bayescl.runs.ranking.evaluation import evaluate_run
 
     path = Path(run)
     is_ranking = RunFolder.find(path).kind == "train ranking"
-
-    from bayescl.cli._console import console
-    from bayescl.cli._tables import metrics_table, probe_table
-
-    if is_ranking:
-        from bayescl.runs.ranking.evaluation import evaluate_run as evaluated
-    else:
-        from bayescl.runs.images.run import evaluate_images as evaluated
-
-    found = evaluated(path)
+    found = evaluate_run(path) if is_ranking else evaluate_images(path)
     epochs = found["epochs"]
     after = "" if epochs is None else f" after {epochs} of {found['of_epochs']} epochs"
     title = f"{path}{after}, {found['evaluated_on']} part"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bayescl._fields import Count
 from bayescl.cli._folders import Place, Workers
 from bayescl.runs.ranking.data import Split
+
+if TYPE_CHECKING:
+    from bayescl.cli._console import EpochBar
 
 
 def command(
@@ -65,15 +69,19 @@ def command(
         folder = RunFolder.create(path, KIND, config)
     collected = folder.path if results is None else Path(results)
     for number, cell in enumerate(cells, start=1):
+        words = f"{number} of {len(cells)}"
         with EpochBar(cell.most_epochs()) as bar:
             made = reproduce_cell(
                 cell,
                 folder.path / cell.name,
                 workers=workers.workers or 1,
-                progress=lambda run, _, done, number=number: bar.update(
-                    f"{number} of {len(cells)}: {run}", done
-                ),
+                progress=partial(_show, bar, words),
             )
         collect(collected, cell.name, made)
     console().print(f"table: {collected / 'table.md'}", soft_wrap=True)
     return 0
+
+
+def _show(bar: EpochBar, words: str, run: str, _: int, done: float) -> None:
+    """Show how many epochs of a cell are done."""
+    bar.update(f"{words}: {run}", done)

@@ -51,7 +51,7 @@ def command(
         return 0
     if bool(names) == all:
         raise ValueError("name some experiments or give --all, not both; --list shows the names")
-    experiments = EXPERIMENTS if all else chosen(names)
+    experiments = EXPERIMENTS if all else chosen([*names])
     text = None if page is None else Path(page).read_text(encoding="utf-8")
     folder = _writable(Path(out))
     _run(experiments, settings, seed, folder)

@@ -8,8 +8,9 @@ from typing import Annotated
 from bayescl._fields import Among, Positive
 from bayescl.cli._folders import Metrics, Place
 from bayescl.cli._losses import RankingHyperparameters, RankingLossName
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.settings import BASELINES, ENCODERS, RankingSettings
+from bayescl.runs.ranking.settings import BASELINES, RankingSettings
 
 _Recommender = Annotated[str, Among(lambda: (*ENCODERS, *BASELINES))]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 
 from bayescl._fields import (
+    Among,
     AtLeast,
     Between,
     Count,
@@ -19,6 +20,9 @@ from bayescl._fields import (
 )
 from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import LossSettings, pop_loss, takes
+from bayescl.vision.optimizers import OPTIMIZERS
+
+OptimizerName = Annotated[str, Among(lambda: tuple(OPTIMIZERS))]
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class ImageSettings:
     joint_views: bool = False
     epochs: Count = 30
     batch_size: Annotated[int, AtLeast(2)] = 256
-    optimizer: Literal["adam", "sgd", "lars"] = "adam"
+    optimizer: OptimizerName = "adam"
     lr: Positive = 1e-3
     weight_decay: NonNegative = 1e-6
     warmup_epochs: CountOr0 = 0

@@ -23,10 +23,11 @@ from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
 
+EncoderName = Annotated[str, Among(lambda: tuple(ENCODERS))]
 POPULARITY, EASE_NAME = "popularity", "ease"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines; they stand where a trained run names its encoder."""
-STANDARD, PAPER = "standard", "paper"
+PAPER: Literal["paper"] = "paper"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class RankingSettings:
 
     loss: RankingLoss = field(default_factory=RankingLoss)
     data: RankingData = field(default_factory=RankingData)
-    encoder: Annotated[str, Among(ENCODERS.keys)] = "mf"
+    encoder: EncoderName = "mf"
     dim: Count = 64
     layers: CountOr0 = 2
     score: Score = "cosine"
@@ -88,7 +89,7 @@ class RankingSettings:
     evaluate_on: Literal["test", "validation"] = "test"
     watch_every: CountOr0 = 0
     patience: CountOr0 = 0
-    protocol: Literal["standard", "paper"] = STANDARD
+    protocol: Literal["standard", "paper"] = "standard"
     seed: CountOr0 = 0
     device: Device = "auto"
 
