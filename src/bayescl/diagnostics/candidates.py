@@ -56,7 +56,7 @@ class ScoredCandidates:
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
     """
 
-    positive: Float[Tensor, "anchors"]
+    positive: Float[Tensor, " anchors"]
     unlabeled: Float[Tensor, "anchors candidates"]
     valid: Bool[Tensor, "anchors candidates"]
     objective: Objective
@@ -95,7 +95,7 @@ def score_candidates(
     loss: ContrastiveLoss,
     *embeddings: Tensor,
     layout: Layout = "two_views",
-    labels: Int[Tensor, "batch"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
     other_labels: Int[Tensor, "*own candidates"] | None = None,
     false_negative: Bool[Tensor, "anchors candidates"] | None = None,
     **options: Any,

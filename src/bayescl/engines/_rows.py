@@ -28,19 +28,19 @@ class RowGradients:
     """
 
     unlabeled: Float[Tensor, "rows candidates"]
-    factor: Float[Tensor, "rows"] | None
-    positive: Float[Tensor, "rows"]
+    factor: Float[Tensor, " rows"] | None
+    positive: Float[Tensor, " rows"]
     temperature: Float[Tensor, ""] | None = None
 
 
 def row_losses(
     objective_at: ObjectiveAt,
     temperature: float | Tensor,
-    positive: Float[Tensor, "rows"],
+    positive: Float[Tensor, " rows"],
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
     rows: slice,
-    upstream: Float[Tensor, "rows"] | None,
+    upstream: Float[Tensor, " rows"] | None,
     *,
     differentiate: bool,
 ) -> tuple[PerAnchor, RowGradients | None]:

@@ -46,7 +46,7 @@ class Excluded:
         elif self.columns is not None:
             values.scatter_(1, self.columns, value)
 
-    def of(self, rows: slice | Int[Tensor, "some"]) -> Excluded:
+    def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
         """What is excluded of some of the rows."""
         return Excluded(
             None if self.columns is None else self.columns[rows],
@@ -70,9 +70,9 @@ class CandidateRule:
         valid: True where the pair may count; all pairs where absent.
     """
 
-    own: Int[Tensor, "anchors"] | None = None
-    positive: Int[Tensor, "anchors"] | None = None
-    anchor_groups: Int[Tensor, "anchors"] | None = None
+    own: Int[Tensor, " anchors"] | None = None
+    positive: Int[Tensor, " anchors"] | None = None
+    anchor_groups: Int[Tensor, " anchors"] | None = None
     candidate_groups: Int[Tensor, "*own candidates"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
 

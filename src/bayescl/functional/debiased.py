@@ -71,12 +71,12 @@ def debiased_loss(
 
 
 def subtract_positives(
-    log_sum: Float[Tensor, "anchors"],
-    positive: Float[Tensor, "anchors"],
+    log_sum: Float[Tensor, " anchors"],
+    positive: Float[Tensor, " anchors"],
     log_count: Float[Tensor, "#anchors"],
     tau_plus: float,
     minimum_logit: float | Float[Tensor, ""],
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """Log of the floored estimate ``G`` above, from the log of the candidates' sum."""
     check_tau_plus(tau_plus)
     floor = log_count + minimum_logit

@@ -37,7 +37,7 @@ def pair_logits(
     anchors: Float[Tensor, "anchors dim"],
     positives: Float[Tensor, "anchors dim"],
     temperature: float | Float[Tensor, ""],
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """Logit of each anchor with the row of ``positives`` at the same place.
 
     Args:

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from typing_extensions import TypedDict
 
-from bayescl import distributed
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import (
     check_choice,
@@ -21,11 +20,11 @@ from bayescl._checks import (
     check_positive,
     check_shape,
 )
-from bayescl.engines import ENGINES, Engine, per_anchor_losses
-from bayescl.engines.batch import ContrastiveBatch
+from bayescl.engines import ENGINES, ContrastiveBatch, Engine, per_anchor_losses
 from bayescl.functional.objective import Objective
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import layouts
+from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl.losses.temperature import LearnableTemperature
 
@@ -67,11 +66,11 @@ class ContrastiveLoss(nn.Module):
             computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
             Triton, and gives the Bayesian weights through a histogram.
         chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
-        gather: whether anchors are scored against the candidates of all ranks of the default
-            process group, with gradients back to their owners. Ranks may hold unequal batches.
-            The ranks' means average to the mean over all anchors, so gradients that are averaged
-            over ranks, as ``DistributedDataParallel`` does, are those of one process with the
-            whole batch. Sums add up to the whole batch's sum.
+        gather: whether anchors are scored against the candidates of all processes of the default
+            process group, with gradients back to their owners. Processes may hold unequal batches.
+            The processes' means average to the mean over all anchors, so gradients that are
+            averaged over processes, as ``DistributedDataParallel`` does, are those of one process
+            with the whole batch. Sums add up to the whole batch's sum.
         check_finite: whether every call looks for NaN and infinity in its embeddings and raises.
             Waits for the device, so it is off by default.
 
@@ -139,7 +138,7 @@ class ContrastiveLoss(nn.Module):
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
-        groups: Int[Tensor, "batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
@@ -159,17 +158,22 @@ class ContrastiveLoss(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
-                ranks if on one.
+                processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("two views", self.gather)
+        with gathering.refusals():
             self._require_groups(groups=groups)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
-                view_1, view_2, groups=groups, valid=valid, gather=gather, scale=self._scale
+                view_1,
+                view_2,
+                groups=groups,
+                valid=valid,
+                gather=gathering.active,
+                scale=self._scale,
             )
-        return self._evaluate("two views", [batch], gather)
+        return self._evaluate(gathering, [batch])
 
     def in_batch(
         self,
@@ -177,8 +181,8 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         *,
         extra: Float[Tensor, "extra dim"] | None = None,
-        groups: Int[Tensor, "batch"] | None = None,
-        extra_groups: Int[Tensor, "extra"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
+        extra_groups: Int[Tensor, " extra"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
         both_directions: bool = False,
     ) -> Float[Tensor, "*anchors"]:
@@ -206,17 +210,17 @@ class ContrastiveLoss(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
-                ranks if on one.
+                processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("in_batch", self.gather)
+        with gathering.refusals():
             self._require_groups(groups=groups)
             if extra is None:
-                anchors, positives = self._prepare(anchors=anchors, positives=positives)
+                anchors, positives = self.prepared(anchors=anchors, positives=positives)
             else:
                 self._require_groups(extra_groups=extra_groups)
-                anchors, positives, extra = self._prepare(
+                anchors, positives, extra = self.prepared(
                     anchors=anchors, positives=positives, extra=extra
                 )
             there = layouts.pairs(
@@ -226,14 +230,16 @@ class ContrastiveLoss(nn.Module):
                 groups=groups,
                 extra_groups=extra_groups,
                 valid=valid,
-                gather=gather,
+                gather=gathering.active,
             )
             batches = [there]
             if both_directions:
-                turned = layouts.turned_mask(valid, len(anchors), gather)
-                back = layouts.pairs(positives, anchors, groups=groups, valid=turned, gather=gather)
+                turned = layouts.turned_mask(valid, len(anchors), gathering.active)
+                back = layouts.pairs(
+                    positives, anchors, groups=groups, valid=turned, gather=gathering.active
+                )
                 batches.append(back)
-        return self._evaluate("in_batch", batches, gather)
+        return self._evaluate(gathering, batches)
 
     def sampled(
         self,
@@ -241,7 +247,7 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
-        groups: Int[Tensor, "batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
         candidate_groups: Int[Tensor, "*own candidates"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -251,8 +257,8 @@ class ContrastiveLoss(nn.Module):
             anchors: embeddings of users or queries.
             positives: embeddings of each anchor's item, row by row.
             candidates: ``[batch, candidates, dim]``, each anchor's own, or ``[candidates, dim]``,
-                the same for all. With ``gather``, those of all ranks are the same for all; ranks
-                should then draw different ones. Each anchor's own are not gathered.
+                the same for all. With ``gather``, those of all processes are the same for all;
+                processes should then draw different ones. Each anchor's own are not gathered.
             groups: one integer per anchor.
             candidate_groups: one integer per candidate, shaped like ``candidates`` without
                 ``dim``; a candidate of the anchor's group does not count.
@@ -264,13 +270,13 @@ class ContrastiveLoss(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit or there are no candidates; with ``gather``, on all
-                ranks if on one.
+                processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("sampled", self.gather)
+        with gathering.refusals():
             self._require_groups(groups=groups)
-            anchors, positives, candidates = self._prepare(
+            anchors, positives, candidates = self.prepared(
                 anchors=anchors, positives=positives, candidates=candidates
             )
             batch = layouts.drawn(
@@ -280,13 +286,13 @@ class ContrastiveLoss(nn.Module):
                 groups=groups,
                 candidate_groups=candidate_groups,
                 valid=valid,
-                gather=gather,
+                gather=gathering.active,
             )
-        return self._evaluate("sampled", [batch], gather)
+        return self._evaluate(gathering, [batch])
 
     def from_logits(
         self,
-        positive: Float[Tensor, "anchors"],
+        positive: Float[Tensor, " anchors"],
         unlabeled: Float[Tensor, "anchors candidates"],
         *,
         valid: Bool[Tensor, "anchors candidates"] | None = None,
@@ -306,8 +312,8 @@ class ContrastiveLoss(nn.Module):
         Raises:
             ValueError: if shapes do not fit or there are no candidates.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("from_logits", self.gather)
+        with gathering.refusals():
             for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
                 check_floating(name, logits)
             check_shape("positive", positive, ("anchors",))
@@ -329,12 +335,26 @@ class ContrastiveLoss(nn.Module):
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
-        objective = self.objective(self._current_temperature())
-        share = layouts.mean_share("from_logits", len(positive)) if gather else 1.0
-        return self._reduce(objective(positive, unlabeled, valid=counted), share)
+        objective = self.objective(self.current_temperature())
+        share = gathering.mean_share(len(positive))
+        return self.reduced(objective(positive, unlabeled, valid=counted), share)
 
-    def _prepare(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings, raise half precision to float32 and scale to length 1 if asked."""
+    def prepared(self, **embeddings: Tensor) -> list[Tensor]:
+        """Check embeddings, raise half precision to float32 and scale to length 1 if asked.
+
+        For layouts of your own, in a class derived from a loss.
+
+        Args:
+            **embeddings: ``[rows, dim]``, by the names that messages call them; ``candidates``
+                may also be ``[rows, candidates, dim]``.
+
+        Returns:
+            The same in the order given, in one precision.
+
+        Raises:
+            ValueError: if one of them is empty or has another shape, or is not finite and
+                ``check_finite`` is set.
+        """
         return [self._scale(rows) for rows in self._check(**embeddings)]
 
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
@@ -361,32 +381,27 @@ class ContrastiveLoss(nn.Module):
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
-    def _current_temperature(self) -> float | Tensor:
+    def current_temperature(self) -> float | Float[Tensor, ""]:
+        """Return the temperature that the next call uses, with gradient where it is learnable."""
         if self.learnable_temperature is None:
             return self.temperature
         temperature: Tensor = self.learnable_temperature()
         return temperature
 
-    def _gathers(self) -> bool:
-        """Whether there are other ranks' candidates to gather."""
-        return self.gather and distributed.world_size() > 1
-
     def _evaluate(
-        self, call: str, batches: Sequence[ContrastiveBatch], gather: bool
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch]
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
-        share = 1.0
-        if gather:
-            batches, share = layouts.across_ranks(call, batches)
+        batches, share = gathering.candidates_of_all(batches)
         losses = [self._per_anchor(batch) for batch in batches]
-        return self._reduce(losses[0] if len(losses) == 1 else torch.cat(losses), share)
+        return self.reduced(losses[0] if len(losses) == 1 else torch.cat(losses), share)
 
     def _per_anchor(self, batch: ContrastiveBatch) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with torch.autocast(batch.anchors.device.type, enabled=False):
             losses, self.engine_used = per_anchor_losses(
                 batch,
-                self._current_temperature(),
+                self.current_temperature(),
                 self.objective,
                 engine=self.engine,
                 uniform=self.reduction != "none",
@@ -394,7 +409,16 @@ class ContrastiveLoss(nn.Module):
             )
         return losses
 
-    def _reduce(self, losses: Tensor, share: float) -> Tensor:
+    def reduced(
+        self, losses: Float[Tensor, " anchors"], share: float = 1.0
+    ) -> Float[Tensor, "*anchors"]:
+        """Return the losses' mean or sum, or the losses themselves, as ``reduction`` says.
+
+        Args:
+            losses: one per anchor.
+            share: what a mean is multiplied by; see
+                :meth:`~bayescl.losses.gathering.Gathering.mean_share`.
+        """
         if self.reduction == "mean":
             mean = losses.mean()
             return mean if share == 1 else mean * share

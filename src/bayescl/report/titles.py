@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bayescl._figures import NEUTRAL
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.ranking import baselines
 from bayescl.vision.probes import probe_title
@@ -43,8 +44,8 @@ def loss_title(name: str) -> str:
 
 
 def loss_colour(name: str) -> str:
-    """The colour of a loss in figures."""
-    return LOSSES[name].colour
+    """The colour of a loss in figures; that of a reference line where the table lacks it."""
+    return LOSSES[name].colour if name in LOSSES else NEUTRAL
 
 
 def encoder_title(name: str) -> str:
