@@ -225,8 +225,7 @@ def test_a_folder_without_permission_is_named(bayescl, bars):
     assert "cannot write to locked/run" in outcome.complaint
 
 
-def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayescl, image_run):
     shutil.rmtree("run/checkpoints")
     Path("run/result.json").unlink()
     outcome = bayescl("evaluate run")
@@ -236,8 +235,7 @@ def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayesc
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"junk" * 100, "half"])
-def test_a_damaged_checkpoint_is_named(bayescl, bars, content):
-    bayescl(f"train images {bars} --out run")
+def test_a_damaged_checkpoint_is_named(bayescl, image_run, content):
     Path("run/result.json").unlink()
     checkpoint = Path("run/checkpoints/last.ckpt")
     whole = checkpoint.read_bytes()
@@ -256,8 +254,7 @@ def test_a_comparison_is_no_run_to_evaluate_or_train(bayescl, bars):
         assert "comparison" in outcome.complaint
 
 
-def test_a_data_file_gone_since_training_is_named(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_a_data_file_gone_since_training_is_named(bayescl, image_run):
     Path("bars.npz").unlink()
     outcome = bayescl("evaluate run")
     assert outcome.status == 2
