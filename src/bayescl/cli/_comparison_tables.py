@@ -1,4 +1,4 @@
-"""A comparison as tables."""
+"""A comparison as tables on screen."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from bayescl.report.titles import data_title
 def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
     """Print accuracies, differences to InfoNCE, the oracle gap closed, and remarks."""
     settings, summary = result["settings"], result["summary"]
+    losses = summary["losses"].values()
     accuracies, differences = accuracy_table(result), difference_table(result)
-    seconds = [f"{one['seconds_per_epoch']['mean']:.2f}" for one in summary["losses"].values()]
-    screen.print(
-        table(
-            f"Accuracy in % on the {settings['evaluate_on']} part of "
-            f"{data_title(settings['data'])}: mean ± {summary['spread']} "
-            f"(seeds: {len(summary['seeds'])})",
-            (*accuracies.head, "s/epoch"),
-            [(*row, one) for row, one in zip(accuracies.rows, seconds, strict=True)],
-            caption="gap closed = (loss - InfoNCE) / (oracle - InfoNCE), of the means",
-        )
+    title = (
+        f"Accuracy in % on the {settings['evaluate_on']} part of {data_title(settings['data'])}: "
+        f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
     )
+    seconds = [f"{entry['seconds_per_epoch']['mean']:.2f}" for entry in losses]
+    rows = [[*row, time] for row, time in zip(accuracies.rows, seconds, strict=True)]
+    head = [column.replace("oracle gap closed, ", "gap closed,\n") for column in accuracies.head]
+    screen.print(table(title, [*head, "s/epoch"], rows))
     if differences.rows:
         rows = [[cell.replace("**", "") for cell in row] for row in differences.rows]
-        screen.print(table("Points above InfoNCE, paired by seed", differences.head, rows))
+        screen.print(
+            table(
+                "Points above InfoNCE, paired by seed: mean ± standard deviation over seeds",
+                differences.head,
+                rows,
+            )
+        )
     for remark in summary["remarks"]:
         screen.print(f"* {remark}")
