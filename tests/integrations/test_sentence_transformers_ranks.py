@@ -29,7 +29,7 @@ def test_two_processes_with_unequal_batches_are_one_with_the_whole_batch(
     name: str, found: list[launch.Findings]
 ) -> None:
     value, gradient = text_ranks.whole(name)
-    assert sum(rank[name][0] for rank in found) / 2 == pytest.approx(value, abs=1e-6)
+    assert sum(rank[name][0] for rank in found) / 2 == pytest.approx(value, rel=1e-6)
     for rank in found:
         torch.testing.assert_close(torch.tensor(rank[name][1]), gradient, rtol=0, atol=1e-5)
 
@@ -38,7 +38,7 @@ def test_two_processes_with_equal_batches_are_multiple_negatives_ranking_loss(
     found: list[launch.Findings],
 ) -> None:
     for rank in found:
-        assert rank["ours"][0] == pytest.approx(rank["theirs"][0], abs=1e-6)
+        assert rank["ours"][0] == pytest.approx(rank["theirs"][0], rel=1e-6)
         torch.testing.assert_close(
             torch.tensor(rank["ours"][1]), torch.tensor(rank["theirs"][1]), rtol=0, atol=1e-5
         )
