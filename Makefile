@@ -31,7 +31,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/bayescl report --pages benchmarks/README.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -18,6 +18,9 @@ FLOORS: dict[str, int] = {
     "_axes": 0,
     "_checks": 0,
     "_randomness": 0,
+    "_files": 0,
+    "_cores": 0,
+    "_figures": 0,
     "_downloads": 0,
     "functional": 1,
     "distributed": 1,
@@ -36,7 +39,12 @@ FLOORS: dict[str, int] = {
 }
 STRANGERS = {"simulation", "vision", "recsys", "integrations"}
 """Rooms that never import one another, whatever their floors."""
-NEIGHBOURS = {("diagnostics", "losses"), ("diagnostics", "estimation")}
+NEIGHBOURS = {
+    ("diagnostics", "losses"),
+    ("diagnostics", "estimation"),
+    ("_downloads", "_files"),
+    ("_figures", "_files"),
+}
 """Rooms that may look into another room of their own floor: first the one that looks."""
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bayescl.engines import fused
+from bayescl.engines import CandidateRule, ContrastiveBatch, fused
 from bayescl.engines._fused_tiles import KERNELS, PRECISIONS, shares, tile_for
 from bayescl.engines.fused import fused_available, fused_loss, fused_supports
-from bayescl.functional import Bayesian, CandidateRule, ContrastiveBatch, InfoNCE
+from bayescl.functional import Bayesian, InfoNCE
 from bayescl.functional.info_nce import info_nce_loss
 
 HERE = Path(__file__).parent

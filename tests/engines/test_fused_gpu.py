@@ -9,10 +9,10 @@ import torch
 from engines.test_fused_emulation import embeddings, emulate
 from torch import Tensor
 
-from bayescl.engines import dense_loss
+from bayescl.engines import ContrastiveBatch, dense_loss
 from bayescl.engines._fused_tiles import Precision
 from bayescl.engines.fused import fused_available, fused_loss
-from bayescl.functional import Bayesian, ContrastiveBatch, Debiased, Hard, InfoNCE, Objective
+from bayescl.functional import Bayesian, Debiased, Hard, InfoNCE, Objective
 from bayescl.losses.layouts import drawn, pairs, two_views
 
 pytestmark = [

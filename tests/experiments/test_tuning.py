@@ -14,7 +14,7 @@ from bayescl.experiments.images.tuning import best, tune
 from bayescl.runs.folder import as_json
 from bayescl.runs.images.model import AFFINE_STRENGTH
 from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import LOSSES
+from bayescl.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def test_a_plan_that_favours_a_loss_is_refused(plan):
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_plan_tries_as_much_for_every_loss_with_seeds_of_its_own(plan):
-    assert tuple(plan.loss_grids) == LOSSES
+    assert tuple(plan.loss_grids) == image_losses()
     assert len({len(settings_of(grid)) for grid in plan.loss_grids.values()}) == 1
     first = compare_command.__kwdefaults__["seed"]
     assert not set(range(first, first + 100)) & set(plan.seeds)

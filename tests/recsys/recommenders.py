@@ -14,7 +14,7 @@ from bayescl.recsys.bpr import BPRLoss
 from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
 from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
 from bayescl.recsys.ease import EASE
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.light_gcn import LightGCN
 from bayescl.recsys.matrix_factorization import MatrixFactorization

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.runs.folder import RunFolder, read_json, write_atomically
+from bayescl._files import write_atomically
+from bayescl.runs.folder import RunFolder, read_json
 
 
 def names_in(folder: Path) -> list[str]:
@@ -17,6 +18,17 @@ CONFIG = {"loss": "hard", "seed": 3, "out": None}
 def test_a_folder_remembers_its_kind_and_settings(tmp_path):
     RunFolder.create(tmp_path / "deep" / "run", "train images", CONFIG)
     assert RunFolder.open(tmp_path / "deep" / "run", "train images").config() == CONFIG
+
+
+def test_a_folder_from_before_formats_had_numbers_opens_and_one_from_the_future_does_not(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "train images", CONFIG)
+    written = folder.config_file.read_text()
+    assert written.splitlines()[1] == "# format 1"
+    folder.config_file.write_text(written.replace("# format 1\n", ""))
+    assert RunFolder.open(folder.path, "train images").config() == CONFIG
+    folder.config_file.write_text(written.replace("format 1", "format 2"))
+    with pytest.raises(ValueError, match=r"has format 2 of run folders, .* reads format 1"):
+        RunFolder.find(folder.path)
 
 
 def test_an_empty_folder_may_become_a_run_folder(tmp_path):

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from bayescl.experiments.images.summary import percent
 from bayescl.report.titles import data_title
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import LOSSES
 from bayescl.vision.probes import probe_title
 
 
@@ -43,7 +43,7 @@ def _accuracies(result: Mapping[str, Any], losses: Mapping[str, Any], probes: li
     table.add_column("s/epoch", justify="right")
     for name, entry in losses.items():
         table.add_row(
-            TITLES[name],
+            LOSSES[name].title,
             *(percent(entry["probes"][probe]) for probe in probes),
             f"{entry['seconds_per_epoch']['mean']:.2f}",
         )
@@ -73,7 +73,7 @@ def _differences(losses: Mapping[str, Any], probes: list[str]) -> Table:
             continue
         shares = [entry["gap_closed"][probe] for probe in few] if with_gap else []
         table.add_row(
-            TITLES[name],
+            LOSSES[name].title,
             *(percent(entry["paired_difference"][probe], signed=True) for probe in probes),
             *("no gap" if share is None else f"{100 * share:.0f} %" for share in shares),
         )

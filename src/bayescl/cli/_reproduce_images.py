@@ -36,13 +36,13 @@ def reproduce(
     from rich.markup import escape
     from rich.table import Table
 
+    from bayescl._cores import usable_cores
+    from bayescl._files import write_atomically
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
     from bayescl.experiments.images.paper import TABLES
     from bayescl.experiments.images.paper.runner import TableRequest, reproduce_table
     from bayescl.report.images.paper_table import table_markdown, table_rows
-    from bayescl.runs.folder import write_atomically
-    from bayescl.runs.provenance import usable_cores
 
     table = TABLES[name]
     request = TableRequest(size, datasets, losses, seeds, epochs, device)

@@ -112,6 +112,8 @@ def command(
         out: the folder; a new one under runs/ unless given.
         resume: go on with the comparison in the folder; finished runs are kept.
     """
+    from bayescl._cores import usable_cores
+    from bayescl._files import write_atomically
     from bayescl.cli._comparison_tables import print_comparison
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._images import default_folder
@@ -123,10 +125,8 @@ def command(
     from bayescl.report.images.figure import draw_comparison
     from bayescl.report.images.markdown import comparison_markdown
     from bayescl.report.titles import data_title
-    from bayescl.runs.folder import write_atomically
     from bayescl.runs.images.settings import ImageSettings
     from bayescl.runs.losses import takes
-    from bayescl.runs.provenance import usable_cores
 
     given = {
         "temperature": temperature,

@@ -19,15 +19,17 @@ def command(run: str, *, out: str, of: str | None = None) -> int:
     """
     import numpy as np
 
+    from bayescl._files import open_atomically
     from bayescl.cli._console import console
-    from bayescl.cli._files import ARRAYS, check_table_file, write_table, write_whole
+    from bayescl.cli._files import ARRAYS, check_table_file, write_table
     from bayescl.runs.embeddings import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
     frame = run_embeddings(Path(run), of)
     if file.suffix == ".npy":
         array = frame["embedding"].to_numpy()
-        write_whole(file, lambda opened: np.save(opened, array, allow_pickle=False))
+        with open_atomically(file) as opened:
+            np.save(opened, array, allow_pickle=False)
     else:
         write_table(frame, file)
     rows, dim = frame["embedding"].to_numpy().shape

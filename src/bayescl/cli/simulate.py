@@ -63,9 +63,10 @@ def command(
     from rich.table import Table as Screen
 
     from bayescl._checks import check_count
+    from bayescl._files import write_atomically
     from bayescl.cli._console import console
+    from bayescl.report.quoting import refreshed
     from bayescl.simulation.experiments import EXPERIMENTS, chosen
-    from bayescl.simulation.page import refreshed
     from bayescl.simulation.settings import Settings
 
     check_count("seed", seed, 0)
@@ -98,7 +99,7 @@ def command(
     folder = _writable(Path(out))
     _run(experiments, settings, seed, folder)
     if page is not None and text is not None:
-        Path(page).write_text(refreshed(text, folder), encoding="utf-8")
+        write_atomically(Path(page), refreshed(text, Path(page).parent))
     screen.print(f"files: {folder}", soft_wrap=True)
     return 0
 

@@ -107,9 +107,9 @@ def command(
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._ranking import default_folder, print_result
     from bayescl.runs.loop import tensorboard_logger
+    from bayescl.runs.losses import RankingLoss
     from bayescl.runs.ranking.baselines import BASELINES, BaselineSettings, fit_baseline
     from bayescl.runs.ranking.data import RankingData
-    from bayescl.runs.ranking.losses import RankingLoss
     from bayescl.runs.ranking.run import train_ranking
     from bayescl.runs.ranking.settings import RankingSettings
 

@@ -23,7 +23,7 @@ from bayescl._axes import (
     UnlabeledLogits,
 )
 from bayescl._checks import check_choice, check_mask
-from bayescl.functional import Objective
+from bayescl.functional.objective import Objective, as_data
 from bayescl.losses import ContrastiveLoss
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
@@ -71,6 +71,12 @@ class ScoredCandidates:
             ValueError: if there are no labels.
         """
         return self.valid & ~self.truth
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether the loss may weigh two candidates of one anchor differently."""
+        objective = as_data(self.objective)
+        return self.sees_labels or (objective is not None and objective.tells_apart)
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:

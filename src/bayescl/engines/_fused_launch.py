@@ -17,7 +17,7 @@ from bayescl._axes import Float, Int, Tensor
 from bayescl.engines import _fused_backward_kernels as backward_kernels
 from bayescl.engines import _fused_forward_kernels as forward_kernels
 from bayescl.engines._fused_tiles import Kernel, Precision, Tile, shares, tile_for
-from bayescl.functional.candidates import CandidateRule
+from bayescl.engines.batch import CandidateRule
 
 _PROGRAMS_WITHOUT_DEVICE = 4
 """Programs to aim at in Triton's interpreter: enough to cut loops into shares."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Objective
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.functional.objective import Objective
 from bayescl.functional.similarity import candidate_logits, pair_logits
 
 ObjectiveAt = Callable[[float | Tensor], Objective]

@@ -36,7 +36,7 @@ import torch
 from bayescl._axes import Bool, Float, Tensor
 from bayescl._checks import check_choice, check_floating, check_mask, check_shape
 from bayescl.estimation.auc import READINGS, MeasuredAlpha, Reading
-from bayescl.functional._shares import check_tau_plus
+from bayescl.functional.mixture import check_tau_plus
 
 
 def win_rates(

@@ -6,30 +6,31 @@ anchor's), :func:`proposal_cdf` (undo the mixing of the two classes), then
 per anchor.
 """
 
-from bayescl.functional.bayesian import bayesian_loss
-from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
-from bayescl.functional.cdfs import (
-    false_negative_cdf,
-    false_negative_quantile,
-    proposal_cdf,
-    true_negative_cdf,
-    true_negative_quantile,
-    unlabeled_cdf,
-)
-from bayescl.functional.debiased import debiased_loss
-from bayescl.functional.hard import hard_loss
-from bayescl.functional.info_nce import info_nce_loss
+import importlib
+from typing import Any
+
+from bayescl.functional.bayesian import Bayesian, bayesian_loss
+from bayescl.functional.debiased import Debiased, debiased_loss
+from bayescl.functional.hard import Hard, hard_loss
+from bayescl.functional.info_nce import InfoNCE, info_nce_loss
 from bayescl.functional.mixture import (
+    PairMixture,
+    false_negative_cdf,
     false_negative_density,
+    false_negative_quantile,
     hard_negative_density,
     maximum_density,
     minimum_density,
+    posterior,
+    proposal_cdf,
+    true_negative_cdf,
     true_negative_density,
+    true_negative_quantile,
+    unlabeled_cdf,
     unlabeled_density,
 )
-from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
+from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.oracle import oracle_loss
-from bayescl.functional.posterior import posterior
 from bayescl.functional.ranks import empirical_cdf
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
@@ -41,7 +42,9 @@ __all__ = [
     "Debiased",
     "Hard",
     "InfoNCE",
+    "LogSumObjective",
     "Objective",
+    "PairMixture",
     "bayesian_loss",
     "candidate_logits",
     "debiased_loss",
@@ -67,3 +70,10 @@ __all__ = [
     "unlabeled_cdf",
     "unlabeled_density",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Find what has moved to :mod:`bayescl.engines` and is still known by its old name here."""
+    if name in ("CandidateRule", "ContrastiveBatch"):
+        return getattr(importlib.import_module("bayescl.engines"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

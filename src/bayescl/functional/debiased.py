@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.functional._log_space import contrast, log_count, masked_logsumexp
-from bayescl.functional._shares import check_tau_plus
+from bayescl.functional.log_space import contrast
+from bayescl.functional.mixture import check_tau_plus
+from bayescl.functional.objective import LogSumObjective
+
+
+@dataclass(frozen=True)
+class Debiased(LogSumObjective):
+    """:func:`~bayescl.functional.debiased_loss` at given parameters, as engines receive it."""
+
+    tau_plus: float
+    minimum_logit: float | Tensor
+    powers = (1.0, 0.0)
+
+    def from_log_sums(
+        self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
+    ) -> PerAnchor:
+        """Return the loss from the logs of the candidates' sum and of their number."""
+        log_sum, log_count = log_sums
+        rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        return contrast(positive, rest)
 
 
 def debiased_loss(
@@ -48,11 +67,7 @@ def debiased_loss(
     Reference:
         Chuang et al., "Debiased Contrastive Learning", NeurIPS 2020, Eqs. 7 and 8.
     """
-    log_sum = masked_logsumexp(unlabeled, valid)
-    log_negative = subtract_positives(
-        log_sum, positive, log_count(unlabeled, valid), tau_plus, minimum_logit
-    )
-    return contrast(positive, log_negative)
+    return Debiased(tau_plus, minimum_logit)(positive, unlabeled, valid=valid)
 
 
 def subtract_positives(

@@ -22,8 +22,8 @@ from bayescl._checks import (
     check_shape,
 )
 from bayescl.engines import ENGINES, Engine, per_anchor_losses
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Objective
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.functional.objective import Objective
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import layouts
 from bayescl.losses.hyperparameters import Hyperparameter
@@ -58,7 +58,7 @@ class ContrastiveLoss(nn.Module):
         objective: called as ``objective(positive, unlabeled, valid=mask)`` with logits
             ``[anchors]`` and ``[anchors, candidates]`` and a boolean mask or None; returns
             ``[anchors]``.
-        temperature: softmax scale, positive, or a
+        temperature: softmax scale, positive; or a
             :class:`~bayescl.losses.LearnableTemperature`.
         normalize: whether embeddings are scaled to length 1 first, which makes similarities
             cosines; else they are inner products.

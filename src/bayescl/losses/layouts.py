@@ -17,7 +17,7 @@ import torch
 from bayescl import distributed
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_mask, check_shape
-from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch
 
 _NO_GROUP = torch.iinfo(torch.int64).min
 """The group of rows that belong to none."""

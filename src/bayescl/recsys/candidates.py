@@ -32,7 +32,7 @@ from torch import nn
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count
 from bayescl._randomness import Purpose, derived_seed
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
 
@@ -60,8 +60,8 @@ class CandidateSource(nn.Module, ABC):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
@@ -79,7 +79,10 @@ class CandidateSource(nn.Module, ABC):
         """
 
     def counted(
-        self, users: Int[Tensor, "batch"], items: Int[Tensor, "batch"], shared: Int[Tensor, "count"]
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        shared: Int[Tensor, " count"],
     ) -> Bool[Tensor, "batch count"]:
         """True where an item that all pairs share may count against a pair."""
         if self.mask_known:
@@ -87,7 +90,7 @@ class CandidateSource(nn.Module, ABC):
         return items[:, None] != shared
 
     def draw_positives(
-        self, users: Int[Tensor, "batch"], *, seed: int
+        self, users: Int[Tensor, " batch"], *, seed: int
     ) -> Int[Tensor, "batch extra_positives"]:
         """Return the extra positives of every pair; users must have an item in ``train``."""
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.CANDIDATES, 1))
@@ -108,11 +111,12 @@ class CandidateSource(nn.Module, ABC):
     ) -> Tensor:
         """Embed what the step needs and call ``loss.sampled``."""
         if self.extra_positives == 0:
-            anchors, positives, candidates = encoder.embed(users, items, drawn)
-            return loss.sampled(anchors, positives, candidates, valid=valid)
-        extra = self.draw_positives(users, seed=seed)
-        anchors, positives, candidates, extra = encoder.embed(users, items, drawn, extra)
-        return loss.sampled(anchors, positives, candidates, valid=valid, extra_positives=extra)
+            value: Tensor = loss.sampled(*encoder.embed(users, items, drawn), valid=valid)
+        else:
+            extra = self.draw_positives(users, seed=seed)
+            *others, extra = encoder.embed(users, items, drawn, extra)
+            value = loss.sampled(*others, valid=valid, extra_positives=extra)
+        return value
 
 
 class InBatchCandidates(CandidateSource):
@@ -137,8 +141,8 @@ class InBatchCandidates(CandidateSource):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
@@ -151,9 +155,11 @@ class InBatchCandidates(CandidateSource):
             valid = self.counted(users, items, shared)
             return self._sampled(loss, encoder, users, items, shared, valid, seed)
         anchors, positives = encoder.embed(users, items)
-        if not self.mask_known:
-            return loss.in_batch(anchors, positives, groups=items)
-        return loss.in_batch(anchors, positives, valid=self.counted(users, items, items))
+        counts = (
+            {"valid": self.counted(users, items, items)} if self.mask_known else {"groups": items}
+        )
+        value: Tensor = loss.in_batch(anchors, positives, **counts)
+        return value
 
     def extra_repr(self) -> str:
         """Show every setting."""
@@ -174,8 +180,8 @@ class AllItems(CandidateSource):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:

@@ -12,7 +12,7 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_non_negative
 from bayescl.recsys.candidates import CandidateSource
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 
 
@@ -69,7 +69,7 @@ class SharedCandidates(_Drawn):
         torch.Size([3])
     """
 
-    def draw(self, *, seed: int) -> Int[Tensor, "count"]:
+    def draw(self, *, seed: int) -> Int[Tensor, " count"]:
         """Return the items of one batch."""
         generator = torch.Generator().manual_seed(seed)
         if self.probabilities is None:
@@ -84,8 +84,8 @@ class SharedCandidates(_Drawn):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
@@ -119,7 +119,7 @@ class PerPairCandidates(_Drawn):
     """How often draws that may not count are replaced."""
 
     def draw(
-        self, users: Int[Tensor, "batch"], items: Int[Tensor, "batch"], *, seed: int
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
     ) -> tuple[Int[Tensor, "batch count"], Bool[Tensor, "batch count"]]:
         """Return the items of every pair, and True where one counts."""
         generator = torch.Generator().manual_seed(seed)
@@ -150,8 +150,8 @@ class PerPairCandidates(_Drawn):
         self,
         loss: Any,
         encoder: Encoder,
-        users: Int[Tensor, "batch"],
-        items: Int[Tensor, "batch"],
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
         *,
         seed: int,
     ) -> Float[Tensor, ""]:

@@ -9,8 +9,8 @@ import torch
 
 from bayescl._axes import Bool, Float, Tensor
 from bayescl._checks import check_mask, check_shape
-from bayescl.functional._log_space import contrast, log_count, masked_logsumexp
 from bayescl.functional.debiased import subtract_positives
+from bayescl.functional.log_space import contrast, log_count, masked_logsumexp
 from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.losses import DebiasedContrastiveLoss
 

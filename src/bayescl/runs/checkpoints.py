@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
+
+from bayescl._files import open_atomically
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -34,32 +35,18 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         del storage_options  # of remote file systems
         target = Path(path)
         try:
-            self._save(checkpoint, target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open_atomically(target) as file:
+                torch.save(checkpoint, file)
         except (OSError, RuntimeError) as error:
             # torch's writer hides what the file said behind an error of its own.
-            reason = error if isinstance(error, OSError) else error.__context__
+            reason = error.__context__ or error
             if not isinstance(reason, OSError):
                 raise
             raise OSError(
                 f"cannot write the checkpoint {target}: {reason.strerror or reason}; "
                 "the one before is kept, and --resume goes on from there"
             ) from None
-
-    def _save(self, checkpoint: dict[str, Any], target: Path) -> None:
-        """Write beside the target, then replace it."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                torch.save(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.chmod(0o644)
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], map_location: Any | None = None, **_: Any

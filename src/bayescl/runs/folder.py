@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +13,21 @@ from typing import Any
 
 import yaml
 
+from bayescl._files import staged_folder, write_atomically
+
 _HEADER = "# bayescl "
 """What the first line of ``config.yaml`` begins with; the kind of run follows."""
+_FORMAT_LINE, FORMAT = "# format ", 1
+"""The second line says which format a folder has; folders from before it had a number have 1."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
-    ``config.yaml`` names the kind of run in its first line, a comment, and can be handed to the
-    command that makes such runs as ``--config``. The folder comes into being together with it,
-    so that a run folder is a folder with such a file. Every other file is written beside its
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed
+    to the command that makes such runs as ``--config``. The folder comes into being together with
+    it, so that a run folder is a folder with such a file. Every other file is written beside its
     place and then moved there: a reader, or a run that was killed and goes on, finds the old or
     the new one whole.
 
@@ -76,18 +78,9 @@ class RunFolder:
         """
         check_vacant(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-            try:
-                staging.chmod(0o755)
+            with staged_folder(path) as staging:
                 folder = cls(staging, kind)
-                write_atomically(folder.config_file, _HEADER + kind + "\n" + _yaml(config))
-                if path.is_dir():
-                    path.rmdir()
-                staging.rename(path)
-            except BaseException:
-                shutil.rmtree(staging, ignore_errors=True)
-                raise
+                write_atomically(folder.config_file, _header(kind) + _yaml(config))
         except OSError as error:
             raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
         return cls(path, kind)
@@ -162,9 +155,14 @@ class RunFolder:
             config = yaml.safe_load(text)
         except (yaml.YAMLError, UnicodeDecodeError):
             raise ValueError(f"{self.config_file} is damaged") from None
-        first = text.partition("\n")[0]
+        first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
             raise ValueError(f"{self.path} is no run folder: its config.yaml names no run")
+        if second.startswith(_FORMAT_LINE) and second != f"{_FORMAT_LINE}{FORMAT}":
+            raise ValueError(
+                f"{self.path} has {second.removeprefix('# ')} of run folders, from another "
+                f"version of bayescl; this one reads format {FORMAT}"
+            )
         return first.removeprefix(_HEADER), config
 
 
@@ -188,30 +186,6 @@ def check_vacant(path: Path) -> None:
         raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text in UTF-8, so that it is there as a whole or not at all.
-
-    Raises:
-        OSError: if it cannot be written, on a full disk for one; what was there before is kept.
-    """
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from None
-
-
 def as_json(value: Mapping[str, object]) -> str:
     """A mapping as JSON; NaN and infinity are refused, as JSON has neither."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
@@ -230,6 +204,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise ValueError(f"{path} is damaged")
+
+
+def _header(kind: str) -> str:
+    """The comments at the head of ``config.yaml``."""
+    return f"{_HEADER}{kind}\n{_FORMAT_LINE}{FORMAT}\n"
 
 
 def _yaml(value: Mapping[str, object]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import lightning.pytorch as pl
 import torch
@@ -25,11 +25,21 @@ Pulse = Callable[[int, int, int, float], None]
 steps done of this epoch, the steps of an epoch and the steps per second."""
 
 
+@runtime_checkable
+class HasReadings(Protocol):
+    """A loss that measures something of its own while it trains."""
+
+    def readings(self) -> Mapping[str, float]:
+        """Columns for ``metrics.csv``, such as ``trust``, as they stand after an epoch."""
+        ...
+
+
 class Journal(pl.Callback):
     """Keep ``metrics.csv``: one row per epoch, those of a broken epoch dropped on resume.
 
     The loss of an epoch is the mean over its steps. Its sum so far is part of every checkpoint, so
-    that an epoch which was broken and resumed has the figures of an unbroken one.
+    that an epoch which was broken and resumed has the figures of an unbroken one. A loss that
+    :class:`HasReadings` adds columns of its own.
 
     Args:
         folder: where the rows go.
@@ -93,7 +103,6 @@ class Journal(pl.Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the row of the epoch."""
-        del pl_module
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:
@@ -108,6 +117,9 @@ class Journal(pl.Callback):
         if self.throughput is not None:
             name, per_step = self.throughput
             row[name] = round(per_step * self._timed_steps / seconds, 1)
+        trained = getattr(pl_module, "loss", None)
+        if isinstance(trained, HasReadings):
+            row |= trained.readings()
         self.rows.append({**row, **(self.judge(trainer, self.rows) if self.judge else {})})
         self.folder.write_metrics(self.rows)
         figures = {name: value for name, value in self.rows[-1].items() if name != "epoch"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shlex
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import torch
 
 import bayescl
+from bayescl._cores import usable_cores
 
 _PACKAGES = ("torch", "lightning", "kornia", "numpy", "scikit-learn")
 
@@ -63,13 +63,6 @@ def hardware() -> dict[str, object]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "system": platform.system(),
     }
-
-
-def usable_cores() -> int:
-    """Processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def git_commit() -> str | None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from bayescl._figures import save_figure
+from bayescl._files import write_atomically
 from bayescl.simulation import figures
 from bayescl.simulation.acceptance import acceptance
 from bayescl.simulation.convergence import CANDIDATES, convergence
@@ -263,6 +265,6 @@ def write(experiment: Experiment, table: Table, folder: Path) -> tuple[Path, Pat
         OSError: if the folder cannot be written to.
     """
     data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-    data.write_text(table.as_csv(), encoding="utf-8", newline="")
-    picture.write_bytes(figures.png(experiment.draw(Table.read(data))))
+    write_atomically(data, table.as_csv())
+    save_figure(experiment.draw(Table.read(data)), picture)
     return data, picture

@@ -39,17 +39,17 @@ class ViewParameters(NamedTuple):
         sigma: standard deviation of the blur in pixels.
     """
 
-    top: Int[Tensor, batch]
-    left: Int[Tensor, batch]
-    height: Int[Tensor, batch]
-    width: Int[Tensor, batch]
-    is_mirrored: Bool[Tensor, batch]
-    is_jittered: Bool[Tensor, batch]
+    top: Int[Tensor, " batch"]
+    left: Int[Tensor, " batch"]
+    height: Int[Tensor, " batch"]
+    width: Int[Tensor, " batch"]
+    is_mirrored: Bool[Tensor, " batch"]
+    is_jittered: Bool[Tensor, " batch"]
     jitter_order: Int[Tensor, "batch 4"]
     jitter: Float[Tensor, "batch 4"]
-    is_grey: Bool[Tensor, batch]
-    is_blurred: Bool[Tensor, batch]
-    sigma: Float[Tensor, batch]
+    is_grey: Bool[Tensor, " batch"]
+    is_blurred: Bool[Tensor, " batch"]
+    sigma: Float[Tensor, " batch"]
 
 
 def draw_view_parameters(

@@ -83,13 +83,17 @@ class SimCLRAugmentation(nn.Module):
         device = images.device
         height, width = images.shape[2:]
         size = (height, width) if self.size is None else (self.size, self.size)
-        boxes = (part.to(device, non_blocking=True) for part in parameters[:4])
+        top, left, box_height, box_width = (
+            part.to(device, non_blocking=True) for part in parameters[:4]
+        )
         jitter = parameters.jitter.to(device, non_blocking=True)
         sigma = parameters.sigma.to(device, non_blocking=True)
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
             mirrored = parameters.is_mirrored.to(device, non_blocking=True)
-            views = resized_crop(images.float() / 255, *boxes, size, mirrored)
+            views = resized_crop(
+                images.float() / 255, top, left, box_height, box_width, size, mirrored
+            )
             colours = images.shape[1] == 3
             for step in range(4):
                 kind = parameters.jitter_order[:, step]

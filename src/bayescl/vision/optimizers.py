@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -54,6 +54,10 @@ def lars(
         {"params": others, "decay": 0.0, "trust": None},
     ]
     return Lars([group for group in groups if group["params"]], lr=lr)
+
+
+OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": lars}
+"""Every optimizer by its name."""
 
 
 class Lars(torch.optim.SGD):

@@ -13,10 +13,10 @@ from ranking_data import write_groups
 from bayescl.recsys.drawn_candidates import SharedCandidates
 from bayescl.runs.checkpoints import read_checkpoint
 from bayescl.runs.folder import RunFolder
+from bayescl.runs.losses import RankingLoss, ranking_losses
 from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.evaluation import evaluate_run
-from bayescl.runs.ranking.losses import LOSSES, RankingLoss
 from bayescl.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
 from bayescl.runs.ranking.serving import load_recommender
 from bayescl.runs.ranking.settings import RankingSettings
@@ -83,7 +83,7 @@ def test_a_run_cut_off_and_resumed_equals_the_unbroken_run(
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ranking_losses())
 @pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
 def test_every_loss_finds_the_groups(settings, tmp_path, loss, encoder):
     settings = replace(settings, loss=RankingLoss(loss), encoder=encoder, epochs=12)
@@ -132,7 +132,7 @@ def test_a_run_from_before_a_setting_existed_is_gone_on_with(settings, tmp_path)
 
 
 def test_settings_come_back_from_their_plain_values(settings):
-    for loss in LOSSES:
+    for loss in ranking_losses():
         one = replace(settings, loss=RankingLoss(loss), score="inner")
         again = RankingSettings.from_config(json.loads(json.dumps(one.as_config())))
         assert again.as_config() == one.as_config()

@@ -14,9 +14,9 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.run import ImageRun, train_images
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import (
-    LOSSES,
     LossSettings,
     choose_hyperparameters,
+    image_losses,
     takes,
 )
 from bayescl.runs.parallel import Progress, train_runs
@@ -167,7 +167,7 @@ def settle_losses(
     if not names:
         raise ValueError("losses must name at least one loss, got none")
     for name in names:
-        check_choice("loss", name, LOSSES)
+        check_choice("loss", name, image_losses())
     unused = set(hyperparameters or {}) - set(names)
     if unused:
         raise ValueError(f"hyperparameters names losses not compared: {', '.join(sorted(unused))}")

@@ -6,13 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import BASELINE, LOSSES, ORACLE, SUBJECT
 from bayescl.runs.statistics import mean_and_spread
 from bayescl.vision.probes import PROBES, probe_title
-
-BASELINE = "info_nce"
-ORACLE = "oracle"
-SUBJECT = "bayesian"
 
 
 def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -91,7 +87,7 @@ def remarks(losses: Mapping[str, Any], seeds: int) -> list[str]:
             points = round(100 * difference["mean"], 2)
             direction = "BELOW" if points < 0 else "above" if points > 0 else "level with"
             said.append(
-                f"{TITLES[SUBJECT]} is {direction} InfoNCE on {probe_title(probe)}: "
+                f"{LOSSES[SUBJECT].title} is {direction} InfoNCE on {probe_title(probe)}: "
                 f"{_points(difference)}{_doubt(difference, seeds)}."
             )
     if seeds == 1:

@@ -19,13 +19,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bayescl._cores import usable_cores
+from bayescl._files import write_atomically
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.images.plans import PLANS, TuningPlan
-from bayescl.runs.folder import as_json, write_atomically
+from bayescl.runs.folder import as_json
 from bayescl.runs.images.run import train_images
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.parallel import Progress, train_runs
-from bayescl.runs.provenance import provenance, usable_cores
+from bayescl.runs.provenance import provenance
 from bayescl.runs.statistics import mean_and_spread
 
 CRITERION = ("few_label_1", "few_label_5")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayescl.experiments.grids import Grid, check_same_budget
+from bayescl.runs.losses import RankingLoss
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.losses import RankingLoss
 from bayescl.runs.ranking.settings import RankingSettings
 
 

@@ -1,86 +1,83 @@
-"""A comparison as a Markdown table, for a page that shows it."""
+"""The tables of a comparison on images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from bayescl.experiments.images.summary import exceeds_noise, percent
-from bayescl.runs.losses import TITLES
-from bayescl.vision.probes import probe_title
+from scipy import stats
+
+from bayescl.experiments.images.summary import exceeds_noise
+from bayescl.report.tables import Table, bold, mean_text
+from bayescl.report.titles import loss_title, measure_title
+
+Result = Mapping[str, Any]
+"""What ``compare images`` writes as ``result.json``."""
 
 
-def comparison_markdown(result: Mapping[str, Any]) -> str:
+def accuracy_table(result: Result) -> Table:
     """Every probe of every loss, the paired difference on the first, and the oracle gap closed.
 
-    Args:
-        result: what ``compare`` writes as ``result.json``.
-
     Returns:
-        A table with one row per loss: accuracies in percent, differences in points, each as mean
-        and standard deviation over seeds.
+        A row per loss: accuracies in percent, differences in points, each as mean and standard
+        deviation over seeds.
     """
-    losses = result["summary"]["losses"]
-    probes = list(next(iter(losses.values()))["probes"])
+    losses, probes = result["summary"]["losses"], probes_of(result)
     few = [probe for probe in probes if probe.startswith("few_label_")]
-    head = [
-        "loss",
-        *(probe_title(probe) for probe in probes),
-        f"above InfoNCE, {probe_title(few[0])}",
-        "oracle gap closed, " + " / ".join(probe_title(probe) for probe in few),
-    ]
-    lines = [_row(head), _row(["---", *["--:"] * (len(head) - 1)])]
+    rows = []
     for name, entry in losses.items():
         paired, closed = entry.get("paired_difference"), entry.get("gap_closed")
         shares = [closed[probe] for probe in few] if closed else []
-        lines.append(
-            _row(
-                [
-                    TITLES[name],
-                    *(percent(entry["probes"][probe]) for probe in probes),
-                    percent(paired[few[0]], digits=2, signed=True) if paired else "",
-                    " / ".join("-" if one is None else f"{100 * one:.0f} %" for one in shares),
-                ]
-            )
+        rows.append(
+            [
+                loss_title(name),
+                *(mean_text(entry["probes"][probe], scale=100) for probe in probes),
+                *([points(paired[few[0]]) if paired else ""] if few else []),
+                " / ".join("-" if one is None else f"{100 * one:.0f} %" for one in shares),
+            ]
         )
-    return "\n".join(lines) + "\n"
+    head = ["loss", *map(measure_title, probes)]
+    head += [f"above InfoNCE, {measure_title(few[0])}"] if few else []
+    head.append("oracle gap closed, " + " / ".join(map(measure_title, few)))
+    return Table(
+        head,
+        rows,
+        title=f"**Accuracy on the {result['settings']['evaluate_on']} part, in percent,** mean ± "
+        f"{result['summary']['spread']}; and the share of the oracle's gap closed, "
+        "(loss - InfoNCE) / (oracle - InfoNCE) of the means.",
+    )
 
 
-def difference_markdown(result: Mapping[str, Any]) -> str:
-    """Points above InfoNCE by every probe; bold where they exceed two standard errors.
-
-    Args:
-        result: what ``compare`` writes as ``result.json``.
-
-    Returns:
-        A table with one row per loss but InfoNCE.
-    """
-    losses = result["summary"]["losses"]
-    seeds = len(result["summary"]["seeds"])
-    probes = list(next(iter(losses.values()))["probes"])
-    lines = [
-        _row(["loss", *(probe_title(probe) for probe in probes)]),
-        _row(["---", *["--:"] * len(probes)]),
+def difference_table(result: Result) -> Table:
+    """Points above InfoNCE by every probe, a row per loss; bold beyond two standard errors."""
+    seeds, probes = len(result["summary"]["seeds"]), probes_of(result)
+    rows = [
+        [
+            loss_title(name),
+            *(bold(points(paired[one]), exceeds_noise(paired[one], seeds)) for one in probes),
+        ]
+        for name, entry in result["summary"]["losses"].items()
+        if (paired := entry.get("paired_difference"))
     ]
-    for name, entry in losses.items():
-        paired = entry.get("paired_difference")
-        if paired is None:
-            continue
-        cells = [percent(paired[probe], digits=2, signed=True) for probe in probes]
-        lines.append(
-            _row(
-                [
-                    TITLES[name],
-                    *(
-                        f"**{cell}**" if exceeds_noise(paired[probe], seeds) else cell
-                        for cell, probe in zip(cells, probes, strict=True)
-                    ),
-                ]
-            )
-        )
-    return "\n".join(lines) + "\n"
+    by_chance = 2 * stats.t.sf(2, seeds - 1) if seeds > 1 else 1.0
+    return Table(
+        ["loss", *map(measure_title, probes)],
+        rows,
+        title="**Points above InfoNCE, paired by seed.** Bold: at least two standard errors from "
+        f"0, which with {seeds} seeds chance alone does in {100 * by_chance:.0f} of 100 cases.",
+    )
 
 
-def _row(cells: list[str]) -> str:
-    """One line of a table."""
-    return "| " + " | ".join(cells) + " |"
+def comparison_markdown(result: Result) -> str:
+    """The accuracies of a comparison as a Markdown table."""
+    return accuracy_table(result).markdown() + "\n"
+
+
+def probes_of(result: Result) -> list[str]:
+    """Every probe of a comparison."""
+    return list(next(iter(result["summary"]["losses"].values()))["probes"])
+
+
+def points(difference: Mapping[str, Any]) -> str:
+    """A paired difference in percentage points."""
+    return mean_text(difference, "+.2f", scale=100)

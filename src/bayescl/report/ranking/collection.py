@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bayescl._files import write_atomically
+from bayescl.report.ranking.differences import data_name
 from bayescl.report.ranking.figure import draw_cells
 from bayescl.report.ranking.table import tables_markdown
-from bayescl.runs.folder import as_json, read_json, write_atomically
+from bayescl.runs.folder import as_json, read_json
 
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
 """Data sets in the paper's order; others follow."""
@@ -32,9 +34,9 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
     """The cells in a folder, in the order of the table."""
     cells = [read_json(file) for file in sorted(folder.glob("*.json"))]
 
-    def place(cell: Mapping[str, Any]) -> tuple[int, str, str]:
-        data = str(cell["data"]).partition(",")[0]
+    def place(cell: Mapping[str, Any]) -> tuple[int, str, bool, str]:
+        data = data_name(cell)
         number = ORDER.index(data) if data in ORDER else len(ORDER)
-        return number, cell["data"], {"mf": "0", "lightgcn": "1"}[cell["encoder"]]
+        return number, cell["data"], cell["encoder"] != "mf", cell["encoder"]
 
     return sorted((cell for cell in cells if "losses" in cell), key=place)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from bayescl.experiments.images.summary import exceeds_noise
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import has_lightgcn_split
-from bayescl.runs.statistics import mean_and_spread
-
-BASELINE = "info_nce"
+from bayescl.report.differences import paired_difference
+from bayescl.runs.losses import BASELINE
 
 Cell = Mapping[str, Any]
+"""What :func:`~bayescl.experiments.ranking.reproduction.reproduce_cell` returns."""
 
 
 def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
-    """Each loss less InfoNCE, seed by seed; runs of one seed see the same batches and draws.
+    """Each loss less InfoNCE, seed by seed.
 
     Args:
         cell: what ``reproduce_cell`` returns.
@@ -26,21 +26,15 @@ def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
         By loss mean, spread and values, and ``certain``: whether the mean is at least two standard
         errors from 0, None for a single seed. Empty where there is no InfoNCE.
     """
-    if BASELINE not in cell["losses"]:
+    values = {loss: entry["metrics"][metric]["values"] for loss, entry in cell["losses"].items()}
+    base = values.pop(BASELINE, None)
+    if base is None:
         return {}
-    base = cell["losses"][BASELINE]["metrics"][metric]["values"]
-    found = {}
-    for loss, entry in cell["losses"].items():
-        if loss == BASELINE:
-            continue
-        pairs = zip(entry["metrics"][metric]["values"], base, strict=True)
-        difference = mean_and_spread([ours - theirs for ours, theirs in pairs])
-        spread = difference["spread"]
-        certain = None
-        if spread is not None:
-            certain = abs(difference["mean"]) >= 2 * spread / math.sqrt(len(base))
-        found[loss] = {**difference, "certain": certain}
-    return found
+    found = {loss: paired_difference(ours, base) for loss, ours in values.items()}
+    return {
+        loss: {**one, "certain": exceeds_noise(one, len(base)) if len(base) > 1 else None}
+        for loss, one in found.items()
+    }
 
 
 def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
@@ -50,18 +44,17 @@ def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
     """
     if has_lightgcn_split(cell["data"]):
         return {}
-    data, encoder = str(cell["data"]).partition(",")[0], cell["encoder"]
     found: dict[str, dict[str, float]] = {}
     for loss, entry in cell["losses"].items():
         for metric in METRICS:
-            theirs = paper_figure(data, encoder, loss, metric)
-            if theirs is None or is_misprint(data, encoder, loss, metric):
-                continue
-            found.setdefault(loss, {})[metric] = entry["metrics"][metric]["mean"] - theirs
+            place = data_name(cell), cell["encoder"], loss, metric
+            theirs = paper_figure(*place)
+            if theirs is not None and not is_misprint(*place):
+                found.setdefault(loss, {})[metric] = entry["metrics"][metric]["mean"] - theirs
     return found
 
 
-def verdict(cell: Cell) -> str:
+def against_paper(cell: Cell) -> str:
     """One sentence on our rows and the paper's, whether or not it pleases; empty without any."""
     gaps = above_paper(cell)
     if not gaps:
@@ -79,3 +72,8 @@ def verdict(cell: Cell) -> str:
         f"{count - len(below)} of {count} figures are at or above what the paper prints for the "
         f"same loss; below it are {', '.join(below)}."
     )
+
+
+def data_name(cell: Cell) -> str:
+    """The data set's name, without its split."""
+    return str(cell["data"]).partition(",")[0]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from bayescl._figures import NEUTRAL, panels, save_figure
+from bayescl.report.ranking.table import cell_title, theirs
+from bayescl.report.titles import loss_title, measure_title
 
-from bayescl.experiments.ranking.paper import paper_figure
-from bayescl.experiments.ranking.published import has_lightgcn_split
-from bayescl.report.ranking.table import cell_title, metric_title
-from bayescl.runs.ranking import baselines, losses
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SHOWN = ("recall@20", "ndcg@20")
-_OURS, _THEIRS, _BASELINE = "#c0392b", "#2a7fb8", "#5b6472"
+_OURS, _THEIRS = "#c0392b", "#2a7fb8"
 
 
 def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -27,47 +24,36 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         cells: what ``reproduce_cell`` returns.
         path: the PNG file to write; replaced if it is there.
     """
+    from matplotlib.lines import Line2D
+
     rows = max(1, len(cells))
-    figure = Figure(figsize=(10.5, 0.9 + 2.7 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, len(_SHOWN), squeeze=False)
-    for cell, axes in zip(cells, grid, strict=False):
-        for metric, axis in zip(_SHOWN, axes, strict=True):
-            _draw(axis, cell, metric)
+    figure, axes = panels(rows, len(_SHOWN), width=10.5, height=0.9 + 2.7 * rows)
+    places = [(cell, metric) for cell in cells for metric in _SHOWN]
+    for axis, (cell, metric) in zip(axes, places, strict=False):
+        _draw(axis, cell, metric)
     marks = [
         Line2D([], [], color=_OURS, marker="o", lw=2.5, label="ours: seeds and mean"),
         Line2D([], [], color=_THEIRS, marker="D", mfc="none", ls="", label="the paper"),
-        Line2D([], [], color=_BASELINE, lw=2.5, label="baselines"),
+        Line2D([], [], color=NEUTRAL, lw=2.5, label="baselines"),
     ]
-    figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=130)
-    path.write_bytes(picture.getvalue())
+    figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=8)
+    save_figure(figure, path, dpi=130)
 
 
-def _draw(axis: Any, cell: Mapping[str, Any], metric: str) -> None:
+def _draw(axis: Axes, cell: Mapping[str, Any], metric: str) -> None:
     """One metric of one cell, a line per loss and baseline."""
-    data = str(cell["data"]).partition(",")[0]
-    titles = []
-    for loss, entry in cell["losses"].items():
-        row = len(titles)
-        titles.append(losses.TITLES[loss])
-        figures = entry["metrics"][metric]
-        axis.scatter(
-            figures["values"], [row] * len(figures["values"]), s=16, color=_OURS, alpha=0.5
-        )
-        axis.plot([figures["mean"]] * 2, [row - 0.3, row + 0.3], color=_OURS, lw=2.5)
-        theirs = paper_figure(data, cell["encoder"], loss, metric)
-        if theirs is not None and not has_lightgcn_split(cell["data"]):
-            axis.plot([theirs], [row], "D", ms=6, mfc="none", color=_THEIRS)
-    for name, entry in cell["baselines"].items():
-        row = len(titles)
-        titles.append(baselines.TITLES[name])
-        mean = entry["metrics"][metric]["mean"]
-        axis.plot([mean] * 2, [row - 0.3, row + 0.3], color=_BASELINE, lw=2.5)
-    axis.set_yticks(range(len(titles)), titles)
+    rows = {**cell["losses"], **cell["baselines"]}
+    for row, (name, entry) in enumerate(rows.items()):
+        figures, colour = entry["metrics"][metric], NEUTRAL
+        if name in cell["losses"]:
+            colour, printed = _OURS, theirs(cell, name, metric)
+            values = figures["values"]
+            axis.scatter(values, [row] * len(values), s=16, color=colour, alpha=0.5)
+            if printed is not None:
+                axis.plot([printed], [row], "D", ms=6, mfc="none", color=_THEIRS)
+        axis.plot([figures["mean"]] * 2, [row - 0.3, row + 0.3], color=colour, lw=2.5)
+    axis.set_yticks(range(len(rows)), [*map(loss_title, rows)])
     axis.invert_yaxis()
-    axis.set_title(f"{cell_title(cell)}: {metric_title(metric)}", fontsize=9)
+    axis.set_title(f"{cell_title(cell)}: {measure_title(metric)}", fontsize=9)
     axis.tick_params(labelsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="x", lw=0.4, alpha=0.6)
+    axis.grid(visible=False, axis="y")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import PUBLISHED, has_lightgcn_split
-from bayescl.report.ranking.differences import paired_differences, verdict
-from bayescl.runs.ranking import baselines, losses
+from bayescl.report.ranking.differences import (
+    Cell,
+    against_paper,
+    data_name,
+    paired_differences,
+)
+from bayescl.report.tables import Table, bold, mean_text
+from bayescl.report.titles import encoder_title, loss_title, measure_title
 from bayescl.runs.ranking.settings import PAPER
 
-_SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 _SETTINGS = (
     "temperature",
     "tau_plus",
@@ -20,9 +26,6 @@ _SETTINGS = (
     "concentration",
     "item_norm_exponent",
 )
-
-Cell = Mapping[str, Any]
-"""What :func:`~bayescl.experiments.ranking.reproduction.reproduce_cell` returns."""
 
 
 def tables_markdown(cells: Sequence[Cell]) -> str:
@@ -37,16 +40,16 @@ def tables_markdown(cells: Sequence[Cell]) -> str:
 
 def cell_markdown(cell: Cell) -> str:
     """The tables of a cell, and what must be said of them."""
-    parts = [note(cell), figures_table(cell), verdict(cell), differences_table(cell)]
-    parts.append(settings_table(cell))
+    parts = [note(cell), figures_table(cell).markdown(), against_paper(cell)]
+    for table in (differences_table(cell), settings_table(cell)):
+        parts += [table.title, table.markdown() if table.rows else "", table.note]
     return "\n\n".join(part for part in parts if part)
 
 
 def cell_title(cell: Cell) -> str:
     """Data set, encoder and split of a cell."""
-    encoder = {"mf": "matrix factorisation", "lightgcn": "LightGCN"}[cell["encoder"]]
     split = ", LightGCN's split" if has_lightgcn_split(cell["data"]) else ""
-    return f"{cell['data']}{split}, {encoder}"
+    return f"{cell['data']}{split}, {encoder_title(cell['encoder'])}"
 
 
 def note(cell: Cell) -> str:
@@ -63,77 +66,75 @@ def note(cell: Cell) -> str:
     ]
     if has_lightgcn_split(cell["data"]):
         words.append("The paper's figures are from another split and cannot stand here.")
-    elif any(
-        paper_figure(_name(cell), cell["encoder"], loss, "ndcg@20") for loss in cell["losses"]
-    ):
+    elif any(theirs(cell, loss, "ndcg@20") for loss in cell["losses"]):
         words.append("In parentheses what the paper prints, chosen on the test part.")
     if cell["protocol"] == PAPER:
         words.append("**Best epoch on the test part for each metric: inflated.**")
     return " ".join(words)
 
 
-def figures_table(cell: Cell) -> str:
+def figures_table(cell: Cell) -> Table:
     """One row per loss and baseline, one column per metric; published rows at the end."""
-    published = PUBLISHED.get(cell["data"], {})
-    metrics = [
-        metric for metric in METRICS if metric in next(iter(cell["losses"].values()))["metrics"]
-    ]
-    head = ["", *(metric_title(metric) for metric in metrics)]
-    lines = [_row(head), _row(["---", *["--:"] * len(metrics)])]
-    for loss, entry in cell["losses"].items():
-        lines.append(
-            _row([losses.TITLES[loss], *(_figure(cell, loss, entry, name) for name in metrics)])
-        )
-    for name, entry in cell["baselines"].items():
-        values = [_mean(entry["metrics"][metric]) for metric in metrics]
-        lines.append(_row([baselines.TITLES[name], *values]))
-    for name, figures in published.items():
-        values = [_plain(figures[metric]) if metric in figures else "" for metric in metrics]
-        lines.append(_row([f"*published: {name}*", *values]))
-    return "\n".join(lines)
+    first = next(iter(cell["losses"].values()))["metrics"]
+    metrics = [metric for metric in METRICS if metric in first]
+    rows = []
+    for name, entry in {**cell["losses"], **cell["baselines"]}.items():
+        figures = [_plain(mean_text(entry["metrics"][metric], ".4f")) for metric in metrics]
+        if name in cell["losses"]:
+            figures = [
+                figure + _printed(cell, name, metric)
+                for figure, metric in zip(figures, metrics, strict=True)
+            ]
+        rows.append([loss_title(name), *figures])
+    for name, published in PUBLISHED.get(cell["data"], {}).items():
+        values = [_plain(f"{published[one]:.4f}") if one in published else "" for one in metrics]
+        rows.append([f"*published: {name}*", *values])
+    return Table(["", *map(measure_title, metrics)], rows)
 
 
-def differences_table(cell: Cell) -> str:
-    """How far every loss lies above InfoNCE, paired by seed; empty for a single seed."""
+def differences_table(cell: Cell) -> Table:
+    """How far every loss lies above InfoNCE, paired by seed; without rows for a single seed."""
     metrics = ("recall@20", "ndcg@20")
     columns = [paired_differences(cell, metric) for metric in metrics]
     if cell["seeds"] == 1 or not columns[0]:
-        return ""
-    head = ["above InfoNCE, paired by seed", *map(metric_title, metrics)]
-    lines = [_row(head), _row(["---", *["--:"] * len(metrics)])]
-    for loss in columns[0]:
-        lines.append(_row([losses.TITLES[loss], *(_difference(one[loss]) for one in columns)]))
-    lines.append("")
-    lines.append("Bold: at least two standard errors from 0.")
-    return "\n".join(lines)
+        return Table([], [])
+    rows = [
+        [
+            loss_title(loss),
+            *(bold(mean_text(one[loss], "+.4f"), one[loss]["certain"]) for one in columns),
+        ]
+        for loss in columns[0]
+    ]
+    head = ["above InfoNCE, paired by seed", *map(measure_title, metrics)]
+    return Table(head, rows, note="Bold: at least two standard errors from 0.")
 
 
-def _difference(entry: Mapping[str, Any]) -> str:
-    """A paired difference, bold where it is certain."""
-    text = f"{entry['mean']:+.4f} ± {entry['spread']:.4f}"
-    return f"**{text}**" if entry["certain"] else text
-
-
-def settings_table(cell: Cell) -> str:
+def settings_table(cell: Cell) -> Table:
     """The chosen hyper-parameters, epochs and cost of every loss."""
-    tuning = cell["tuning"]
-    head = ["", "chosen of", *_SETTINGS, "epochs", "s/epoch"]
-    lines = [_row(head), _row(["---", *["--:"] * (len(head) - 1)])]
+    rows = []
     for loss, entry in cell["losses"].items():
         chosen = entry["settings"]
         values = [
             "density" if name in chosen and chosen[name] is None else _number(chosen.get(name))
             for name in _SETTINGS
         ]
-        tried = str(len(tuning["losses"][loss]["scores"]))
+        tried = str(len(cell["tuning"]["losses"][loss]["scores"]))
         seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
-        lines.append(_row([losses.TITLES[loss], tried, *values, str(entry["epochs"]), seconds]))
-    return f"{_shared(cell)}\n\n" + "\n".join(lines)
+        rows.append([loss_title(loss), tried, *values, str(entry["epochs"]), seconds])
+    head = ["", "chosen of", *_SETTINGS, "epochs", "s/epoch"]
+    return Table(head, rows, title=_shared(cell))
+
+
+def theirs(cell: Cell, loss: str, metric: str) -> float | None:
+    """What the paper prints for such a split, if anything."""
+    if has_lightgcn_split(cell["data"]):
+        return None
+    return paper_figure(data_name(cell), cell["encoder"], loss, metric)
 
 
 def _shared(cell: Cell) -> str:
     """What all losses of a cell have in common."""
-    settings = next(iter(cell["losses"].values()))["settings"]
+    settings: Mapping[str, Any] = next(iter(cell["losses"].values()))["settings"]
     drawn = settings["candidates"] in ("shared", "per-pair")
     words = [
         f"dimension {settings['dim']}",
@@ -149,56 +150,25 @@ def _shared(cell: Cell) -> str:
     return f"Every loss: {'; '.join(words)}."
 
 
-def metric_title(metric: str) -> str:
-    """A metric as a column's heading.
+def _printed(cell: Cell, loss: str, metric: str) -> str:
+    """The paper's value in parentheses, where there is one for such a split."""
+    figure = theirs(cell, loss, metric)
+    if figure is None:
+        return ""
+    misprint = is_misprint(data_name(cell), cell["encoder"], loss, metric)
+    return f" ({_plain(f'{figure:.4f}')}{', misprint' * misprint})"
+
+
+def _plain(text: str) -> str:
+    """Figures without the zero before the point.
 
     Example:
-        >>> metric_title("ndcg@20")
-        'NDCG@20'
-    """
-    name, _, k = metric.partition("@")
-    return f"{_SHORT.get(name, name)}@{k}"
-
-
-def _figure(cell: Cell, loss: str, entry: Mapping[str, Any], metric: str) -> str:
-    """Ours, and the paper's value where there is one for such a split."""
-    ours = _mean(entry["metrics"][metric])
-    if has_lightgcn_split(cell["data"]):
-        return ours
-    place = (_name(cell), cell["encoder"], loss, metric)
-    theirs = paper_figure(*place)
-    if theirs is None:
-        return ours
-    mark = ", misprint" if is_misprint(*place) else ""
-    return f"{ours} ({_plain(theirs)}{mark})"
-
-
-def _name(cell: Cell) -> str:
-    """The data set's name alone."""
-    return str(cell["data"]).partition(",")[0]
-
-
-def _mean(entry: Mapping[str, Any]) -> str:
-    """Mean and spread.
-
-    Example:
-        >>> _mean({"mean": 0.35882, "spread": 0.0011})
+        >>> _plain("0.3588 ± 0.0011")
         '.3588 ± .0011'
     """
-    mean = _plain(entry["mean"])
-    return mean if entry["spread"] is None else f"{mean} ± {_plain(entry['spread'])}"
-
-
-def _plain(value: float) -> str:
-    """Four decimals, without the zero before them."""
-    return f"{value:.4f}".removeprefix("0")
+    return re.sub(r"(?<!\d)0\.", ".", text)
 
 
 def _number(value: float | None) -> str:
     """A setting, or nothing."""
     return "" if value is None else f"{value:g}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    """One line of a table."""
-    return "| " + " | ".join(cells) + " |"

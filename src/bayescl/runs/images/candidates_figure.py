@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl.diagnostics.plots import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR
+from bayescl._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
 from bayescl.vision.store import ImageStore
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ def candidates_figure(
         title: over the figure.
         weighed_by: whose weights these are.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as EmptyFigure
     from matplotlib.patches import Patch
 
     shown = len(rows[0].down)
@@ -67,8 +65,7 @@ def candidates_figure(
     widths = [1.0, 0.25, *[1.0] * shown, 0.25, *[1.0] * shown]
     width, height = 0.9 * sum(widths) + 0.4, 1.15 * len(rows) + 1.1
     # Placed by hand: a layout engine takes seconds for so many images.
-    figure = EmptyFigure(figsize=(width, height))
-    FigureCanvasAgg(figure)
+    figure = blank_figure(width, height, layout=None)
     grid = figure.add_gridspec(
         len(rows),
         len(widths),

@@ -16,6 +16,7 @@ import torch
 
 from bayescl._axes import Int, Tensor
 from bayescl._checks import check_choice, check_count
+from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
     Diagnosis,
@@ -27,15 +28,13 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl.runs.folder import RunFolder, write_atomically
+from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import embedded_views
 from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
 from bayescl.runs.images.run import KIND, ImageRun
 from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import TITLES
+from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
@@ -128,7 +127,7 @@ def inspect_images(
         "settings": settings.as_config(),
         **provenance(),
     }
-    title = f"{TITLES[settings.loss.loss]} on {settings.data}, {epochs} epochs"
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     figures = {"weights": weights_figure(diagnosis, title=title)}
     if diagnosis.posteriors:
         figures["reliability"] = reliability_figure(diagnosis, title=title)
@@ -138,13 +137,13 @@ def inspect_images(
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
-        write_atomically(files[-1], png(figure))
+        save_figure(figure, files[-1])
     return Inspection(diagnosis, report, tuple(files))
 
 
 def drawn_batches(
     store: ImageStore, batch_size: int, images: int, first: Sequence[int], seed: int
-) -> list[Int[Tensor, "batch"]]:
+) -> list[Int[Tensor, " batch"]]:
     """Rows of whole batches in an order drawn by the seed; those asked for come first.
 
     Where only some images have a label the others are left out, unless too few would remain.
@@ -181,15 +180,15 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
     InfoNCE and the debiased loss weigh all candidates alike.
     """
-    if isinstance(scored.objective, (Bayesian, Hard)) or scored.sees_labels:
+    if scored.tells_apart:
         return scored, True
     return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
 
 
 def _candidate_rows(
     scored: ScoredCandidates,
-    images: Int[Tensor, "batch"],
-    chosen: Int[Tensor, "chosen"],
+    images: Int[Tensor, " batch"],
+    chosen: Int[Tensor, " chosen"],
     shown: int,
 ) -> list[CandidateRow]:
     """Of each chosen anchor, the images that are weighed least and most."""

@@ -11,12 +11,10 @@ from bayescl.vision.augmentation import AffineNoise, Normalization
 from bayescl.vision.augmentation_recipe import SimCLRAugmentation
 from bayescl.vision.encoders import SmallConvEncoder
 from bayescl.vision.heads import ProjectionHead
-from bayescl.vision.optimizers import adam, lars, sgd
+from bayescl.vision.optimizers import OPTIMIZERS
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import ImageStore
 from bayescl.vision.torchvision_encoders import TorchvisionEncoder, feature_dim_of
-
-_OPTIMIZERS = {"adam": adam, "sgd": sgd, "lars": lars}
 
 AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
 """Strengths of views where none is given."""
@@ -58,7 +56,7 @@ def build_model(
         loss=loss,
         augmentation=build_augmentation(settings, train.image_shape),
         normalization=Normalization(train),
-        optimizer=_OPTIMIZERS[settings.optimizer],
+        optimizer=OPTIMIZERS[settings.optimizer],
         learning_rate=settings.lr,
         weight_decay=settings.weight_decay,
         total_steps=settings.epochs * steps_per_epoch,

@@ -16,6 +16,7 @@ from bayescl.runs.images.alpha import alpha_callback
 from bayescl.runs.images.model import build_model
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.loop import Progress, Pulse, fit_in_folder
+from bayescl.runs.losses import LOSSES
 from bayescl.runs.processes import process_rank
 from bayescl.runs.provenance import provenance
 from bayescl.vision.batches import EpochOrder, StoreBatches
@@ -52,8 +53,9 @@ class ImageRun:
         self.parts: ImageParts = load_images(
             settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
-        if settings.loss.loss == "oracle":
-            self.parts.train.require_labels("the oracle loss")
+        loss = LOSSES[settings.loss.loss]
+        if loss.needs_labels:
+            self.parts.train.require_labels(f"the {loss.title} loss")
         if settings.knn_every:
             self.parts.labelled()  # refuses images without labels
         order = EpochOrder(

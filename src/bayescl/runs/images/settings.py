@@ -16,11 +16,11 @@ from bayescl._checks import (
     check_positive,
 )
 from bayescl.estimation.auc import READINGS
-from bayescl.runs.losses import HYPERPARAMETERS, LossSettings, takes
+from bayescl.runs.losses import LossSettings, pop_loss, takes
 from bayescl.vision.datasets import EVALUATION_PARTS
+from bayescl.vision.optimizers import OPTIMIZERS
 
 AUGMENTATIONS = ("auto", "affine", "simclr")
-OPTIMIZERS = ("adam", "sgd", "lars")
 PRECISIONS = ("float32", "bfloat16")
 LINEAR_PROTOCOLS = ("fast", "paper")
 DEVICES = ("auto", "cpu", "cuda")
@@ -119,7 +119,7 @@ class ImageSettings:
         for name, choices in (
             ("evaluate_on", EVALUATION_PARTS),
             ("augmentation", AUGMENTATIONS),
-            ("optimizer", OPTIMIZERS),
+            ("optimizer", tuple(OPTIMIZERS)),
             ("precision", PRECISIONS),
             ("linear_protocol", LINEAR_PROTOCOLS),
             ("alpha_schedule", ALPHA_SCHEDULES),
@@ -196,9 +196,7 @@ class ImageSettings:
         """
         values = dict(config)
         try:
-            loss = values.pop("loss")
-            given = {name: values.pop(name) for name in HYPERPARAMETERS if name in values}
-            return cls(loss=LossSettings(loss, given), **values)
+            return cls(loss=LossSettings(*pop_loss(values)), **values)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the settings of the run are damaged: {error}") from None
 

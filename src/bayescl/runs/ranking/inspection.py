@@ -16,6 +16,7 @@ import torch
 
 from bayescl._axes import Bool, Int, Tensor
 from bayescl._checks import check_count
+from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
     Diagnosis,
@@ -27,14 +28,12 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
-from bayescl.functional import Bayesian, Hard
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
-from bayescl.runs.folder import RunFolder, write_atomically
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import BASELINES
-from bayescl.runs.ranking.losses import BPR, TITLES
 from bayescl.runs.ranking.run import KIND, RankingRun, kept_checkpoint
 from bayescl.runs.ranking.settings import RankingSettings
 
@@ -92,8 +91,10 @@ def inspect_ranking(
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
     settings = RankingSettings.from_config(config)
     checkpoint = kept_checkpoint(folder)
-    if settings.loss.loss == BPR:
-        raise ValueError(f"the loss {BPR} weighs no candidates: there is nothing to inspect")
+    if not settings.loss.weighs_candidates:
+        raise ValueError(
+            f"the loss {settings.loss.loss} weighs no candidates: there is nothing to inspect"
+        )
     run = RankingRun(settings)
     epochs = run.load(checkpoint)
     known, held_out = run.parts.train, run.parts.evaluation
@@ -114,20 +115,20 @@ def inspect_ranking(
         "settings": settings.as_config(),
         **provenance(),
     }
-    title = f"{TITLES[settings.loss.loss]} on {known.name}, {epochs} epochs"
+    title = f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs"
     figures = {"weights": weights_figure(diagnosis, title=title)}
     if diagnosis.posteriors:
         figures["reliability"] = reliability_figure(diagnosis, title=title)
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
-        write_atomically(files[-1], png(figure))
+        save_figure(figure, files[-1])
     return RankingInspection(diagnosis, report, tuple(files))
 
 
 def _drawn_users(
     known: Interactions, held_out: Interactions, users: int | None, seed: int
-) -> Int[Tensor, "users"]:
+) -> Int[Tensor, " users"]:
     """Users with items both known and held out."""
     counts = [np.diff(some.matrix.indptr) for some in (known, held_out)]
     able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
@@ -139,7 +140,7 @@ def _drawn_users(
 
 
 @torch.no_grad()
-def _scored(run: RankingRun, rows: Int[Tensor, "users"]) -> ScoredCandidates:
+def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
     """Some users against all items that they do not have; the positive is one that they do."""
     users, items = run.model.encoder.users_and_items()
     known = _chosen(run.parts.train, rows)
@@ -162,14 +163,14 @@ def _scored(run: RankingRun, rows: Int[Tensor, "users"]) -> ScoredCandidates:
     )
 
 
-def _chosen(interactions: Interactions, rows: Int[Tensor, "users"]) -> Bool[Tensor, "users items"]:
+def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
     """True where a user has an item."""
     return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)
 
 
 def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
     """The batch with a loss that tells candidates apart, and whether that is the run's own."""
-    if isinstance(scored.objective, (Bayesian, Hard)):
+    if scored.tells_apart:
         return scored, True
     objective = BayesianContrastiveLoss().objective(1.0)
     return ScoredCandidates(
@@ -179,7 +180,7 @@ def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
 def _listed(
     scored: ScoredCandidates,
-    rows: Int[Tensor, "users"],
+    rows: Int[Tensor, " users"],
     known: Interactions,
     anchors: int,
     shown: int,

@@ -13,10 +13,8 @@ from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.recsys.batches import PairBatches
 from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
 from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoders import build_encoder
 from bayescl.recsys.interactions import Interactions, RankingParts
-from bayescl.recsys.light_gcn import LightGCN
-from bayescl.recsys.matrix_factorization import MatrixFactorization
 from bayescl.recsys.metrics import evaluate_ranking
 from bayescl.recsys.module import RankingModule
 from bayescl.runs.checkpoints import read_checkpoint
@@ -60,7 +58,7 @@ class RankingRun:
         device = settings.torch_device()
         self.batches = PairBatches(self.train, settings.batch_size, settings.seed, device=device)
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
-            encoder = _encoder(settings, self.train)
+            encoder = build_encoder(settings.encoder, self.train, vars(settings))
         steps = settings.epochs * len(self.batches)
         self.model = RankingModule(
             encoder=encoder,
@@ -240,25 +238,6 @@ def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:
     by_epoch = {int(row["epoch"]): row for row in rows}
     best = {name: by_epoch[epoch][name] for name, epoch in epochs.items() if epoch is not None}
     return {"metrics": best, **users, "epochs_by_metric": epochs, "note": PAPER_NOTE}
-
-
-def _encoder(settings: RankingSettings, train: Interactions) -> Encoder:
-    """The encoder, with weights from torch's generator."""
-    if settings.encoder == "lightgcn":
-        return LightGCN(
-            train,
-            settings.dim,
-            layers=settings.layers,
-            score=settings.score,
-            initial_scale=settings.initial_scale,
-        )
-    return MatrixFactorization(
-        train.num_users,
-        train.num_items,
-        settings.dim,
-        score=settings.score,
-        initial_scale=settings.initial_scale,
-    )
 
 
 def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:

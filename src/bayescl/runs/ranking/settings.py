@@ -10,13 +10,12 @@ import torch
 
 from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
 from bayescl.recsys.datasets import EVALUATION_PARTS
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.recsys.scorers import SCORES, check_item_norm_exponent
-from bayescl.runs.losses import HYPERPARAMETERS
+from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.losses import BPR, DEBIASED, RankingLoss
 
 DEVICES = ("auto", "cpu", "cuda")
-ENCODERS = ("mf", "lightgcn")
 CANDIDATES = ("shared", "per-pair", "in-batch", "all")
 SCHEDULES = ("constant", "cosine")
 STANDARD, PAPER = "standard", "paper"
@@ -85,7 +84,7 @@ class RankingSettings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_choice("encoder", self.encoder, ENCODERS)
+        check_choice("encoder", self.encoder, tuple(ENCODERS))
         check_count("dim", self.dim, 1)
         check_count("layers", self.layers, 0)
         check_choice("score", self.score, SCORES)
@@ -109,9 +108,11 @@ class RankingSettings:
             raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
-        if self.loss.loss == BPR and self.candidates == "in-batch":
-            raise ValueError("the loss bpr needs candidates that are drawn, or all, got 'in-batch'")
-        if self.extra_positives and self.loss.loss != DEBIASED:
+        if self.candidates == "in-batch" and not self.loss.offers("in_batch"):
+            raise ValueError(
+                f"the loss {self.loss.loss} needs candidates that are drawn, or all, got 'in-batch'"
+            )
+        if self.extra_positives and not self.loss.offers("sampled", "extra_positives"):
             raise ValueError(
                 "extra_positives must be 0 for every loss but debiased, "
                 f"got {self.extra_positives} for {self.loss.loss}"
@@ -145,10 +146,7 @@ class RankingSettings:
         """
         values = dict(config)
         try:
-            name = values.pop("loss")
-            given = {key: values.pop(key) for key in HYPERPARAMETERS if key in values}
-            known = {key: value for key, value in given.items() if value is not None}
-            data = RankingData.taken_from(values)
-            return cls(loss=RankingLoss(name, known), data=data, **values)
+            loss = RankingLoss(*pop_loss(values))
+            return cls(loss=loss, data=RankingData.taken_from(values), **values)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the settings of the run are damaged: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayescl.experiments.images.paper.sizes import TITLES, cell_settings, datasets_of
 from bayescl.experiments.images.paper.table import Cell, PaperTable, figures_of
-from bayescl.runs.losses import TITLES as LOSS_TITLES
+from bayescl.runs.losses import LOSSES as ALL_LOSSES
 
 BATCH_SIZES = {"smoke": 64, "paper": 256}
 """Two of the digits come to 250 training images."""
@@ -39,7 +39,7 @@ def _cells(size: str) -> list[Cell]:
         Cell(
             keys={
                 "data set": TITLES[data],
-                "loss": LOSS_TITLES[loss],
+                "loss": ALL_LOSSES[loss].title,
                 "N": str(2 * BATCH_SIZES[size] - 2),
             },
             settings=cell_settings(

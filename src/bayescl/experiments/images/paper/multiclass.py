@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bayescl.experiments.images.paper.sizes import TITLES, cell_settings, datasets_of
 from bayescl.experiments.images.paper.table import Cell, PaperTable, figures_of
-from bayescl.runs.losses import TITLES as LOSS_TITLES
+from bayescl.runs.losses import LOSSES as ALL_LOSSES
 
 LOSSES = ("info_nce", "debiased", "hard", "bayesian")
 
@@ -40,7 +40,7 @@ def _cells(size: str) -> list[Cell]:
     """Every loss on every data set, ``tau_plus`` one over the number of classes."""
     return [
         Cell(
-            keys={"data set": TITLES[data], "loss": LOSS_TITLES[loss]},
+            keys={"data set": TITLES[data], "loss": ALL_LOSSES[loss].title},
             settings=cell_settings(size, data, loss),
             paper={"linear": _PRINTED[data, loss]} if (data, loss) in _PRINTED else {},
         )

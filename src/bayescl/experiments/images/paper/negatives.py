@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bayescl.experiments.images.paper.sizes import TITLES, cell_settings
 from bayescl.experiments.images.paper.table import Cell, PaperTable, figures_of
-from bayescl.runs.losses import TITLES as LOSS_TITLES
+from bayescl.runs.losses import LOSSES as ALL_LOSSES
 
 LOSSES = ("info_nce", "bayesian")
 BATCH_SIZES = (16, 32, 64, 128, 256)
@@ -54,7 +54,7 @@ def _cells(size: str) -> list[Cell]:
                     Cell(
                         keys={
                             "data set": TITLES[data],
-                            "loss": LOSS_TITLES[loss],
+                            "loss": ALL_LOSSES[loss].title,
                             "N": negatives,
                         },
                         settings=cell_settings(size, data, loss, batch_size=batch_size),

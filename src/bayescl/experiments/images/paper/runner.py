@@ -12,10 +12,10 @@ import torch
 from bayescl._checks import check_choice, check_count
 from bayescl.experiments.images.paper.sizes import PROTOCOL, SIZES, UNSTATED
 from bayescl.experiments.images.paper.table import Cell, PaperTable
-from bayescl.experiments.images.summary import BASELINE, SUBJECT
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.run import ImageRun, train_images
 from bayescl.runs.images.settings import DEVICES, ImageSettings
+from bayescl.runs.losses import BASELINE, SUBJECT
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.provenance import provenance
 from bayescl.runs.statistics import mean_and_spread

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bayescl.experiments.images.paper.sizes import TITLES, cell_settings
 from bayescl.experiments.images.paper.table import Cell, PaperFigure, PaperTable
-from bayescl.runs.losses import TITLES as LOSS_TITLES
+from bayescl.runs.losses import LOSSES as ALL_LOSSES
 
 LOSSES = ("info_nce", "bayesian")
 EPOCHS = {"smoke": 5, "paper": 5}
@@ -29,7 +29,7 @@ def _cells(size: str) -> list[Cell]:
                 printed["seconds_per_epoch"] = PaperFigure(_PRINTED[data])
             cells.append(
                 Cell(
-                    keys={"data set": TITLES[data], "loss": LOSS_TITLES[loss]},
+                    keys={"data set": TITLES[data], "loss": ALL_LOSSES[loss].title},
                     settings=settings,
                     paper=printed,
                 )

@@ -1,30 +1,34 @@
 """How far estimates of alpha are off, and what alpha while training does: the docs' figures.
 
-    python -m bayescl.experiments.estimation_study --out results/estimation --docs docs
+    python benchmarks/estimation_study.py --out results/estimation
+    bayescl report --pages docs
 
-runs both studies, on the paper's generative process and on digits, writes their tables, and brings
-the numbers on the pages ``estimation.md`` and ``diagnostics.md`` up to date. Digits are trained on
+The first runs both studies, on the paper's generative process and on digits, and writes their
+tables and figures; the second brings the pages that quote them up to date. Digits are trained on
 and judged without their test part.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
+from bayescl._figures import NEUTRAL, legend_under, panels, save_figure
+from bayescl._files import write_atomically
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
-from bayescl.diagnostics.plots import png
 from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
 from bayescl.estimation.auc import MeasuredAlpha
-from bayescl.experiments.estimation_figure import estimation_figure
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl.runs.folder import RunFolder, as_json, write_atomically
+from bayescl.runs.folder import RunFolder, as_json
 from bayescl.runs.images.alpha import LabelledAlpha, labelled_part
 from bayescl.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl.runs.images.run import KIND, ImageRun
@@ -33,11 +37,14 @@ from bayescl.runs.loop import fit_in_folder
 from bayescl.runs.losses import LossSettings
 from bayescl.runs.provenance import provenance
 from bayescl.simulation import Settings, generator, observe
-from bayescl.simulation.page import refreshed
 from bayescl.simulation.pair_order import independent_pair_auc
 from bayescl.simulation.tables import Table, Value
 from bayescl.vision.features import extract_features
 from bayescl.vision.few_label_probe import few_label_probe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 PRIORS = (0.05, 0.1, 0.3)
@@ -63,7 +70,18 @@ BASE = ImageSettings(
     device="cpu",
 )
 LABELS_PER_CLASS = (1, 5)
-PAGES = {"estimation.md": "estimation", "diagnostics.md": "diagnostics"}
+
+SHOWN_PRIOR = 0.1
+_ON_THE_PROCESS = (
+    ("alpha_model", "with labels, model reading", "#0072B2", "o"),
+    ("alpha_authors", "with labels, the AUC itself", "#CC79A7", "s"),
+    ("free_alpha", "without labels, model reading", "#E69F00", "^"),
+)
+_ON_DIGITS = (
+    ("auc", "all labels", "#0072B2", "o"),
+    ("part_auc", "20 labels per class", "#009E73", "D"),
+    ("free_auc", "without labels (views)", "#E69F00", "^"),
+)
 
 
 def process_study(*, draws: int = DRAWS, anchors: int = 300) -> Table:
@@ -190,26 +208,23 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         raise ValueError("the study needs labels of several classes")
     tau_plus = found.measured_tau_plus
     part = labelled_part(store, seed=seed)
-    free, true_bias, false_bias = [], [], []
-    for scored in batches:
-        estimate = label_free_alpha(
-            scored.positive,
-            scored.unlabeled,
-            tau_plus=tau_plus,
-            reading="model",
-            valid=scored.valid,
-        )
-        bias = label_free_bias(
-            scored.positive,
-            scored.unlabeled,
-            scored.truth,
+    free = [
+        label_free_alpha(
+            one.positive, one.unlabeled, tau_plus=tau_plus, reading="model", valid=one.valid
+        ).auc
+        for one in batches
+    ]
+    biases = [
+        label_free_bias(
+            one.positive,
+            one.unlabeled,
+            one.truth,
             auc=found.measured.auc,
             tau_plus=tau_plus,
-            valid=scored.valid,
+            valid=one.valid,
         )
-        free.append(estimate.auc)
-        true_bias.append(bias.true_negatives)
-        false_bias.append(bias.false_negatives)
+        for one in batches
+    ]
     posteriors = {check.source: check.calibration for check in found.posteriors}
     by_model = posteriors["measured, model reading"]
     by_auc = posteriors["measured, authors' reading"]
@@ -219,8 +234,8 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         "auc": found.measured.auc,
         "part_auc": LabelledAlpha(part, "auc", seed).alpha(model, epoch),
         "free_auc": sum(free) / len(free),
-        "bias_true": sum(true_bias) / len(true_bias),
-        "bias_false": sum(false_bias) / len(false_bias),
+        "bias_true": sum(bias.true_negatives for bias in biases) / len(biases),
+        "bias_false": sum(bias.false_negatives for bias in biases) / len(biases),
         "alpha_model": found.measured.model,
         "tau_plus": tau_plus,
         "roc_auc": found.by_weight.roc_auc,
@@ -277,38 +292,70 @@ def _summarised(
     return summary
 
 
+def estimation_figure(process: Table, digits: Table) -> Figure:
+    """Draw estimated against true alpha on the process, and AUCs over the epochs on digits."""
+    figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
+    some = process.where(tau_plus=SHOWN_PRIOR)
+    truth = some.numbers("alpha")
+    left.plot(truth, truth, color=NEUTRAL, lw=0.9, ls=":")
+    for column, label, colour, marker in _ON_THE_PROCESS:
+        errors = [2 * error for error in some.numbers(f"{column}_error")]
+        _draw(left, truth, some.numbers(column), errors, colour, marker, label)
+    left.set_xlabel("alpha of the process")
+    left.set_ylabel("alpha estimated")
+    left.set_title(f"generative process, tau_plus {SHOWN_PRIOR}")
+    for variant, title, line in (("InfoNCE", "InfoNCE", ":"), ("fixed", "Bayesian", "-")):
+        rows = digits.where(variant=variant)
+        epochs = rows.numbers("epoch")
+        for column, label, colour, marker in _ON_DIGITS:
+            spreads, label = rows.numbers(f"{column}_spread"), f"{label}, {title}"
+            _draw(right, epochs, rows.numbers(column), spreads, colour, marker, label, line)
+    right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
+    right.set_xlabel("epoch")
+    right.set_ylabel("AUC")
+    right.set_title("digits, training part")
+    legend_under(left, columns=1, size=8.5, distance=0.13)
+    legend_under(right, columns=2, size=8.5, distance=0.13)
+    return figure
+
+
+def _draw(
+    axis: Axes,
+    places: Sequence[float],
+    values: Sequence[float],
+    errors: Sequence[float],
+    colour: str,
+    marker: str,
+    label: str,
+    line: str = "-",
+) -> None:
+    """One curve with error bars."""
+    axis.errorbar(
+        places, values, errors, color=colour, marker=marker, ls=line, label=label, ms=5, capsize=2
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run both studies, write their files and bring the pages up to date."""
+    """Run both studies and write their files."""
     parser = argparse.ArgumentParser(description="Studies of alpha's estimates.")
     parser.add_argument("--out", type=Path, default=Path("results/estimation"))
-    parser.add_argument("--docs", type=Path, default=Path("docs"))
-    options = parser.parse_args(arguments)
-    origin = provenance()
-    out: Path = options.out
-    out.mkdir(parents=True, exist_ok=True)
+    out: Path = parser.parse_args(arguments).out
+    command = shlex.join(["python", "benchmarks/estimation_study.py", *sys.argv[1:]])
+    origin = {**provenance(), "command": command}
+    diagnostics = out.parent / "diagnostics"
+    for folder in (out, diagnostics):
+        folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         process = process_study()
         epochs, probes = digits_study(Path(scratch) / "runs")
         # The pictures show the run with a fixed alpha and the first seed.
         run = Path(scratch) / "runs" / f"fixed-{SEEDS[0]}"
-        inspection = inspect_images(run, images=SCORED_IMAGES)
-        diagnostics = out.parent / "diagnostics"
-        diagnostics.mkdir(exist_ok=True)
-        for file in inspection.files:
+        for file in inspect_images(run, images=SCORED_IMAGES).files:
             shutil.copyfile(file, diagnostics / file.name)
     for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
         write_atomically(out / f"{name}.csv", table.as_csv())
-    write_atomically(out / "estimation.png", png(estimation_figure(process, epochs)))
+    save_figure(estimation_figure(process, epochs), out / "estimation.png")
     write_atomically(out / "study.json", as_json({"settings": BASE.as_config(), **origin}))
-    refresh_pages(options.docs, out)
-
-
-def refresh_pages(docs: Path, out: Path) -> None:
-    """Bring the numbers on both pages up to date with the tables."""
-    for name in PAGES:
-        page = docs / name
-        if page.is_file():
-            write_atomically(page, refreshed(page.read_text(encoding="utf-8"), out))
 
 
 if __name__ == "__main__":

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bayescl.experiments import estimation_study as study
-from bayescl.simulation.page import QUOTED, refreshed
 from bayescl.simulation.tables import Table
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "estimation"
-
-
-@pytest.mark.parametrize("name", ["estimation.md", "diagnostics.md"])
-def test_every_quoted_number_is_what_the_tables_say(name) -> None:
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    assert len(QUOTED.findall(text)) == text.count("<!--") > 10
-    assert refreshed(text, RESULTS) == text
+SCRIPT = importlib.util.spec_from_file_location(
+    "estimation_study", ROOT / "benchmarks" / "estimation_study.py"
+)
+study = importlib.util.module_from_spec(SCRIPT)
+SCRIPT.loader.exec_module(study)
 
 
 def test_every_picture_of_the_pages_is_there() -> None:
@@ -77,3 +74,10 @@ def test_the_study_of_digits_runs_and_pairs_seeds(tmp_path, monkeypatch) -> None
     above = by_variant.number("few_label_1_above", variant="measured as AUC")
     means = [by_variant.number("few_label_1", variant=name) for name in names]
     assert above == pytest.approx(means[1] - means[0], abs=1e-3)
+
+
+def test_both_studies_make_one_figure() -> None:
+    tables = [Table.read(RESULTS / name) for name in ("process.csv", "digits.csv")]
+    figure = study.estimation_figure(*tables)
+    left, right = figure.axes
+    assert [len(axis.containers) for axis in (left, right)] == [3, 6]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bayescl.functional import CandidateRule
+from bayescl.engines import CandidateRule
 
 
 def test_every_exclusion_takes_its_pairs_out() -> None:

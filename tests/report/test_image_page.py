@@ -11,13 +11,14 @@ import pytest
 from bayescl.cli._app import commands
 from bayescl.experiments.images.summary import exceeds_noise, summarise
 from bayescl.experiments.images.tuning import PLANS
-from bayescl.report.images.markdown import comparison_markdown, difference_markdown
-from bayescl.report.images.page import comparison_part, refreshed
-from bayescl.runs.losses import LOSSES
+from bayescl.report.images.markdown import comparison_markdown, difference_table
+from bayescl.report.images.page import comparison_part
+from bayescl.report.quoting import refreshed
+from bayescl.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/images.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"<!-- comparison (\S+) -->", PAGE)
+SHOWN = re.findall(r"<!-- quote: comparison \.\./results/(\S+)/comparison\.json -->", PAGE)
 
 
 def comparison(name: str) -> dict:
@@ -30,7 +31,7 @@ def tuning(name: str) -> dict:
 
 def test_the_page_is_up_to_date_with_the_results():
     assert SHOWN
-    assert refreshed(PAGE, ROOT / "results") == PAGE
+    assert refreshed(PAGE, ROOT / "docs") == PAGE
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -38,7 +39,7 @@ def test_a_part_of_the_page_holds_the_tables_of_its_comparison(name):
     result = comparison(name)
     part = comparison_part(result, tuning(name))
     assert comparison_markdown(result) in part
-    assert difference_markdown(result) in part
+    assert difference_table(result).markdown() in part
     assert part in PAGE
 
 
@@ -55,7 +56,7 @@ def test_the_summary_of_a_comparison_follows_from_its_runs(name):
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
     result, choice = comparison(name), tuning(name)["choice"]
-    assert tuple(result["settings"]["hyperparameters"]) == LOSSES
+    assert tuple(result["settings"]["hyperparameters"]) == image_losses()
     for loss, values in choice["losses"].items():
         assert result["settings"]["hyperparameters"][loss] == values
     for setting, value in choice["shared"].items():
@@ -107,7 +108,7 @@ def test_what_the_page_says_of_cifar10_jpeg_is_what_its_figures_say():
 
 
 def test_prose_holds_no_figures_of_its_own():
-    prose = re.sub(r"<!-- comparison \S+ -->.*?<!-- end -->", "", PAGE, flags=re.DOTALL)
+    prose = re.sub(r"<!-- quote: .*?<!-- /quote -->", "", PAGE, flags=re.DOTALL)
     assert not re.findall(r"\d\.\d|\d ?%|±", prose)
 
 
@@ -119,7 +120,7 @@ def test_what_lies_within_two_standard_errors_is_noise():
 
 def test_a_page_without_its_results_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"there is no file .*digits/comparison\.json"):
-        refreshed("<!-- comparison digits -->\n<!-- end -->\n", tmp_path)
+        refreshed("<!-- quote: comparison digits/comparison.json -->\n<!-- /quote -->\n", tmp_path)
     assert refreshed("no part\n", tmp_path) == "no part\n"
 
 

@@ -1,4 +1,4 @@
-"""Which candidates count for which anchor: neither itself, nor its positive, nor its group."""
+"""What engines compute with: anchors, positives, candidates, and the rule of which ones count."""
 
 from __future__ import annotations
 

@@ -17,8 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayescl.functional.candidates import Excluded
-
 _LOW_HALF = 0xFFFF_FFFF
 _ALL_BUT_SIGN = 0x7FFF_FFFF
 _LARGEST = 0x7FFF_FFFF_FFFF_FFFF
@@ -76,27 +74,28 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     return ordered, columns
 
 
-def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> SortedRows:
+def sorted_rows_and_ties(values: Tensor, excluded: NDArray[np.int64] | None = None) -> SortedRows:
     """Sort each row in ascending order and find ties. For the CPU.
 
     Args:
         values: ``[rows, columns]``, float32 or float64, contiguous. NaN counts as the largest.
-        excluded: what is sorted to its row's end whatever it is, and is not among the ties. What
-            ``values`` has there is overwritten, by what is below infinity if its row is.
+        excluded: flat places of what is sorted to its row's end whatever it is, and is not among
+            the ties; each place once. What ``values`` has there is overwritten, by what is below
+            infinity if its row is.
 
     Returns:
         Sorted values, where they came from, where ties are, and what is left of each row.
     """
     width = values.shape[1]
-    excluded = excluded or Excluded()
-    places = excluded.places(width)
-    counts = width - np.bincount(places // max(1, width), minlength=len(values))
+    excluded = np.empty(0, dtype=np.int64) if excluded is None else excluded
+    behind = excluded // max(1, width)  # the rows that they are in
+    counts = width - np.bincount(behind, minlength=len(values))
     rounded = values.dtype == torch.float32 and 1 < width <= _SHORT
     if rounded:
-        columns, unsure = _columns_by_rounding(values, places)
+        columns, unsure = _columns_by_rounding(values, excluded)
     else:
-        values.numpy().reshape(-1)[places] = 0.0
-        columns = _columns_exactly(values, places)
+        values.numpy().reshape(-1)[excluded] = 0.0
+        columns = _columns_exactly(values, excluded)
     ordered = values.gather(1, columns)
     # NumPy compares the rows end to end four times as fast as torch compares slices of them.
     flat = ordered.numpy().ravel()
@@ -108,8 +107,11 @@ def sorted_rows_and_ties(values: Tensor, excluded: Excluded | None = None) -> So
         crowded |= unsure.numpy()
         if crowded.any():
             again = np.flatnonzero(crowded)
-            behind = excluded.of(torch.from_numpy(again))
-            columns[again] = _columns_exactly(values[again], behind.places(width))
+            place = np.full(len(values), -1)
+            place[again] = np.arange(len(again))
+            some = place[behind] >= 0
+            moved = excluded[some] + (place[behind[some]] - behind[some]) * width
+            columns[again] = _columns_exactly(values[again], moved)
             ordered[again] = values[again].gather(1, columns[again])
             everywhere = (again[:, None] * width + np.arange(width)).ravel()
             descents = descents[~crowded[descents // width]]
