@@ -12,7 +12,6 @@ _NEEDED = {
     "src/bayescl/engines/_fused_*.py": "triton",  # kernels are decorated while they are imported
     "src/bayescl/integrations/sentence_transformers.py": "sentence_transformers",
     "src/bayescl/integrations/pytorch_metric_learning.py": "pytorch_metric_learning",
-    "src/bayescl/integrations/open_clip.py": "open_clip",
     "src/bayescl/integrations/cornac.py": "cornac",
 }
 collect_ignore_glob = [pattern for pattern, library in _NEEDED.items() if not find_spec(library)]

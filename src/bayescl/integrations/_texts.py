@@ -20,7 +20,7 @@ _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", 
 _BLOCK_ELEMENTS = 2**22
 
 
-def text_keys(features: Mapping[str, Any]) -> Int[Tensor, "rows"]:
+def text_keys(features: Mapping[str, Any]) -> Int[Tensor, " rows"]:
     """Return one integer per text; equal tokens give equal keys, whatever the padding.
 
     Args:
@@ -71,10 +71,10 @@ def _mixed(numbers: Tensor) -> Tensor:
 
 
 def equal_texts(
-    anchors: Int[Tensor, "rows"],
-    positives: Int[Tensor, "rows"],
-    candidates: Int[Tensor, "columns"],
-    partners: Int[Tensor, "columns"],
+    anchors: Int[Tensor, " rows"],
+    positives: Int[Tensor, " rows"],
+    candidates: Int[Tensor, " columns"],
+    partners: Int[Tensor, " columns"],
 ) -> Bool[Tensor, "rows columns"] | None:
     """Return True where a candidate is no negative of an anchor: one of their texts is the same.
 

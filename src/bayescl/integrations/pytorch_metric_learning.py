@@ -81,9 +81,9 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 
     def _compute_loss(
         self,
-        pos_pairs: Float[Tensor, "positives"],
-        neg_pairs: Float[Tensor, "negatives"],
-        indices_tuple: tuple[Int[Tensor, "pairs"], ...],
+        pos_pairs: Float[Tensor, " positives"],
+        neg_pairs: Float[Tensor, " negatives"],
+        indices_tuple: tuple[Int[Tensor, " pairs"], ...],
     ) -> Any:
         """Return the loss of every positive pair, for the reducer."""
         a1, p, a2, _ = indices_tuple

@@ -56,7 +56,7 @@ STATE_FILE = "bayescl_loss.pt"
 class _Notes(NamedTuple):
     """What is known of a batch besides its embeddings: one entry per column of texts."""
 
-    keys: list[Int[Tensor, "rows"]]
+    keys: list[Int[Tensor, " rows"]]
     guide: list[Float[Tensor, "rows dim"]]
 
 
