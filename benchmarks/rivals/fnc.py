@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rivals.library import check_choice, check_positive
-from rivals.steps import Rival, Step
+from rivals.steps import Rival, Sizes, Step
 
 MODES = ("eliminate", "attract")
 
@@ -24,7 +24,7 @@ class FNC(Rival):
     """Contrast with false negatives left out of the denominator, or taken for positives.
 
     Args:
-        dim: length of an embedding.
+        sizes: items and dimension of the run.
         temperature: softmax scale.
         mode: "eliminate" or "attract".
         top_k: false negatives of an anchor at most.
@@ -39,7 +39,7 @@ class FNC(Rival):
 
     def __init__(
         self,
-        dim: int,
+        sizes: Sizes,
         *,
         temperature: float = 0.5,
         mode: str = "attract",
@@ -57,7 +57,7 @@ class FNC(Rival):
         self.threshold = threshold
         self.support = support
         self.momentum = momentum
-        self.register_buffer("memory", torch.zeros(memory, dim))
+        self.register_buffer("memory", torch.zeros(memory, sizes.dim))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
 
     def forward(self, step: Step) -> Tensor:

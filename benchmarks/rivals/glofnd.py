@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from rivals.library import check_positive
-from rivals.steps import Rival, Step, TwoViewLogits, two_view_logits
+from rivals.steps import Rival, Sizes, Step, TwoViewLogits, two_view_logits
 
 
 class GloFND(Rival):
     """InfoNCE without candidates above the anchor item's own learned threshold.
 
     Args:
-        num_items: images in the training part.
+        sizes: items and dimension of the run.
         temperature: softmax scale.
         share: share of candidates that are false negatives; the authors' alpha.
         start: share of the run after which thresholds learn and candidates are left out. An
@@ -35,7 +35,7 @@ class GloFND(Rival):
 
     def __init__(
         self,
-        num_items: int,
+        sizes: Sizes,
         *,
         temperature: float = 0.5,
         share: float = 0.1,
@@ -47,10 +47,10 @@ class GloFND(Rival):
         self.share = share
         self.start = start
         self.rate = rate
-        self.register_buffer("threshold", torch.ones(num_items))
-        self.register_buffer("mean", torch.zeros(num_items))
-        self.register_buffer("square", torch.zeros(num_items))
-        self.register_buffer("updates", torch.zeros(num_items))
+        self.register_buffer("threshold", torch.ones(sizes.items))
+        self.register_buffer("mean", torch.zeros(sizes.items))
+        self.register_buffer("square", torch.zeros(sizes.items))
+        self.register_buffer("updates", torch.zeros(sizes.items))
 
     def forward(self, step: Step) -> Tensor:
         """The loss of both views; thresholds learn first, as in the authors' code."""

@@ -11,7 +11,6 @@ from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.loss_settings import LOSSES, TITLES, LossSettings
 from bayescl.experiments.parallel_runs import Progress, train_runs
 from bayescl.experiments.provenance import provenance, usable_cores
-from bayescl.experiments.recorded import recorded_hyperparameters
 from bayescl.experiments.run_folder import RunFolder, as_json, read_json, write_atomically
 from bayescl.experiments.spread import mean_and_spread
 from bayescl.experiments.training_loop import fit_in_folder
@@ -52,7 +51,6 @@ __all__ = [
     "probe_title",
     "provenance",
     "read_json",
-    "recorded_hyperparameters",
     "run_probes",
     "seeded",
     "settings_of",

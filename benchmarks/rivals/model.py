@@ -92,9 +92,7 @@ class RivalSimCLR(SimCLR):
                 slow.lerp_(fast, 1 - momentum)
 
     @torch.no_grad()
-    def _taught(
-        self, images: Tensor, drawn: dict[int, Tensor], step: int, view: int
-    ) -> Tensor:
+    def _taught(self, images: Tensor, drawn: dict[int, Tensor], step: int, view: int) -> Tensor:
         """The teacher's embeddings of a view; batch normalisation sees that view alone."""
         pixels = drawn[view] if view in drawn else self.draw_views(images, view, step)
         feature = self.teacher["encoder"](self.normalization(pixels))

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from rivals.steps import Rival, Step
+from rivals.steps import Rival, Sizes, Step
 
 
 class NNCLR(Rival):
     """Predict the neighbour of one view from the other view.
 
     Args:
-        dim: length of an embedding.
+        sizes: items and dimension of the run.
         temperature: softmax scale.
         queue: rows of the queue.
         hidden_dim: width of the prediction head.
     """
 
     def __init__(
-        self, dim: int, *, temperature: float = 0.1, queue: int = 1024, hidden_dim: int = 512
+        self, sizes: Sizes, *, temperature: float = 0.1, queue: int = 1024, hidden_dim: int = 512
     ) -> None:
         super().__init__()
         from lightly.loss import NTXentLoss
         from lightly.models.modules import NNCLRPredictionHead, NNMemoryBankModule
 
-        self.neighbour = NNMemoryBankModule(size=(queue, dim))
-        self.predict = NNCLRPredictionHead(dim, hidden_dim, dim)
+        self.neighbour = NNMemoryBankModule(size=(queue, sizes.dim))
+        self.predict = NNCLRPredictionHead(sizes.dim, hidden_dim, sizes.dim)
         self.loss = NTXentLoss(temperature=temperature)
 
     def forward(self, step: Step) -> Tensor:

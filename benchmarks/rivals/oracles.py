@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rivals.library import check_non_negative, check_positive
-from rivals.steps import Rival, Step, two_view_logits
+from rivals.steps import Rival, Sizes, Step, two_view_logits
 
 
 def attracting_oracle_loss(
@@ -47,12 +47,16 @@ class AttractingOracle(Rival):
     """False negatives, known from labels, are positives.
 
     Args:
+        sizes: not used.
         temperature: softmax scale.
         attraction: weight of a false negative beside the other view's 1.
     """
 
-    def __init__(self, temperature: float = 0.5, attraction: float = 1.0) -> None:
+    def __init__(
+        self, sizes: Sizes | None = None, *, temperature: float = 0.5, attraction: float = 1.0
+    ) -> None:
         super().__init__()
+        del sizes
         self.temperature = check_positive("temperature", temperature)
         self.attraction = check_non_negative("attraction", attraction)
 

@@ -33,6 +33,19 @@ class Step:
     teacher: Callable[[int], Tensor] | None = None
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What a method may need to know of a run before it starts.
+
+    Attributes:
+        items: images in the training part.
+        dim: length of an embedding.
+    """
+
+    items: int
+    dim: int
+
+
 class Rival(nn.Module):
     """A method: a step in, a scalar out. Its parameters train with the network.
 

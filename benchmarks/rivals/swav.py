@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rivals.steps import Rival, Step
+from rivals.steps import Rival, Sizes, Step
 
 
 class SwAV(Rival):
     """Swapped prediction of assignments.
 
     Args:
-        dim: length of an embedding.
+        sizes: items and dimension of the run.
         temperature: of the prediction.
         epsilon: of the assignment; small is sharp.
         prototypes: how many.
@@ -29,7 +29,7 @@ class SwAV(Rival):
 
     def __init__(
         self,
-        dim: int,
+        sizes: Sizes,
         *,
         temperature: float = 0.1,
         epsilon: float = 0.05,
@@ -40,9 +40,9 @@ class SwAV(Rival):
         from lightly.loss import SwaVLoss
         from lightly.models.modules import SwaVPrototypes
 
-        self.prototypes = SwaVPrototypes(dim, prototypes)
+        self.prototypes = SwaVPrototypes(sizes.dim, prototypes)
         self.loss = SwaVLoss(temperature=temperature, sinkhorn_epsilon=epsilon)
-        self.register_buffer("queue", torch.zeros(2, queue, dim))
+        self.register_buffer("queue", torch.zeros(2, queue, sizes.dim))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
 
     def forward(self, step: Step) -> Tensor:

@@ -6,9 +6,12 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rivals.fnc import FNC
+from rivals.glofnd import GloFND
 from rivals.library import (
     LOSSES,
     EpochOrder,
@@ -24,13 +27,11 @@ from rivals.library import (
     run_probes,
     seeded,
 )
-from rivals.fnc import FNC
-from rivals.glofnd import GloFND
 from rivals.model import ItemBatches, RivalSimCLR
 from rivals.nnclr import NNCLR
 from rivals.oracles import AttractingOracle
 from rivals.plain import PlainLoss
-from rivals.steps import Rival
+from rivals.steps import Rival, Sizes
 from rivals.swav import SwAV
 
 KIND = "benchmark images"
@@ -64,23 +65,18 @@ class RivalSettings:
         return {"method": self.method, "values": dict(self.values), **shared}
 
 
-def _dimension(method: type[Rival], **fixed: Any) -> Callable[..., Rival]:
-    """A method that needs to know how long embeddings are."""
-    return lambda settings, items, values: method(settings.embedding_dim, **fixed, **values)
-
-
-RIVALS: dict[str, Callable[[ImageSettings, int, Mapping[str, Any]], Rival]] = {
-    "fnc_eliminate": _dimension(FNC, mode="eliminate"),
-    "fnc_attract": _dimension(FNC, mode="attract"),
-    "glofnd": lambda settings, items, values: GloFND(items, **values),
-    "nnclr": _dimension(NNCLR),
-    "swav": _dimension(SwAV),
-    "oracle_attract": lambda settings, items, values: AttractingOracle(**values),
+RIVALS: dict[str, Callable[..., Rival]] = {
+    "fnc_eliminate": partial(FNC, mode="eliminate"),
+    "fnc_attract": partial(FNC, mode="attract"),
+    "glofnd": GloFND,
+    "nnclr": NNCLR,
+    "swav": SwAV,
+    "oracle_attract": AttractingOracle,
 }
-"""Called with a run's settings, the number of training images and the hyper-parameters."""
+"""Called with a run's :class:`~rivals.steps.Sizes` and the method's hyper-parameters."""
 
 
-def build_rival(settings: RivalSettings, num_items: int) -> Rival:
+def build_rival(settings: RivalSettings, sizes: Sizes) -> Rival:
     """The method of a run, with weights of its own drawn from the run's seed.
 
     Raises:
@@ -92,7 +88,7 @@ def build_rival(settings: RivalSettings, num_items: int) -> Rival:
         known = ", ".join((*LOSSES, *RIVALS))
         raise ValueError(f"method must be one of {known}, got {settings.method!r}")
     with seeded(derived_seed(settings.shared.seed, Purpose.WEIGHTS, 1)):
-        return RIVALS[settings.method](settings.shared, num_items, settings.values)
+        return RIVALS[settings.method](sizes, **settings.values)
 
 
 def train_rival(
@@ -134,7 +130,7 @@ def train_rival(
     plain = replace(shared, loss=LossSettings("info_nce"))
     model = RivalSimCLR.in_place_of(
         build_model(plain, parts.train, steps_per_epoch=len(order)),
-        build_rival(settings, len(parts.train)),
+        build_rival(settings, Sizes(len(parts.train), shared.embedding_dim)),
     )
     folder = RunFolder.create(out, KIND, settings.as_config())
     start = time.perf_counter()
