@@ -3,7 +3,8 @@
     python benchmarks/banking77.py
     python benchmarks/banking77.py --pairs views
 
-Every loss is tuned on a validation part of the training questions with as many settings, and
+Encoder and learning rate are chosen with InfoNCE on a validation part of the training questions.
+Then every loss is tuned there with as many settings as the others, and
 scored on the test part over several seeds: share of the nearest 1, 10 and 100 training questions
 that have the intent, and what a linear classifier learns from 1 or 5 labels per intent. The data
 (banking77, CC BY 4.0) are found in ``$BAYESCL_DATA`` or ``../shared/data``. What is done is kept
@@ -20,7 +21,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from intents.plan import GRIDS, question_plan
+from intents.encoder import HEADS
+from intents.plan import GRIDS, SHARED_GRID, question_plan
 from intents.training import PAIRS, TextSettings
 from rivals.library import usable_cores
 from tuned_comparison import run_plan
@@ -35,9 +37,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=4, help="seeds of the comparison, from 0")
     parser.add_argument("--tune", action="store_true", help="tune and stop")
     parser.add_argument("--epochs", type=int, default=default.epochs)
-    parser.add_argument("--lr", type=float, default=default.lr)
+    parser.add_argument("--head", choices=HEADS, help="of the encoder (default: tuned)")
+    parser.add_argument("--lr", type=float, help="highest learning rate (default: tuned)")
     parser.add_argument(
-        "--deviation", type=float, default=default.deviation, help="of initial feature vectors"
+        "--deviation", type=float, help="of initial feature vectors (default: tuned)"
     )
     parser.add_argument("--data", help="folder with train.csv and test.csv")
     parser.add_argument("--name", help="of the result files (default: banking77-PAIRS)")
@@ -49,9 +52,9 @@ def main(arguments: list[str] | None = None) -> None:
     unknown = set(methods) - set(GRIDS)
     if unknown:
         parser.error(f"unknown methods {', '.join(sorted(unknown))}; known: {', '.join(GRIDS)}")
-    shared = {name: getattr(options, name) for name in ("pairs", "epochs", "lr", "deviation")}
+    given = {name: getattr(options, name) for name in ("pairs", "epochs", *SHARED_GRID)}
     name = options.name or f"banking77-{options.pairs}"
-    plan = question_plan(data=options.data, shared=shared, name=name)
+    plan = question_plan(data=options.data, given=given, name=name)
     run_plan(
         plan,
         methods,

@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     plan = image_plan(
         options.data,
         data=options.images,
-        shared={} if options.epochs is None else {"epochs": options.epochs},
+        given={} if options.epochs is None else {"epochs": options.epochs},
     )
     run_plan(
         plan,

@@ -11,7 +11,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,16 @@ class Plan:
         grids: what to try, by method; as many settings for each.
         recorded: hyper-parameters that were chosen before, with the same budget, by method.
         tuning_seeds: of every setting that is tried; none of them is a seed of the comparison.
-        settings: called as ``settings(method, values, seed=, evaluate_on=)``; makes a run's
-            settings, which have ``as_config()``.
+        settings: called as ``settings(method, values, shared=, seed=, evaluate_on=)``; makes a
+            run's settings, which have ``as_config()``.
         train: trains one run; see :class:`bayescl.experiments.parallel_runs.Train`.
         criterion: scores whose mean chooses a setting.
         scores: columns of the table.
         shares: scores of which the share of the oracle's gap is shown.
         titles: of methods and scores.
+        shared_grid: settings that all methods share, tried with InfoNCE at ``shared_values``
+            before anything else; nothing by default.
+        shared_values: hyper-parameters of InfoNCE for that.
 
     Raises:
         ValueError: if one method would get more settings than another.
@@ -65,6 +68,8 @@ class Plan:
     scores: tuple[str, ...]
     shares: tuple[str, ...]
     titles: Mapping[str, str]
+    shared_grid: Grid = field(default_factory=dict)
+    shared_values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.grids:
@@ -78,8 +83,8 @@ def tune(
     *,
     workers: int,
     progress: Progress | None = None,
-) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Choose the hyper-parameters of methods on the validation part.
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Choose what all methods share, then each one's hyper-parameters, on the validation part.
 
     Args:
         plan: what to try.
@@ -89,38 +94,57 @@ def tune(
         progress: told of every finished epoch.
 
     Returns:
-        By method its ``choice`` and, where it was tuned, the ``scores`` of every setting; and one
-        line for each run.
+        ``shared`` and ``methods``, by name, each with its ``choice`` and, where it was tuned, the
+        ``scores`` of every setting; and one line for each run.
     """
-    tried = {
-        f"{method}-{_name(values)}": {
-            seed: plan.settings(method, values, seed=seed, evaluate_on="validation")
+    lines: list[dict[str, Any]] = []
+
+    def scores_of(tried: Mapping[str, Mapping[int, Any]]) -> dict[str, dict[str, Any]]:
+        """Train the runs of every setting and score each."""
+        flat = {f"{name}-seed{s}": run for name, seeds in tried.items() for s, run in seeds.items()}
+        results = _train(plan, flat, runs, workers, progress)
+        lines.extend(_line("tuning", name, result) for name, result in results.items())
+        return {
+            name: _criterion(plan, results, name, tuple(seeds)) for name, seeds in tried.items()
+        }
+
+    def runs_of(
+        method: str, values: Mapping[str, Any], shared: Mapping[str, Any]
+    ) -> dict[int, Any]:
+        """The runs of one setting by seed."""
+        return {
+            seed: plan.settings(method, values, shared=shared, seed=seed, evaluate_on="validation")
             for seed in plan.tuning_seeds
         }
-        for method in methods
-        if method in plan.grids
-        for values in settings_of(plan.grids[method])
-    }
-    flat = {f"{name}-seed{s}": run for name, seeds in tried.items() for s, run in seeds.items()}
-    results = _train(plan, flat, runs, workers, progress)
+
+    grid = settings_of(plan.shared_grid)
+    shared_choice = {"choice": grid[0], "scores": {}}
+    if len(grid) > 1:
+        found = scores_of(
+            {
+                f"shared-{_name(shared)}": runs_of(BASELINE, plan.shared_values, shared)
+                for shared in grid
+            }
+        )
+        shared_choice = _best(grid, [found[f"shared-{_name(shared)}"] for shared in grid])
+    shared = shared_choice["choice"]
+
+    grids = {method: settings_of(plan.grids[method]) for method in methods if method in plan.grids}
+    found = scores_of(
+        {
+            f"{method}-{_name({**shared, **values})}": runs_of(method, values, shared)
+            for method, tried in grids.items()
+            for values in tried
+        }
+    )
     chosen: dict[str, dict[str, Any]] = {}
     for method in methods:
-        if method not in plan.grids:
+        if method in grids:
+            names = [f"{method}-{_name({**shared, **values})}" for values in grids[method]]
+            chosen[method] = _best(grids[method], [found[name] for name in names])
+        else:
             chosen[method] = {"choice": dict(plan.recorded.get(method, {})), "recorded": True}
-            continue
-        scores = {}
-        for values in settings_of(plan.grids[method]):
-            of_setting = [
-                results[f"{method}-{_name(values)}-seed{seed}"]["scores"]
-                for seed in plan.tuning_seeds
-            ]
-            means = [
-                sum(one[key] for key in plan.criterion) / len(plan.criterion) for one in of_setting
-            ]
-            scores[_name(values)] = {"values": values, "score": mean_and_spread(means)}
-        best = max(scores.values(), key=lambda entry: entry["score"]["mean"])
-        chosen[method] = {"choice": best["values"], "scores": scores}
-    return chosen, [_line("tuning", name, result) for name, result in results.items()]
+    return {"shared": shared_choice, "methods": chosen}, lines
 
 
 def compare(
@@ -129,6 +153,7 @@ def compare(
     seeds: Sequence[int],
     runs: Path,
     *,
+    shared: Mapping[str, Any] | None = None,
     workers: int,
     progress: Progress | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -137,18 +162,21 @@ def compare(
     Returns:
         The summary, and one line for each run.
     """
+    shared = dict(shared or {})
+
+    def run_name(method: str, seed: int) -> str:
+        """A run's name: its method, what all share, its hyper-parameters and its seed."""
+        return f"{method}-{_name({**shared, **choice[method]})}-test-seed{seed}"
+
     settings = {
-        f"{method}-{_name(values)}-test-seed{seed}": plan.settings(
-            method, values, seed=seed, evaluate_on="test"
+        run_name(method, seed): plan.settings(
+            method, values, shared=shared, seed=seed, evaluate_on="test"
         )
         for seed in seeds
         for method, values in choice.items()
     }
     results = _train(plan, settings, runs, workers, progress)
-    by_method = {
-        method: [results[f"{method}-{_name(values)}-test-seed{seed}"] for seed in seeds]
-        for method, values in choice.items()
-    }
+    by_method = {method: [results[run_name(method, seed)] for seed in seeds] for method in choice}
     summary: dict[str, Any] = {
         method: {
             "values": dict(choice[method]),
@@ -199,7 +227,7 @@ def run_plan(
     runs.mkdir(parents=True, exist_ok=True)
     results.mkdir(parents=True, exist_ok=True)
     tuned, lines = tune(plan, methods, runs, workers=workers, progress=_show)
-    choice = {method: entry["choice"] for method, entry in tuned.items()}
+    choice = {method: entry["choice"] for method, entry in tuned["methods"].items()}
     record = {
         "title": plan.title,
         "criterion": f"mean of {', '.join(plan.criterion)} on the validation part",
@@ -213,7 +241,15 @@ def run_plan(
         **origin,
     }
     if not only_tune:
-        summary, test_lines = compare(plan, choice, seeds, runs, workers=workers, progress=_show)
+        summary, test_lines = compare(
+            plan,
+            choice,
+            seeds,
+            runs,
+            shared=tuned["shared"]["choice"],
+            workers=workers,
+            progress=_show,
+        )
         record["methods"] = summary
         lines += test_lines
     sys.stderr.write("\n")
@@ -243,8 +279,10 @@ def markdown(plan: Plan, record: Mapping[str, Any]) -> str:
         lines.append([*cells, f"{entry['seconds']['mean']:.0f}", values])
     hardware, versions = record["hardware"], record["versions"]
     commits = ", ".join(one[:12] for one in record["commits_of_runs"])
+    shared = record["tuning"]["shared"]["choice"]
+    common = "".join(f", {name} {_short(value)}" for name, value in shared.items())
     about = (
-        f"{record['title']}. Accuracy in percent, mean ± standard deviation over "
+        f"{record['title']}{common}. Accuracy in percent, mean ± standard deviation over "
         f"{len(record['seeds'])} seeds. {record['settings_tried']} settings of each method over "
         f"{len(record['tuning_seeds'])} seeds were tried on the validation part; the best has "
         f"the highest {record['criterion'].removesuffix(' on the validation part')}."
@@ -264,6 +302,28 @@ def _train(
     if not runs:
         return {}
     return train_runs(runs, parent, train=plan.train, workers=workers, progress=progress)
+
+
+def _criterion(plan: Plan, results: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Mean and spread over seeds of what chooses a setting."""
+    scores = [results[f"{name}-seed{seed}"]["scores"] for seed in plan.tuning_seeds]
+    return mean_and_spread(
+        [sum(one[key] for key in plan.criterion) / len(plan.criterion) for one in scores]
+    )
+
+
+def _best(
+    settings: Sequence[Mapping[str, Any]], scores: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The setting of the highest mean, of equals the first, and all scores."""
+    best = max(range(len(settings)), key=lambda place: scores[place]["mean"])
+    return {
+        "choice": dict(settings[best]),
+        "scores": {
+            _name(values): {"values": dict(values), "score": score}
+            for values, score in zip(settings, scores, strict=True)
+        },
+    }
 
 
 def _gap_closed(summary: Mapping[str, Any], entry: Mapping[str, Any], score: str) -> float | None:

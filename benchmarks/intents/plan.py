@@ -9,6 +9,7 @@ from rivals.library import TITLES as LOSS_TITLES
 from rivals.library import Grid
 from tuned_comparison import Plan
 
+from intents.encoder import HEADS
 from intents.retrieval import SCORES, TITLES
 from intents.training import METHODS, TextSettings, train_questions
 
@@ -39,25 +40,37 @@ ALL_GRIDS: dict[str, Grid] = {
 }
 """By name; "latent" takes part as soon as the library has a loss of that name."""
 
+SHARED_GRID: Grid = {"head": HEADS[:2], "lr": (5e-3, 2e-2), "deviation": (0.05, 0.2)}
+"""Tried for all losses together, with InfoNCE at temperature 0.1."""
+
 GRIDS = {name: grid for name, grid in ALL_GRIDS.items() if name in METHODS}
 
 
 def question_plan(
-    *, data: str | None = None, shared: Mapping[str, Any] | None = None, name: str = "banking77"
+    *, data: str | None = None, given: Mapping[str, Any] | None = None, name: str = "banking77"
 ) -> Plan:
     """The plan of the comparison on questions.
 
     Args:
         data: the folder of the data; found by itself by default.
-        shared: settings of every run other than :class:`~intents.training.TextSettings`' own.
+        given: settings of every run other than :class:`~intents.training.TextSettings`' own;
+            what is given is not tried.
         name: of the result files.
     """
-    given = dict(shared or {})
+    given = {key: value for key, value in (given or {}).items() if value is not None}
 
     def settings(
-        method: str, values: Mapping[str, Any], *, seed: int, evaluate_on: str
+        method: str,
+        values: Mapping[str, Any],
+        *,
+        shared: Mapping[str, Any],
+        seed: int,
+        evaluate_on: str,
     ) -> TextSettings:
-        return TextSettings(method, values, seed=seed, evaluate_on=evaluate_on, data=data, **given)
+        options = {**given, **shared}
+        return TextSettings(
+            method, values, seed=seed, evaluate_on=evaluate_on, data=data, **options
+        )
 
     of = TextSettings("info_nce", **given)
     pairs = {
@@ -68,8 +81,7 @@ def question_plan(
         name=name,
         title=(
             f"Banking77, {pairs}; candidates in batches of {of.batch_size}, {of.epochs} epochs, "
-            f"bag of words and word pairs from scratch (learning rate {of.lr:g}, initial "
-            f"deviation {of.deviation:g})"
+            "bag of words and word pairs from scratch"
         ),
         grids=GRIDS,
         recorded={},
@@ -85,4 +97,8 @@ def question_plan(
             "oracle_attract": "oracle that attracts",
             **TITLES,
         },
+        shared_grid={
+            key: (given[key],) if key in given else values for key, values in SHARED_GRID.items()
+        },
+        shared_values={"temperature": 0.1},
     )

@@ -45,6 +45,7 @@ class TextSettings:
         evaluate_on: "test" or "validation".
         epochs: passes over the training questions.
         batch_size: pairs per step.
+        head: of the encoder: "none", "linear" or "mlp".
         lr: highest learning rate; it follows a cosine down to 0.
         deviation: of the initial feature vectors.
         dropout: probability that a view lacks a word.
@@ -58,6 +59,7 @@ class TextSettings:
     evaluate_on: str = "test"
     epochs: int = 12
     batch_size: int = 512
+    head: str = "none"
     lr: float = 5e-3
     deviation: float = 0.05
     dropout: float = 0.3
@@ -157,7 +159,7 @@ def fit(
     if steps == 0:
         raise ValueError(f"batch_size must be at most {len(questions)}, got {settings.batch_size}")
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
-        encoder = BagEncoder(parts.num_features, deviation=settings.deviation)
+        encoder = BagEncoder(parts.num_features, head=settings.head, deviation=settings.deviation)
     loss = build_loss(settings)
     optimizer = torch.optim.Adam(
         [*encoder.parameters(), *loss.parameters()], lr=settings.lr, fused=True

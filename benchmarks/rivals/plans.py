@@ -94,24 +94,35 @@ _LABELS = ("few_label_1", "few_label_5")
 
 
 def image_plan(
-    name: str, *, data: str | None = None, shared: Mapping[str, Any] | None = None
+    name: str, *, data: str | None = None, given: Mapping[str, Any] | None = None
 ) -> Plan:
     """The plan of a data set.
 
     Args:
         name: a key of :data:`GRIDS`.
         data: where the images are; the library's own plan's place by default.
-        shared: settings of every run in place of the plan's, for quick looks.
+        given: settings of every run in place of the plan's, for quick looks.
     """
     library = PLANS[name]
     chosen = json.loads((RESULTS / name / "settings.json").read_text(encoding="utf-8"))["choice"]
 
     def settings(
-        method: str, values: Mapping[str, Any], *, seed: int, evaluate_on: str
+        method: str,
+        values: Mapping[str, Any],
+        *,
+        shared: Mapping[str, Any],
+        seed: int,
+        evaluate_on: str,
     ) -> RivalSettings:
         base = library.settings("info_nce", {}, chosen["shared"], seed=seed, data=data)
         other = COMPARED[name] if evaluate_on == "test" else {}
-        config = {**base.as_config(), **other, **(shared or {}), "evaluate_on": evaluate_on}
+        config = {
+            **base.as_config(),
+            **other,
+            **shared,
+            **(given or {}),
+            "evaluate_on": evaluate_on,
+        }
         return RivalSettings(method, values, type(base).from_config(config))
 
     return Plan(
