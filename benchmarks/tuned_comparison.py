@@ -104,9 +104,7 @@ def tune(
         flat = {f"{name}-seed{s}": run for name, seeds in tried.items() for s, run in seeds.items()}
         results = _train(plan, flat, runs, workers, progress)
         lines.extend(_line("tuning", name, result) for name, result in results.items())
-        return {
-            name: _criterion(plan, results, name, tuple(seeds)) for name, seeds in tried.items()
-        }
+        return {name: _criterion(plan, results, name) for name in tried}
 
     def runs_of(
         method: str, values: Mapping[str, Any], shared: Mapping[str, Any]
