@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
-from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.experiments.comparison_summary import percent
-from bayescl.experiments.grids import Grid, check_same_budget, settings_of
 from bayescl.experiments.image_model import build_model
 from bayescl.experiments.image_settings import ImageSettings
 from bayescl.experiments.loss_settings import LOSSES, TITLES, LossSettings
@@ -15,6 +12,10 @@ from bayescl.experiments.run_folder import RunFolder, as_json, read_json, write_
 from bayescl.experiments.spread import mean_and_spread
 from bayescl.experiments.training_loop import fit_in_folder
 from bayescl.experiments.tuning_plans import PLANS
+
+from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
+from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.experiments.grids import Grid, check_same_budget, settings_of
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import load_images
 from bayescl.vision.few_label_probe import few_label_probe
