@@ -139,4 +139,8 @@ def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> Contr
         positive=None if rule.positive is None else rule.positive + start,
         candidate_groups=groups,
     )
-    return replace(batch, candidates=distributed.gather_rows(batch.candidates, sizes), rule=rule)
+    known = batch.same_class
+    if known is not None:
+        known = replace(known, candidates=distributed.gather_rows(known.candidates, sizes))
+    candidates = distributed.gather_rows(batch.candidates, sizes)
+    return replace(batch, candidates=candidates, rule=rule, same_class=known)

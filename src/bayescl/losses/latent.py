@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from typing_extensions import Unpack
 
 from bayescl import distributed
-from bayescl._axes import Bool, Float, Tensor
+from bayescl._axes import Float, Tensor
 from bayescl._checks import check_count, check_interval, check_non_negative
 from bayescl.engines import ContrastiveBatch, SameClass
 from bayescl.functional.latent import THRESHOLD, Latent
@@ -144,10 +143,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Raises:
             ValueError: if the embeddings have another number of coordinates than the memory's.
         """
-        factors = [self.memory.factors(rows) for rows in (first, second)]
-        if factors[0] is None or factors[1] is None:
+        rows, columns = self.memory.factors(first), self.memory.factors(second)
+        if rows is None or columns is None:
             return first.new_zeros(len(first), len(second))
-        return factors[0] @ factors[1].T
+        return (rows @ columns.T).clamp(0, 1)
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits; the temperature plays no part."""
@@ -162,27 +161,30 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with what is believed of this batch; then remember it."""
         views = _views(batches[0], gathering) if self.training else None
+        with torch.autocast(batches[0].anchors.device.type, enabled=False):
+            if views is not None:
+                self.memory.observe(*views)
+            believed = [self._believed(batch) for batch in batches]
+        value = super()._evaluate(gathering, believed, temperature)
         if views is not None:
-            self.memory.observe(*views)
-        value = super()._evaluate(gathering, [self._believed(one) for one in batches], temperature)
-        if views is not None:
-            self.memory.remember(*views, tau_plus=self.tau_plus)
+            with torch.autocast(views[0].device.type, enabled=False):
+                self.memory.remember(*views, tau_plus=self.tau_plus)
         return value
 
     def _believed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Add the posterior that a candidate is of the anchor's class, where any is trusted."""
+        rows = batch.candidates
         with torch.no_grad():
             items = self.memory.factors(batch.anchors, batch.positives)
-            if items is None:
-                return batch
-            rows = batch.candidates
             columns = self.memory.factors(rows.reshape(-1, rows.shape[-1]))
+            if items is None or columns is None:
+                return batch
             columns = columns.view(*rows.shape[:-1], -1)
             # What is known of both views is known of each.
             for place in (batch.rule.own, batch.rule.positive):
                 if place is not None:
                     columns[place] = items
-            return replace(batch, same_class=SameClass(items, columns))
+        return replace(batch, same_class=SameClass(items, columns))
 
 
 def _views(batch: ContrastiveBatch, gathering: Gathering) -> tuple[Tensor, Tensor]:

@@ -19,11 +19,13 @@ from typing_extensions import get_type_hints
 from bayescl._checks import check_choice
 from bayescl._figures import NEUTRAL
 from bayescl.losses import (
+    AttractingOracleContrastiveLoss,
     BayesianContrastiveLoss,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
+    LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
 from bayescl.recsys.bpr import BPRLoss
@@ -83,7 +85,13 @@ LOSSES: dict[str, LossRow] = {
     "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
+    "latent": LossRow(
+        "latent classes", "#7a4fa3", LatentClassContrastiveLoss, LatentClassContrastiveLoss
+    ),
     "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
+    "attracting_oracle": LossRow(
+        "attracting oracle", "#1b5e3a", images=AttractingOracleContrastiveLoss
+    ),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
 }
 """Every loss by its name, in the order of tables: baselines first."""
