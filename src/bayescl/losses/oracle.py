@@ -63,7 +63,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
     Example:
         >>> loss = AttractingOracleContrastiveLoss(temperature=0.5)
         >>> loss(torch.eye(3), torch.eye(3), groups=torch.tensor([0, 0, 1]))
-        tensor(1.2615)
+        tensor(1.3215)
 
     Reference:
         Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, for attraction by labels.
