@@ -93,7 +93,8 @@ def inspect_images(
     folder, run, epochs = ImageRun.kept(path)
     settings = run.settings
     run.model.to(run.device)
-    run.model.loss.gather = False
+    loss: Any = run.model.loss
+    loss.gather = False
     store = run.parts.train if part == "train" else run.parts.evaluation
     if store is None:
         raise ValueError(f"the images of {path} have no evaluation part: ask for train")
@@ -164,7 +165,8 @@ def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> Scor
     """One batch as a model's loss sees it, with the truth where every image has a label."""
     views = embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
     labels = store.labels if store.is_labelled else None
-    scored = score_candidates(model.loss, *views, labels=labels)
+    loss: Any = model.loss
+    scored = score_candidates(loss, *views, labels=labels)
     # The oracle's weights need labels; what it would weigh without them is InfoNCE.
     return replace(scored, sees_labels=scored.sees_labels and labels is not None)
 

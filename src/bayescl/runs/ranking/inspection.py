@@ -33,9 +33,8 @@ from bayescl.recsys.interactions import Interactions
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
-from bayescl.runs.ranking.baselines import BASELINES
 from bayescl.runs.ranking.run import KIND, RankingRun
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.ranking.settings import BASELINES, RankingSettings
 
 MOST_PAIRS = 4_000_000
 """Pairs of user and item that are looked at unless more users are asked for by number."""
@@ -150,8 +149,9 @@ def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
     luck = torch.rand(known.shape[1], generator=generator)
     positives = (luck * known).argmax(dim=1)
     device = users.device
+    loss: Any = run.model.loss
     return score_candidates(
-        run.model.loss,
+        loss,
         users[rows.to(device)],
         items[positives.to(device)],
         items,
