@@ -38,7 +38,7 @@ FLOORS: dict[str, int] = {
     "report": 7,
     "cli": 8,
 }
-STRANGERS = {"simulation", "vision", "recsys", "integrations"}
+STRANGERS = {"simulation", "vision", "recsys"}
 """Rooms that never import one another, whatever their floors."""
 NEIGHBOURS = {
     ("diagnostics", "losses"),
@@ -46,6 +46,7 @@ NEIGHBOURS = {
     ("_fields", "_checks"),
     ("_downloads", "_files"),
     ("_figures", "_files"),
+    ("_fields", "_checks"),
 }
 """Rooms that may look into another room of their own floor: first the one that looks."""
 
@@ -95,6 +96,60 @@ def test_a_file_imports_only_lower_floors(path: Path) -> None:
         below = FLOORS[other] < FLOORS[room] or (room, other) in NEIGHBOURS
         allowed = below and not {room, other} <= STRANGERS
         assert allowed, f"{module_name(path)} (floor {FLOORS[room]}) imports {target}"
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("path", FILES, ids=[module_name(path) for path in FILES])
+def test_no_private_name_is_imported_from_another_room(path: Path) -> None:
+    own = room_of(module_name(path))
+    for target in imports_of(path):
+        room = room_of(target)
+        # Floor 0 is shared by all: its rooms are private to the package, not to a floor.
+        inside = target.split(".")[2:]
+        private = [name for name in inside if is_private(name)]
+        assert room == own or not private, f"{module_name(path)} imports {target}"
+
+
+def defined_privately(tree: ast.AST) -> set[str]:
+    """Private names that a file defines: functions, classes, methods, attributes, fields."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return {name for name in found if is_private(name)}
+
+
+def test_no_private_attribute_is_used_in_another_room() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    defined: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        defined.setdefault(room_of(module_name(path)), set()).update(defined_privately(tree))
+    everywhere = set().union(*defined.values())
+    for path, tree in trees.items():
+        room = room_of(module_name(path))
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        foreign = {name for name in used if is_private(name)} & everywhere - defined[room]
+        assert not foreign, f"{module_name(path)} uses {sorted(foreign)} of another room"
+
+
+def test_rooms_make_no_circle() -> None:
+    rooms: dict[str, set[str]] = {}
+    for path in FILES:
+        room = room_of(module_name(path))
+        others = {room_of(target) for target in imports_of(path)} & set(FLOORS)
+        rooms.setdefault(room, set()).update(others - {room})
+    rooms.pop("")  # the front door re-exports
+    while rooms:
+        free = {room for room, others in rooms.items() if not others & set(rooms)}
+        assert free, f"circle among {sorted(rooms)}"
+        rooms = {room: others for room, others in rooms.items() if room not in free}
 
 
 def test_imports_make_no_circle() -> None:

@@ -7,7 +7,7 @@ words or whole numbers, or ``Annotated`` with a range of this module; ``| None``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
@@ -38,8 +38,10 @@ class AtLeast:
     minimum: int
 
     def check(self, name: str, value: int) -> None:
-        """Refuse a smaller one."""
+        """Refuse a smaller one, and one that no machine counts to."""
         check_count(name, value, self.minimum)
+        if value >= 2**63:
+            raise ValueError(f"{name} must be below 2^63, got {value}")
 
     def __str__(self) -> str:
         return f"at least {self.minimum}" if self.minimum > 1 else ""
@@ -120,7 +122,7 @@ class Kind:
 
     Attributes:
         base: int, float, bool, str, dict or tuple.
-        item: what a tuple holds.
+        item: what a tuple or mapping holds.
         choices: the words that it may be; none where it is no choice.
         ranges: what else is asked of it.
         optional: whether it may be None.
@@ -178,6 +180,8 @@ class Kind:
     @property
     def wanted(self) -> str:
         """What a message asks for."""
+        if self.base is dict and self.item is dict:
+            return "a mapping of mappings"
         return "whole numbers" if self.item is int else _WORDS[self.base]
 
     def _fits(self, value: Any) -> bool:
@@ -186,8 +190,9 @@ class Kind:
             return self.base is bool
         if self.base is tuple:
             return isinstance(value, tuple) and all(type(one) is self.item for one in value)
-        wanted = {float: (int, float), dict: Mapping}.get(self.base, self.base)
-        return isinstance(value, wanted)  # type: ignore[arg-type]
+        if self.base is dict and self.item is dict:
+            return isinstance(value, dict) and all(isinstance(x, dict) for x in value.values())
+        return isinstance(value, (int, float) if self.base is float else self.base)
 
 
 def kind_of(hint: Any) -> Kind | None:
@@ -195,21 +200,21 @@ def kind_of(hint: Any) -> Kind | None:
 
     Example:
         >>> kind_of(Count | None)
-        Kind(base=<class 'int'>, choices=(), ranges=(AtLeast(minimum=1),), optional=True)
+        Kind(base=<class 'int'>, choices=(), ranges=(AtLeast(minimum=1),), optional=True, ...)
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         kinds = [kind_of(one) for one in arguments if one is not NoneType]
         if len(kinds) == 1 and kinds[0] is not None and NoneType in arguments:
-            return Kind(kinds[0].base, kinds[0].choices, kinds[0].ranges, optional=True)
+            return replace(kinds[0], optional=True)
         return None
     if origin is Annotated:
         kind = kind_of(arguments[0])
-        return kind and Kind(kind.base, kind.choices, (*kind.ranges, *arguments[1:]))
+        return kind and replace(kind, ranges=(*kind.ranges, *arguments[1:]))
     if origin is Literal:
         return Kind(str, arguments)
     if origin is dict:
-        return Kind(dict)
+        return Kind(dict, item=get_origin(arguments[1]) or arguments[1])
     if origin is tuple:
         return Kind(tuple, item=arguments[0])
     return Kind(hint) if hint in _WORDS else None

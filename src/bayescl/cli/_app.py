@@ -157,6 +157,8 @@ def _complaint(error: Exception) -> str | None:
         if error.name is None or error.name.startswith("bayescl"):
             return None
         return f"this command needs {error.name}: pip install 'bayescl[all]'"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, (ValueError, OSError)):
         return str(error) or type(error).__name__
     is_full = isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)

@@ -23,7 +23,8 @@ def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
     )
     seconds = [f"{entry['seconds_per_epoch']['mean']:.2f}" for entry in losses]
     rows = [[*row, time] for row, time in zip(accuracies.rows, seconds, strict=True)]
-    screen.print(table(title, [*accuracies.head, "s/epoch"], rows))
+    head = [column.replace("oracle gap closed, ", "gap closed,\n") for column in accuracies.head]
+    screen.print(table(title, [*head, "s/epoch"], rows))
     if differences.rows:
         rows = [[cell.replace("**", "") for cell in row] for row in differences.rows]
         screen.print(

@@ -27,13 +27,19 @@ def help_page(name: str, summary: str, docstring: str, options: Iterable[Option]
     options = list(options)
     words = [option for option in options if option.is_word]
     width = max(60, min(100, shutil.get_terminal_size().columns))
-    bare = [w.name.upper() if w.is_required else f"[{w.name.upper()}]" for w in words]
+    bare = [_bare(word) for word in words]
     lines = [" ".join(["usage: bayescl", name, *bare, "[options]"]), ""]
     lines += [summary, ""] if summary else []
     lines += [docstring.partition("\n\nArgs:")[0], ""]
     for option in sorted(options, key=lambda option: not option.is_word):
         lines += _entry(_spelled(option), _explained(option), width)
     return "\n".join(lines) + "\n"
+
+
+def _bare(word: Option) -> str:
+    """A bare word in the usage line."""
+    name = word.name.upper() + (" ..." if word.is_list else "")
+    return name if word.is_required else f"[{name}]"
 
 
 def _spelled(option: Option) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +53,8 @@ def command(
         raise ValueError("name some experiments or give --all, not both; --list shows the names")
     experiments = EXPERIMENTS if all else chosen([*names])
     text = None if page is None else Path(page).read_text(encoding="utf-8")
-    folder = _writable(Path(out))
+    folder = Path(out)
+    _check_writable(folder)
     _run(experiments, settings, seed, folder)
     if page is not None and text is not None:
         write_atomically(Path(page), refreshed(text, Path(page).parent))
@@ -71,7 +72,8 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
     screen = console()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     total = sum(experiment.steps + 1 for experiment in experiments)
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+    bar = console(stderr=True)
+    with Progress(*columns, console=bar, transient=True, disable=not bar.is_terminal) as progress:
         task = progress.add_task("starting", total=total)
         for experiment in experiments:
             progress.update(task, description=experiment.name)
@@ -80,6 +82,7 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
                 progress.update(task, advance=1, description=f"{name}: {words}")
 
             found = experiment.run(settings, seed, tick)
+            folder.mkdir(parents=True, exist_ok=True)
             write(experiment, found, folder)
             progress.update(task, advance=1)
             for summary in experiment.summarise(found):
@@ -87,11 +90,8 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
                 screen.print(table(title, summary.header, summary.rows, words=len(summary.header)))
 
 
-def _writable(folder: Path) -> Path:
-    """The folder, made if need be; refused if no file can be made in it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        raise ValueError(f"cannot write to the folder {folder}: {error.strerror}") from None
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that no file can be made in."""
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to the folder {folder}: {nearest} is not a writable folder")

@@ -12,8 +12,13 @@ from typing_extensions import Unpack
 
 from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
-from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
+from bayescl.recsys.candidates import (
+    AllItems,
+    CandidateSource,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
 from bayescl.recsys.encoders import build_encoder
 from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.metrics import evaluate_ranking
