@@ -1,1 +1,2 @@
-"""What is compared, how settings are chosen, and the paper's numbers."""
+"""What is compared, and the paper's numbers: losses over seeds, tuning, and the plans behind them.
+
