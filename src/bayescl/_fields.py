@@ -228,7 +228,7 @@ def kinds_of(owner: Any) -> Mapping[str, Kind]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def check_fields(settings: object) -> None:
+def check_fields(settings: Any) -> None:
     """Refuse a dataclass's values that its hints do not allow.
 
     Raises:
