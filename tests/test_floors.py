@@ -38,7 +38,7 @@ FLOORS: dict[str, int] = {
     "report": 7,
     "cli": 8,
 }
-STRANGERS = {"simulation", "vision", "recsys", "integrations"}
+STRANGERS = {"simulation", "vision", "recsys"}
 """Rooms that never import one another, whatever their floors."""
 NEIGHBOURS = {
     ("diagnostics", "losses"),

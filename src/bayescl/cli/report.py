@@ -18,8 +18,8 @@ def command(
     file that loads nothing else.
 
     Args:
-        names: folders of runs, comparisons or paper tables, typed right after the command; with
-            --pages Markdown files, and folders that hold some.
+        names: folders of runs, comparisons or paper tables; with --pages Markdown files, and
+            folders that hold some.
         out: the HTML file. Default: report.html in the folder, or here for several folders.
         pages: write the numbers and tables that Markdown pages quote from result files anew.
         check: with --pages, only compare; exit status 2 if a page is out of date.

@@ -93,7 +93,11 @@ def fused_loss(
         count = counted if counts else count
     if count is not None:
         found[0.0] = count.float().log()
-    return data.from_log_sums(positive, tuple(found[power] for power in data.powers))
+    losses = data.from_log_sums(positive, tuple(found[power] for power in data.powers))
+    bad = ~positive.detach().isfinite()
+    for log_sum in found.values():
+        bad = bad | log_sum.detach().isnan() | log_sum.detach().isposinf()
+    return losses * torch.where(bad, torch.nan, 1.0)
 
 
 def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:
@@ -123,6 +127,8 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
         return f"embeddings must be on a CUDA device, got {anchors.device}"
     if anchors.shape[1] > MAXIMUM_DIM:
         return f"embeddings must have at most {MAXIMUM_DIM} coordinates, got {anchors.shape[1]}"
+    if batch.rule.num_keys > 1:
+        return f"it takes one group per row, got {batch.rule.num_keys}"
     if 0 in anchors.shape or 0 in candidates.shape:
         return "anchors and candidates must not be empty"
     return None

@@ -14,19 +14,17 @@ from bayescl._checks import (
     check_choice,
     check_count,
     check_finite,
-    check_finite_number,
     check_floating,
     check_mask,
-    check_positive,
     check_shape,
 )
-from bayescl.engines import ENGINES, ContrastiveBatch, Engine, per_anchor_losses
-from bayescl.functional.objective import Objective
+from bayescl.engines import ENGINES, ContrastiveBatch, Engine, logits_loss, per_anchor_losses
+from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import layouts
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.hyperparameters import Hyperparameter
-from bayescl.losses.temperature import LearnableTemperature
+from bayescl.losses.hyperparameters import state_numbers
+from bayescl.losses.temperature import LearnableTemperature, check_temperature
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -41,10 +39,6 @@ class SharedOptions(TypedDict, total=False):
     chunk_size: int | None
     gather: bool
     check_finite: bool
-
-
-def _check_temperature(temperature: float) -> float:
-    return check_positive("temperature", temperature)
 
 
 class ContrastiveLoss(nn.Module):
@@ -71,8 +65,9 @@ class ContrastiveLoss(nn.Module):
             The processes' means average to the mean over all anchors, so gradients that are
             averaged over processes, as ``DistributedDataParallel`` does, are those of one process
             with the whole batch. Sums add up to the whole batch's sum.
-        check_finite: whether every call looks for NaN and infinity in its embeddings and raises.
-            Waits for the device, so it is off by default.
+        check_finite: whether every call looks for NaN and infinity in its embeddings and its
+            logits, and raises with the cause. Waits for the device, so it is off by default; then
+            the loss of an anchor whose logits are not finite is NaN.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -84,9 +79,6 @@ class ContrastiveLoss(nn.Module):
         >>> loss(view_1, view_2)
         tensor(0.4327)
     """
-
-    temperature = Hyperparameter(_check_temperature)
-    """Softmax scale; where it is learnable, the value it was given at the start."""
 
     hyperparameters: tuple[str, ...] = ()
     """Names of the floats that travel in ``state_dict``, besides the temperature."""
@@ -111,11 +103,12 @@ class ContrastiveLoss(nn.Module):
         check_choice("engine", engine, ENGINES)
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, 1)
+        if objective is not None and not takes_mask(objective):
+            objective = Maskless(objective)
         self._objective = objective
         self.learnable_temperature: LearnableTemperature | None = None
         if isinstance(temperature, LearnableTemperature):
             self.learnable_temperature = temperature
-            self.temperature = float(temperature().detach())
         else:
             self.temperature = temperature
         self.normalize = normalize
@@ -125,6 +118,20 @@ class ContrastiveLoss(nn.Module):
         self.chunk_size = chunk_size
         self.gather = gather
         self.check_finite = check_finite
+
+    @property
+    def temperature(self) -> float:
+        """Softmax scale as it is now; where it is learnable, setting it moves the parameter."""
+        if self.learnable_temperature is None:
+            return self._temperature
+        return float(self.learnable_temperature().detach())
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if self.learnable_temperature is None:
+            self._temperature = check_temperature(value)
+        else:
+            self.learnable_temperature.set(value)
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits at the given temperature."""
@@ -138,8 +145,9 @@ class ContrastiveLoss(nn.Module):
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
-        groups: Int[Tensor, " batch"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
 
@@ -150,8 +158,11 @@ class ContrastiveLoss(nn.Module):
             view_1: embeddings of the first views.
             view_2: embeddings of the second views, row by row of the same items.
             groups: one integer per item; items of one group are never each other's negatives.
+                Or several, ``[batch, keys]``: then one equal key is enough.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
+            temperature: for this call in place of the loss's own; a tensor of one number receives
+                a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per row of the two views in turn.
@@ -163,6 +174,7 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("two views", self.gather)
         with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
@@ -173,7 +185,7 @@ class ContrastiveLoss(nn.Module):
                 gather=gathering.active,
                 scale=self._scale,
             )
-        return self._evaluate(gathering, [batch])
+        return self._evaluate(gathering, [batch], temperature)
 
     def in_batch(
         self,
@@ -181,10 +193,11 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         *,
         extra: Float[Tensor, "extra dim"] | None = None,
-        groups: Int[Tensor, " batch"] | None = None,
-        extra_groups: Int[Tensor, " extra"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
+        extra_groups: Int[Tensor, " extra *keys"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
         both_directions: bool = False,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs whose candidates are the other pairs' positives.
 
@@ -195,7 +208,8 @@ class ContrastiveLoss(nn.Module):
             positives: embeddings of each anchor's item, document or caption, row by row.
             extra: further candidates for every anchor, such as mined hard negatives.
             groups: one integer per pair; pairs of one group (the same item, say) are never each
-                other's negatives.
+                other's negatives. Or several, ``[batch, keys]`` (its query and its document,
+                say): then one equal key is enough.
             extra_groups: the groups of ``extra``, where they are known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``; with ``gather``, those of rank 0, then those of
@@ -203,6 +217,8 @@ class ContrastiveLoss(nn.Module):
                 an anchor and its own positive is ignored.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
+            temperature: for this call in place of the loss's own; a tensor of one number receives
+                a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor; with both directions the
@@ -215,6 +231,7 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("in_batch", self.gather)
         with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
             if extra is None:
                 anchors, positives = self.prepared(anchors=anchors, positives=positives)
@@ -239,7 +256,7 @@ class ContrastiveLoss(nn.Module):
                     positives, anchors, groups=groups, valid=turned, gather=gathering.active
                 )
                 batches.append(back)
-        return self._evaluate(gathering, batches)
+        return self._evaluate(gathering, batches, temperature)
 
     def sampled(
         self,
@@ -247,9 +264,10 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
-        groups: Int[Tensor, " batch"] | None = None,
-        candidate_groups: Int[Tensor, "*own candidates"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
+        candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs with candidates that were drawn for them.
 
@@ -259,11 +277,14 @@ class ContrastiveLoss(nn.Module):
             candidates: ``[batch, candidates, dim]``, each anchor's own, or ``[candidates, dim]``,
                 the same for all. With ``gather``, those of all processes are the same for all;
                 processes should then draw different ones. Each anchor's own are not gathered.
-            groups: one integer per anchor.
+            groups: one integer per anchor, or several, ``[batch, keys]``.
             candidate_groups: one integer per candidate, shaped like ``candidates`` without
-                ``dim``; a candidate of the anchor's group does not count.
+                ``dim`` (with ``keys`` in its place where there are several); a candidate of the
+                anchor's group does not count, by any key.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
+            temperature: for this call in place of the loss's own; a tensor of one number receives
+                a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
@@ -275,6 +296,7 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("sampled", self.gather)
         with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
             anchors, positives, candidates = self.prepared(
                 anchors=anchors, positives=positives, candidates=candidates
@@ -288,7 +310,7 @@ class ContrastiveLoss(nn.Module):
                 valid=valid,
                 gather=gathering.active,
             )
-        return self._evaluate(gathering, [batch])
+        return self._evaluate(gathering, [batch], temperature)
 
     def from_logits(
         self,
@@ -296,6 +318,7 @@ class ContrastiveLoss(nn.Module):
         unlabeled: Float[Tensor, "anchors candidates"],
         *,
         valid: Bool[Tensor, "anchors candidates"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from logits of your own, already divided by the temperature.
 
@@ -305,6 +328,8 @@ class ContrastiveLoss(nn.Module):
             positive: logit of each anchor's positive.
             unlabeled: logits of each anchor's candidates. A logit of -inf does not count.
             valid: True where a candidate counts.
+            temperature: what the logits were divided by, where it is not the loss's own: the
+                debiased and the hard loss need it for their floor.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
@@ -314,6 +339,7 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
                 check_floating(name, logits)
             check_shape("positive", positive, ("anchors",))
@@ -322,6 +348,7 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
             if valid is not None:
                 check_mask("valid", valid, unlabeled.shape)
+                layouts.check_some(valid)
             elif self.needs_groups:
                 raise ValueError(
                     f"{type(self).__name__} needs valid: True where a candidate is a true negative"
@@ -335,9 +362,10 @@ class ContrastiveLoss(nn.Module):
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
-        objective = self.objective(self.current_temperature())
+        objective = self.objective(temperature)
         share = gathering.mean_share(len(positive))
-        return self.reduced(objective(positive, unlabeled, valid=counted), share)
+        losses = logits_loss(objective, positive, unlabeled, valid=counted)
+        return self.reduced(losses, share)
 
     def prepared(self, **embeddings: Tensor) -> list[Tensor]:
         """Check embeddings, raise half precision to float32 and scale to length 1 if asked.
@@ -389,19 +417,50 @@ class ContrastiveLoss(nn.Module):
         return temperature
 
     def _evaluate(
-        self, gathering: Gathering, batches: Sequence[ContrastiveBatch]
+        self,
+        gathering: Gathering,
+        batches: Sequence[ContrastiveBatch],
+        temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
         batches, share = gathering.candidates_of_all(batches)
-        losses = [self._per_anchor(batch) for batch in batches]
-        return self.reduced(losses[0] if len(losses) == 1 else torch.cat(losses), share)
+        each = [self._per_anchor(batch, temperature) for batch in batches]
+        losses = each[0] if len(each) == 1 else torch.cat(each)
+        if self.check_finite:
+            with gathering.refusals():
+                self._check_finite_losses(losses, batches, temperature)
+            gathering.go_on()
+        return self.reduced(losses, share)
 
-    def _per_anchor(self, batch: ContrastiveBatch) -> Tensor:
+    def _check_finite_losses(
+        self, losses: Tensor, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
+    ) -> None:
+        """Refuse logits that were not finite, although the embeddings were."""
+        bad = int((~losses.detach().isfinite()).sum())
+        if bad:
+            scale = torch.as_tensor(temperature).detach().item()
+            largest = max(float(batch.candidates.detach().abs().max()) for batch in batches)
+            raise ValueError(
+                f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} anchors: "
+                f"coordinates reach {largest:.3g}, and the temperature is {scale:.3g}"
+            )
+
+    def _temperature_of(self, given: float | Tensor | None) -> float | Tensor:
+        """The temperature of a call: what it was given, or the loss's own."""
+        if given is None:
+            return self.current_temperature()
+        if not isinstance(given, Tensor):
+            return check_temperature(given)
+        check_floating("temperature", given)
+        check_shape("temperature", given, ())
+        return given.to(torch.promote_types(given.dtype, torch.float32))
+
+    def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with torch.autocast(batch.anchors.device.type, enabled=False):
             losses, self.engine_used = per_anchor_losses(
                 batch,
-                self.current_temperature(),
+                temperature,
                 self.objective,
                 engine=self.engine,
                 uniform=self.reduction != "none",
@@ -429,9 +488,18 @@ class ContrastiveLoss(nn.Module):
         return {name: float(getattr(self, name)) for name in ("temperature", *self.hyperparameters)}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take the hyper-parameters out of a ``state_dict``."""
-        for name in ("temperature", *self.hyperparameters):
-            setattr(self, name, check_finite_number(name, state[name]))
+        """Take the hyper-parameters out of a ``state_dict``.
+
+        A learnable temperature is a parameter, and comes with the parameters.
+
+        Raises:
+            ValueError: if one is missing or out of its range.
+        """
+        names = ("temperature", *self.hyperparameters)
+        values = state_numbers(type(self).__name__, state, names)
+        for name, value in values.items():
+            if name != "temperature" or self.learnable_temperature is None:
+                setattr(self, name, value)
 
     def extra_repr(self) -> str:
         """Show every setting."""

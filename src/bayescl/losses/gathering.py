@@ -40,6 +40,11 @@ class Gathering:
         """Let every process raise what one raises while it checks its own input."""
         return distributed.shared_refusals(self.active)
 
+    def go_on(self) -> None:
+        """Hear whether another process has refused what this one accepts."""
+        if self.active:
+            distributed.exchange({"call": self.call})
+
     def candidates_of_all(
         self, batches: Sequence[ContrastiveBatch]
     ) -> tuple[list[ContrastiveBatch], float]:
@@ -102,7 +107,7 @@ def _note(batch: ContrastiveBatch) -> dict[str, Any]:
     return {
         **distributed.describe(batch.candidates),
         "anchors": batch.num_anchors,
-        "groups": batch.rule.candidate_groups is not None,
+        "groups": batch.rule.num_keys,
         "valid": None if valid is None else list(valid.shape),
     }
 
@@ -111,7 +116,7 @@ def _agreed_sizes(notes: Sequence[dict[str, Any]], which: int) -> list[int]:
     """The number of candidates on each process, after all have read the same notes."""
     parts = [note["batches"][which] for note in notes]
     sizes = distributed.agreed_sizes(parts)
-    distributed.agreed("whether groups are given", [part["groups"] for part in parts])
+    distributed.agreed("the number of groups per row", [part["groups"] for part in parts])
     for rank, part in enumerate(parts):
         wanted = [part["anchors"], sum(sizes)]
         if part["valid"] not in (None, wanted):

@@ -14,6 +14,7 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_mask, check_shape
 from bayescl.engines import CandidateRule, ContrastiveBatch
+from bayescl.functional.sorting import can_look
 
 _NO_GROUP = torch.iinfo(torch.int64).min
 """The group of rows that belong to none."""
@@ -23,7 +24,7 @@ def two_views(
     view_1: Float[Tensor, "batch dim"],
     view_2: Float[Tensor, "batch dim"],
     *,
-    groups: Int[Tensor, " batch"] | None = None,
+    groups: Int[Tensor, " batch *keys"] | None = None,
     valid: Bool[Tensor, "rows columns"] | None = None,
     gather: bool = False,
     scale: Callable[[Tensor], Tensor] = lambda rows: rows,
@@ -36,11 +37,11 @@ def two_views(
     batch = view_1.shape[0]
     if batch < 2 and not gather:
         raise ValueError("view_1 must hold at least 2 rows, got 1: a lone item has no candidates")
-    check_groups("groups", groups, (batch,))
+    check_groups("groups", groups, (batch,), keys=True)
     check_valid(valid, (2 * batch, 2 * batch), gather)
     rows = scale(torch.cat([view_1, view_2]))
     own = torch.arange(2 * batch, device=rows.device)
-    both = None if groups is None else groups.repeat(2)
+    both = None if groups is None else torch.cat([groups, groups])
     rule = CandidateRule(own, own.roll(batch), both, both, valid)
     return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule)
 
@@ -50,8 +51,8 @@ def pairs(
     positives: Float[Tensor, "batch dim"],
     *,
     extra: Float[Tensor, "extra dim"] | None = None,
-    groups: Int[Tensor, " batch"] | None = None,
-    extra_groups: Int[Tensor, " extra"] | None = None,
+    groups: Int[Tensor, " batch *keys"] | None = None,
+    extra_groups: Int[Tensor, " extra *keys"] | None = None,
     valid: Bool[Tensor, "batch columns"] | None = None,
     gather: bool = False,
 ) -> ContrastiveBatch:
@@ -60,7 +61,7 @@ def pairs(
     batch = anchors.shape[0]
     if batch < 2 and extra is None and not gather:
         raise ValueError("anchors must hold at least 2 rows, got 1: a lone pair has no candidates")
-    check_groups("groups", groups, (batch,))
+    check_groups("groups", groups, (batch,), keys=True)
     columns, column_groups = positives, groups
     if extra is not None:
         check_shape("extra", extra, ("extra", anchors.shape[1]))
@@ -68,11 +69,13 @@ def pairs(
     if extra_groups is not None and (groups is None or extra is None):
         raise ValueError("extra_groups says nothing without groups and extra beside it")
     if groups is not None and extra is not None:
-        check_groups("extra_groups", extra_groups, (extra.shape[0],))
+        check_groups("extra_groups", extra_groups, (extra.shape[0], *groups.shape[1:]))
         if (
             extra_groups is None
         ):  # then they belong to no anchor's group, on this process or another
-            extra_groups = groups.new_full((extra.shape[0],), _NO_GROUP, dtype=torch.int64)
+            extra_groups = groups.new_full(
+                (extra.shape[0], *groups.shape[1:]), _NO_GROUP, dtype=torch.int64
+            )
         column_groups = torch.cat([groups, extra_groups])
     check_valid(valid, (batch, columns.shape[0]), gather)
     own = torch.arange(batch, device=anchors.device)
@@ -85,8 +88,8 @@ def drawn(
     positives: Float[Tensor, "batch dim"],
     candidates: Float[Tensor, "*own candidates dim"],
     *,
-    groups: Int[Tensor, " batch"] | None = None,
-    candidate_groups: Int[Tensor, "*own candidates"] | None = None,
+    groups: Int[Tensor, " batch *keys"] | None = None,
+    candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
     valid: Bool[Tensor, "batch candidates"] | None = None,
     gather: bool = False,
 ) -> ContrastiveBatch:
@@ -95,10 +98,11 @@ def drawn(
     batch, dim = anchors.shape
     own = () if candidates.ndim == 2 else (batch,)
     check_shape("candidates", candidates, (*own, "candidates", dim))
-    check_groups("groups", groups, (batch,))
-    check_groups("candidate_groups", candidate_groups, candidates.shape[:-1])
+    check_groups("groups", groups, (batch,), keys=True)
     if (groups is None) != (candidate_groups is None):
         raise ValueError("groups and candidate_groups must be given together")
+    keys = () if groups is None else groups.shape[1:]
+    check_groups("candidate_groups", candidate_groups, (*candidates.shape[:-1], *keys))
     check_valid(valid, (batch, candidates.shape[-2]), gather and candidates.ndim == 2)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
     return ContrastiveBatch(anchors, positives, candidates, rule)
@@ -123,14 +127,33 @@ def check_valid(valid: Tensor | None, shape: tuple[int, int], gather: bool) -> N
     """Refuse a mask of another shape; how many columns all processes have is not known here."""
     if valid is not None:
         check_mask("valid", valid, (shape[0], "candidates of all processes") if gather else shape)
+        if not gather:
+            check_some(valid)
 
 
-def check_groups(name: str, groups: Tensor | None, shape: tuple[int, ...]) -> None:
-    """Refuse groups that are no integers or have another shape."""
+def check_some(valid: Tensor) -> None:
+    """Refuse a mask that leaves no candidate to any row; on the CPU, to wait for no device."""
+    if can_look(valid) and not bool(valid.any()):
+        raise ValueError("valid must leave some row a candidate, got False everywhere")
+
+
+def check_groups(
+    name: str, groups: Tensor | None, shape: tuple[int, ...], *, keys: bool = False
+) -> None:
+    """Refuse groups that are no integers or have another shape.
+
+    Args:
+        name: what messages call them.
+        groups: one integer per row, or None.
+        shape: what they must have.
+        keys: whether they may have one axis more.
+    """
     if groups is None:
         return
     if not isinstance(groups, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(groups).__name__}")
     if groups.is_floating_point() or groups.is_complex():
         raise ValueError(f"{name} must hold integers, got {groups.dtype}")
+    if keys and groups.ndim == len(shape) + 1 and groups.shape[-1] > 0:
+        shape = (*shape, groups.shape[-1])
     check_shape(name, groups, shape)

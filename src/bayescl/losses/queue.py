@@ -10,6 +10,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_shape
+from bayescl.losses.hyperparameters import state_numbers
 from bayescl.losses.layouts import check_groups
 
 
@@ -148,7 +149,12 @@ class CandidateQueue(nn.Module):
         return {"next": self._next, "filled": self._filled}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take both numbers out of a ``state_dict``."""
+        """Take both numbers out of a ``state_dict``.
+
+        Raises:
+            ValueError: if one is missing or not a count.
+        """
+        state_numbers(type(self).__name__, state, ("next", "filled"))
         self._next = check_count("next", state["next"], 0) % self.size
         self._filled = min(check_count("filled", state["filled"], 0), self.size)
 

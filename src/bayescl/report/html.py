@@ -98,7 +98,7 @@ def report_page(folders: Sequence[Path]) -> str:
     )
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(rich=_rich, shown=_shown, uri=_uri)
+    environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
     return environment.get_template("page.html").render(
         title=title, sections=sections, overview=overview if len(overview.rows) > 1 else None
@@ -217,6 +217,8 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
     judged = next((name for name in ("knn", "ndcg@20") if name in curves[0][1][-1]), None)
 
     def draw(_: object) -> Figure:
+        from matplotlib.ticker import MaxNLocator
+
         shown = ["loss", *([judged] if judged else [])]
         figure, axes = panels(1, len(shown), width=5.2 * len(shown), height=3.6)
         for axis, name in zip(axes, shown, strict=True):
@@ -227,7 +229,7 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
                 told.add(loss)
                 axis.plot(*zip(*points, strict=True), color=loss_colour(loss), lw=1.3, label=label)
             axis.set_xlabel("epoch")
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set_ylabel(name if name == "loss" else measure_title(name))
             if len(told) > 1:
                 axis.legend(fontsize=8)
@@ -265,3 +267,9 @@ def _shown(value: object) -> str:
 def _uri(content: bytes) -> str:
     """A PNG file as an address that holds it."""
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
+
+
+def _is_wide(content: bytes) -> bool:
+    """Whether a PNG file holds a picture that a telephone would show too small."""
+    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+    return width > 1.6 * height

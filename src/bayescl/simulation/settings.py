@@ -13,6 +13,7 @@ from bayescl._checks import (
     check_positive,
 )
 
+Proposal = Literal["slide", "script", "normal"]
 PROPOSALS = ("slide", "script", "normal")
 """Families of proposal distributions; see :mod:`bayescl.simulation.proposals`."""
 
@@ -63,7 +64,7 @@ class Settings:
     temperature: float = 0.5
     positives: int = 10
     concentration: float = 1.0
-    proposal: Literal["slide", "script", "normal"] = "slide"
+    proposal: Proposal = "slide"
     sampler: Literal["inversion", "accept-reject"] = "inversion"
     draws: int = 20
 

@@ -36,10 +36,9 @@ def comparison_figure(result: Mapping[str, Any]) -> Figure:
     probes = [probe for probe in probes_of(result) if probe != "linear_top5"]
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
     # An oracle's difference is so large that it would hide the others'.
+    oracles = [name for name, row in LOSSES.items() if row.needs_labels]
     paired = [
-        name
-        for name in losses
-        if "paired_difference" in losses[name] and not LOSSES[name].needs_labels
+        name for name in losses if "paired_difference" in losses[name] and name not in oracles
     ]
     columns = len(few) + bool(paired)
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=4.4)
