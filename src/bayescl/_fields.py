@@ -234,7 +234,8 @@ def check_fields(settings: Any) -> None:
     Raises:
         ValueError: naming the first such field.
     """
-    for name, kind in kinds_of(type(settings)).items():
+    owner: Any = type(settings)
+    for name, kind in kinds_of(owner).items():
         kind.check(name, getattr(settings, name))
 
 
