@@ -1,2 +1,1 @@
-"""What is compared, and the paper's numbers: losses over seeds, tuning, and the plans behind them.
-
+"""What is compared, and the paper's numbers: losses over seeds, tuning, and plans."""
