@@ -20,8 +20,9 @@ from bayescl.functional.latent_classes import (
 )
 from bayescl.losses.queue import CandidateQueue
 
-COMPONENTS_PER_CLASS = (1.0, 1.5, 2.0, 3.0)
-"""How many components each mixture has, for each class that is expected."""
+COMPONENTS_PER_CLASS = (1.5, 2.0, 3.0, 4.0)
+"""How many components each mixture has, for each class that is expected. Components that split a
+class lose recall; components that merge two cannot be told from good ones by their views."""
 
 _ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds so many items for each of its components."""
@@ -155,7 +156,8 @@ class ClassMemory(nn.Module):
             return
         sizes = tuple(min(size, len(kept)) for size in sizes)
         if self.classes is None or self._calls % self.refit_every == 0:
-            self._fit(*kept.chunk(2, dim=1), sizes)
+            dim = view_1.shape[1]
+            self._fit(kept[:, :dim], kept[:, dim:], sizes)
 
     def _follow(self, rows: Tensor) -> None:
         """Be where the embeddings are: what a checkpoint brought may lie elsewhere."""

@@ -19,7 +19,6 @@ from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.class_memory import ClassMemory
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
-from bayescl.losses.temperature import LearnableTemperature
 
 _LARGEST_MEMORY = 16384
 
@@ -35,13 +34,14 @@ def _check_attraction(attraction: float) -> float:
 def memory_for(tau_plus: float) -> int:
     """Return how many items a memory must hold for components of a class prior to be fitted.
 
-    Some fifty items of each class, in powers of two: 1,024 for ten classes, 4,096 for 77.
+    At least sixteen items of each class, in powers of two.
 
     Example:
         >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
-        (1024, 4096, 16384)
+        (1024, 2048, 16384)
     """
-    return min(max(1024, 2 ** math.ceil(math.log2(50 / tau_plus))), _LARGEST_MEMORY)
+    wanted: int = 1 << math.ceil(math.log2(16 / tau_plus))
+    return min(max(1024, wanted), _LARGEST_MEMORY)
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -64,15 +64,14 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         num_classes: about how many classes there are; half or double the truth does little harm.
         tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1). Default:
             ``1 / num_classes``, or 0.1 without it.
-        temperature: softmax scale, positive; or a
-            :class:`~bayescl.losses.LearnableTemperature`.
         attraction: how strongly likely members of the anchor's class attract, at least 0; with 0
             they only cease to repel.
         threshold: posterior above which a candidate attracts, in [0, 1].
         memory_size: items remembered. Default: :func:`memory_for` the prior.
         refit_every: steps between two fits.
-        **shared: what every loss takes (normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The fused engine cannot compute it.
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
+            :class:`~bayescl.losses.ContrastiveLoss`. The temperature is 0.25 by default here. The
+            fused engine cannot compute this loss.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -100,14 +99,14 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         *,
         num_classes: int | None = None,
         tau_plus: float | None = None,
-        temperature: float | LearnableTemperature = 0.25,
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
         refit_every: int = 8,
         **shared: Unpack[SharedOptions],
     ) -> None:
-        super().__init__(temperature=temperature, **shared)
+        shared.setdefault("temperature", 0.25)
+        super().__init__(**shared)
         if self.engine == "fused":
             raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         self.tau_plus = class_prior(tau_plus, num_classes)
