@@ -20,8 +20,22 @@ installing pytorch-metric-learning and lightly, which the package itself does no
 `python benchmarks/gpu.py` holds the fused engine against float64 on a CUDA device, measures speed
 and memory there, and writes its own report; it has not been run on a device yet.
 
+Two more scripts ask how good losses are, not how fast, and take hours rather than minutes:
+`python benchmarks/compare_rivals.py` sets other people's methods against false negatives (FNC,
+GloFND, NNCLR, SwAV) and an oracle that attracts beside the library's losses on images, and
+`python benchmarks/banking77.py` compares losses on short questions. Both tune every method on a
+validation part with the same budget, and can be stopped and called again.
+
 Times are medians with quartiles; ratios are medians of the ratio within each round.
 """
+
+COMPARISONS = {
+    "rivals-digits": "Other methods: digits",
+    "rivals-cifar10-jpeg": "Other methods: CIFAR-10 (JPEG)",
+    "banking77-intents": "Questions: pairs of one intent",
+    "banking77-views": "Questions: two views of one question",
+}
+"""Headings by the name of a comparison's files."""
 
 
 def newest(name: str) -> dict[str, Any]:
@@ -147,6 +161,16 @@ def recommenders() -> str:
     return "\n".join(parts)
 
 
+def comparisons() -> list[str]:
+    """The table of every comparison that was made."""
+    found = {name: RESULTS / f"{name}.md" for name in COMPARISONS}
+    return [
+        f"## {COMPARISONS[name]}\n\n{path.read_text(encoding='utf-8')}"
+        for name, path in found.items()
+        if path.is_file()
+    ]
+
+
 def verdict() -> str:
     """How the newest figures stand to what was planned."""
     measured = newest("loss-speed")["measurements"]
@@ -169,6 +193,7 @@ def verdict() -> str:
 def main() -> None:
     """Write the page."""
     sections = [HEAD, verdict(), speed(), memory(), scaling(), image_epoch(), recommenders()]
+    sections += comparisons()
     page = Path(__file__).parent / "README.md"
     page.write_text("\n".join(sections))
 

@@ -281,8 +281,8 @@ def markdown(plan: Plan, record: Mapping[str, Any]) -> str:
     common = "".join(f", {name} {_short(value)}" for name, value in shared.items())
     about = (
         f"{record['title']}{common}. Accuracy in percent, mean ± standard deviation over "
-        f"{len(record['seeds'])} seeds. {record['settings_tried']} settings of each method over "
-        f"{len(record['tuning_seeds'])} seeds were tried on the validation part; the best has "
+        f"{_counted(len(record['seeds']), 'seed')}. {record['settings_tried']} settings of each method over "
+        f"{_counted(len(record['tuning_seeds']), 'seed')} were tried on the validation part; the best has "
         f"the highest {record['criterion'].removesuffix(' on the validation part')}."
     )
     origin = (
@@ -351,6 +351,11 @@ def _name(values: Mapping[str, Any]) -> str:
 def _short(value: Any) -> str:
     """A value as short as it can be written."""
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _counted(number: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _versions(*packages: str) -> dict[str, str]:
