@@ -279,10 +279,11 @@ def markdown(plan: Plan, record: Mapping[str, Any]) -> str:
     commits = ", ".join(one[:12] for one in record["commits_of_runs"])
     shared = record["tuning"]["shared"]["choice"]
     common = "".join(f", {name} {_short(value)}" for name, value in shared.items())
+    seeds, tried = (_counted(len(record[key]), "seed") for key in ("seeds", "tuning_seeds"))
     about = (
         f"{record['title']}{common}. Accuracy in percent, mean ± standard deviation over "
-        f"{_counted(len(record['seeds']), 'seed')}. {record['settings_tried']} settings of each method over "
-        f"{_counted(len(record['tuning_seeds']), 'seed')} were tried on the validation part; the best has "
+        f"{seeds}. {record['settings_tried']} settings of each method over "
+        f"{tried} were tried on the validation part; the best has "
         f"the highest {record['criterion'].removesuffix(' on the validation part')}."
     )
     origin = (
