@@ -3,6 +3,7 @@
 #   make test    the whole default test suite
 #   make check   lint, formatting, strict types
 #   make bench   measure speed side by side (installs what it compares with)
+#   make test-integrations   the losses inside other libraries (installs those)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,13 +11,18 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-integrations check bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)
+
+test-integrations: $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt \
+		--constraint tests/integrations/constraints.txt --editable '.[dev,integrations]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/integrations src/bayescl/integrations
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -31,7 +37,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/bayescl report --pages benchmarks/README.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,4 +1,4 @@
-"""Names that doctests may use without importing them."""
+"""Names that doctests may use without importing them, and files that need what is not installed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-# The kernels can only be imported where there is a Triton to decorate them with.
-collect_ignore_glob = [] if find_spec("triton") else ["src/bayescl/engines/_fused_*.py"]
+# What each of these files imports at its top, by the pattern of their paths.
+_NEEDED = {
+    "src/bayescl/engines/_fused_*.py": "triton",  # kernels are decorated while they are imported
+    "src/bayescl/integrations/sentence_transformers.py": "sentence_transformers",
+    "src/bayescl/integrations/pytorch_metric_learning.py": "pytorch_metric_learning",
+    "src/bayescl/integrations/cornac.py": "cornac",
+}
+collect_ignore_glob = [pattern for pattern, library in _NEEDED.items() if not find_spec(library)]
 
 
 @pytest.fixture(autouse=True)

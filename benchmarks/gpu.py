@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
 from baselines import cross_entropy_info_nce  # noqa: E402
@@ -36,14 +36,14 @@ from gpu_training import measure_training, train_cifar10  # noqa: E402
 
 from bayescl.engines import dense_loss  # noqa: E402
 from bayescl.engines.fused import fused_loss  # noqa: E402
-from bayescl.functional import Bayesian, InfoNCE, Objective, unit_vectors  # noqa: E402
+from bayescl.functional import Bayesian, InfoNCE, LogSumObjective, unit_vectors  # noqa: E402
 from bayescl.losses.layouts import two_views  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 BATCHES = (256, 1024, 4096, 16_384, 32_768, 65_536, 131_072)
 DIM = 128
 TEMPERATURE = 0.1
-OBJECTIVES: dict[str, Objective] = {"InfoNCE": InfoNCE(), "Bayesian": Bayesian(0.9, 0.5, 0.1)}
+OBJECTIVES: dict[str, LogSumObjective] = {"InfoNCE": InfoNCE(), "Bayesian": Bayesian(0.9, 0.5, 0.1)}
 ARITHMETIC = {
     "bfloat16": (torch.bfloat16, "ieee"),
     "float32 tf32x3": (torch.float32, "tf32x3"),
@@ -212,8 +212,6 @@ def time_repeats(once: Callable[[], object], limit: float = 1.5) -> dict[str, An
 
 def measure_kernels(run: Run) -> list[dict[str, Any]]:
     """Each fused kernel alone at one batch: where the time goes, and what tiles to change."""
-    from engines.test_fused_emulation import weights_of
-
     from bayescl.engines import _fused_launch as launch
     from bayescl.functional.histogram import inverse_widths, log2_weights
 
@@ -228,7 +226,7 @@ def measure_kernels(run: Run) -> list[dict[str, Any]]:
 
         def weigh(counts: torch.Tensor = counts, inverse: torch.Tensor = inverse) -> torch.Tensor:
             bayesian = OBJECTIVES["Bayesian"]
-            return log2_weights(counts, inverse, lambda u: weights_of(bayesian, u), "mid")
+            return log2_weights(counts, inverse, bayesian.weights_of_cdf, "mid")
 
         binned = launch.Binned(bins, top, inverse, weigh())
         kernels: dict[str, Callable[[], object]] = {

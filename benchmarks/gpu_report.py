@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bayescl.experiments.provenance import git_commit, hardware, versions
+from bayescl.runs.provenance import git_commit, hardware, versions
 
 
 def markdown(result: dict[str, Any]) -> str:

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import torch
 from image_epoch import LOSSES, random_store, training_steps
 
-from bayescl.experiments.image_model import build_model
-from bayescl.experiments.image_run import ImageRun, train_images
-from bayescl.experiments.image_settings import ImageSettings
-from bayescl.experiments.run_folder import RunFolder
-from bayescl.experiments.training_loop import fit_in_folder
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.model import build_model
+from bayescl.runs.images.run import ImageRun, train_images
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.loop import fit_in_folder
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import load_images
 from bayescl.vision.simclr import SimCLR

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import torch
 from harness import median_ratio, time_side_by_side, write_result
 
-from bayescl.experiments.image_model import build_model
-from bayescl.experiments.image_settings import ImageSettings
-from bayescl.experiments.loss_settings import LossSettings
+from bayescl.runs.images.model import build_model
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.losses import LossSettings
 from bayescl.vision.batches import EpochOrder, ImageBatch, StoreBatches
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import ImageStore

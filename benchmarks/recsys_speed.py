@@ -27,16 +27,15 @@ from harness import Measurement, median_ratio, time_side_by_side, write_result
 from rich.console import Console
 from rich.table import Table
 
-from bayescl.experiments.training_loop import quiet_lightning
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import AllItems, CandidateSource
-from bayescl.recsys.drawn_candidates import SharedCandidates
+from bayescl.recsys.candidates import AllItems, CandidateSource, SharedCandidates
 from bayescl.recsys.full_ranking import full_ranking
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.matrix_factorization import MatrixFactorization
 from bayescl.recsys.module import RankingModule
 from bayescl.recsys.scorers import EmbeddingScorer
+from bayescl.runs.loop import quiet_lightning
 
 MOVIELENS = (943, 1_682, 80_000)
 GOWALLA = (29_858, 40_981, 810_128)

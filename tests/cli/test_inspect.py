@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from experiments.ranking_data import write_groups
+from ranking_data import write_groups
 
 from bayescl.diagnostics import diagnose, score_candidates
-from bayescl.experiments.alpha_callback import embedded_views
-from bayescl.experiments.image_run import ImageRun
-from bayescl.experiments.image_settings import ImageSettings
-from bayescl.experiments.inspection import inspect_images
-from bayescl.experiments.ranking.inspection import inspect_ranking
-from bayescl.experiments.run_folder import RunFolder
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.alpha import embedded_views
+from bayescl.runs.images.inspection import inspect_images
+from bayescl.runs.images.run import ImageRun
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.ranking.inspection import inspect_ranking
 
 FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-weights.png"]
 
@@ -41,7 +41,7 @@ def run(bayescl, bars, trained_once) -> str:
 @pytest.fixture(autouse=True)
 def _no_probes(monkeypatch) -> None:
     """Probes come after training and take longer than it."""
-    monkeypatch.setattr("bayescl.experiments.image_run.run_probes", lambda *_, **__: {})
+    monkeypatch.setattr("bayescl.runs.images.run.run_probes", lambda *_, **__: {})
 
 
 def pictures(run: str) -> list[str]:

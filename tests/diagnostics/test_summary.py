@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import bayescl
+from bayescl._figures import png
 from bayescl.diagnostics import (
     diagnose,
     reliability_figure,
     score_candidates,
     weights_figure,
 )
-from bayescl.diagnostics.plots import png
 from bayescl.simulation.pair_order import independent_pair_auc
 
 

@@ -8,18 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.engines import dense_loss
+from bayescl.engines import ContrastiveBatch, dense_loss
 from bayescl.functional import (
     Bayesian,
-    ContrastiveBatch,
     candidate_logits,
     importance_weights,
     pair_logits,
     proposal_cdf,
     unit_vectors,
 )
-from bayescl.functional._log_space import contrast, masked_logsumexp
 from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
+from bayescl.functional.log_space import contrast, masked_logsumexp
 from bayescl.losses.layouts import two_views
 
 BAYESIAN = Bayesian(alpha=0.9, beta=0.5, tau_plus=0.1)

@@ -12,14 +12,13 @@ from collections.abc import Callable
 import pytest
 import torch
 from engines.test_fused_emulation import embeddings, emulate
+from engines.test_objectives_as_data import PLAIN, RANKED
 from torch import Tensor
 
-from bayescl.engines import dense_loss
-from bayescl.engines.fused import fused_available, fused_loss
+from bayescl.engines import CandidateRule, ContrastiveBatch, dense_loss
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.functional import (
     Bayesian,
-    CandidateRule,
-    ContrastiveBatch,
     Debiased,
     Hard,
     InfoNCE,
@@ -27,13 +26,14 @@ from bayescl.functional import (
 )
 from bayescl.losses.layouts import drawn, pairs, two_views
 
-if os.environ.get("TRITON_INTERPRET") != "1" or fused_available() is not None:
+if os.environ.get("TRITON_INTERPRET") != "1" or fused_unavailable_reason() is not None:
     pytest.skip("runs under TRITON_INTERPRET=1 alone", allow_module_level=True)
 
 EXACT: dict[str, Objective] = {
     "info_nce": InfoNCE(),
     "debiased": Debiased(0.1, -2.5),
     "hard": Hard(0.1, 0.5, -2.5),
+    "unknown to the engine": PLAIN["sharpened"],
 }
 BAYESIAN: dict[str, Bayesian] = {
     "mid": Bayesian(0.9, 0.7, 0.1),
@@ -120,6 +120,19 @@ def test_weighted_losses_equal_their_emulation(name: str, objective: str) -> Non
     )
     # Where a similarity falls on the edge of a bin, rounding may put it into the next one.
     assert_near(result, expected, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["spread", *RANKED])
+def test_an_objective_that_is_data_needs_nothing_here(name: str) -> None:
+    bound = {**PLAIN, **RANKED}[name]
+    views = embeddings("random", batch=60, dim=16)
+    expected = measure(
+        two_views, views, lambda b, t: dense_loss(b, t, lambda _: bound), torch.float64
+    )
+    result = measure(
+        two_views, views, lambda b, t: fused_loss(b, t, lambda _: bound, bins=1024), torch.float32
+    )
+    assert_near(result, expected, 1e-5 if name in PLAIN else 2e-3)
 
 
 @pytest.mark.parametrize("kind", ["random", "clustered 0.5", "collapsed 0.1"])

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bayescl.experiments.comparison_figure import draw_comparison
-from bayescl.experiments.comparison_summary import summarise
-from bayescl.experiments.comparison_verdict import verdict
-from bayescl.experiments.data_titles import data_title
-from bayescl.experiments.image_comparison import ImageComparison, compare_images, settle_losses
-from bayescl.experiments.loss_settings import LossSettings, choose_hyperparameters
+from bayescl.experiments.images.comparison import ImageComparison, compare_images, settle_losses
+from bayescl.experiments.images.summary import summarise
+from bayescl.report.images.figure import comparison_figure, draw_comparison
+from bayescl.report.images.findings import findings
+from bayescl.report.titles import data_title
+from bayescl.runs.losses import LossSettings, choose_hyperparameters
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 
@@ -163,7 +163,7 @@ def test_a_verdict_names_what_is_two_standard_errors_away_and_what_is_not():
         bayesian=[0.49, 0.59, 0.689],
         oracle=[0.7, 0.8, 0.9],
     )
-    above, below, level, to_debiased, to_hard, gap = verdict({"summary": summarise(runs)})
+    above, below, level, to_debiased, to_hard, gap = findings({"summary": summarise(runs)})
     every = "1 label/class, 5 labels/class, k-NN, linear"
     assert above == f"Two standard errors or more above InfoNCE: debiased on {every}."
     assert below == f"Two standard errors or more below InfoNCE: Bayesian on {every}."
@@ -175,14 +175,26 @@ def test_a_verdict_names_what_is_two_standard_errors_away_and_what_is_not():
 
 def test_a_verdict_without_oracle_or_gap_claims_none():
     runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7])
-    assert not any("oracle" in sentence for sentence in verdict({"summary": summarise(runs)}))
+    assert not any("oracle" in sentence for sentence in findings({"summary": summarise(runs)}))
     runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.4, 0.5])
-    assert "no gap to close" in verdict({"summary": summarise(runs)})[-1]
+    assert "no gap to close" in findings({"summary": summarise(runs)})[-1]
 
 
 def test_a_gap_that_may_be_chance_is_called_that():
     runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.71, 0.61])
-    last = verdict({"summary": summarise(runs)})[-1]
+    last = findings({"summary": summarise(runs)})[-1]
     assert last.startswith(
         "The oracle itself is not two standard errors above InfoNCE on 1 label/class"
     )
+
+
+def test_the_figure_leaves_out_top_5_which_is_no_probe_of_its_own():
+    summary = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7]))
+    for entry in summary["losses"].values():
+        for figures in (entry["probes"], entry.get("paired_difference", {})):
+            if figures:
+                figures["linear_top5"] = figures["linear"]
+    told = {"summary": summary, "settings": {"data": "d", "epochs": 1, "evaluate_on": "test"}}
+    *_, last = comparison_figure(told).axes
+    labels = [label.get_text() for label in last.get_yticklabels()]
+    assert labels == ["1 label/class", "5 labels/class", "k-NN", "linear"]

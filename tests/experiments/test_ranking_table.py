@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.ranking_data import write_groups
+from ranking_data import write_groups
 
 from bayescl.experiments.grids import settings_of
-from bayescl.experiments.ranking.baselines import BASELINES
-from bayescl.experiments.ranking.collection import collect, read_cells
-from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.differences import above_paper, paired_differences, verdict
-from bayescl.experiments.ranking.page import NUMBER, TABLE, refreshed
 from bayescl.experiments.ranking.paper import METRICS, MISPRINTS, PAPER
 from bayescl.experiments.ranking.plans import plan_for, smoke
 from bayescl.experiments.ranking.reproduction import (
@@ -22,8 +18,13 @@ from bayescl.experiments.ranking.reproduction import (
     planned_cells,
     reproduce_cell,
 )
-from bayescl.experiments.ranking.table import cell_markdown, tables_markdown
 from bayescl.recsys.metrics import METRICS as MEASURED
+from bayescl.report.quoting import refreshed
+from bayescl.report.ranking.collection import collect, read_cells
+from bayescl.report.ranking.differences import above_paper, against_paper, paired_differences
+from bayescl.report.ranking.table import cell_markdown, tables_markdown
+from bayescl.runs.ranking.baselines import BASELINES
+from bayescl.runs.ranking.data import RankingData
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ranking.md"
@@ -171,7 +172,7 @@ def test_the_papers_figures_never_stand_beside_those_of_lightgcns_split():
     assert "(" not in next(line for line in text.splitlines() if line.startswith("| Bayesian"))
     assert "another split" in text
     assert "| *published: LightGCN, BPR* |" in text
-    assert verdict(made_up("gowalla")) == ""
+    assert against_paper(made_up("gowalla")) == ""
     assert "published" not in cell_markdown(made_up())
 
 
@@ -191,10 +192,10 @@ def test_differences_are_taken_seed_by_seed():
 
 
 def test_figures_below_the_papers_are_named():
-    assert verdict(made_up()).startswith("All 18 figures are at or above")
+    assert against_paper(made_up()).startswith("All 18 figures are at or above")
     cell = made_up(info_nce=[0.5, 0.5], bayesian=[0.4, 0.4])
     assert above_paper(cell)["bayesian"]["precision@5"] == pytest.approx(0.4 - 0.4374)
-    assert "bayesian on precision@5 (-0.0374)" in verdict(cell)
+    assert "bayesian on precision@5 (-0.0374)" in against_paper(cell)
     # The misprint is held against nobody.
     assert "ndcg@10" not in above_paper(made_up("ml-1m", "lightgcn"))["bayesian"]
 
@@ -211,26 +212,28 @@ def test_cells_are_collected_in_the_papers_order(tmp_path):
 
 def test_a_page_is_brought_up_to_date_from_the_cells(tmp_path):
     collect(tmp_path, "a", made_up())
-    number = "<!-- a; losses/bayesian/metrics/recall@20/mean; .4f -->"
-    text = f"It is (.9999{number}).\n<!-- cell a -->\nyesterday\n<!-- end -->\n"
+    number = "<!-- quote: value a.json losses/bayesian/metrics/recall@20/mean:~.4f -->"
+    text = f"It is (.9999{number}).\n<!-- quote: cell a.json -->\nyesterday\n<!-- /quote -->\n"
     once = refreshed(text, tmp_path)
     assert once.startswith(f"It is (.5350{number}).")
     assert "| Bayesian |" in once
     assert "yesterday" not in once
     assert refreshed(once, tmp_path) == once
+    paired = "1<!-- quote: paired a.json bayesian ndcg@20/mean:~+.4f -->"
+    rest = f"{paired} 2<!-- quote: best a.json ndcg@20:~.4f -->"
+    assert re.findall(r"([+.\d]+)<!--", refreshed(rest, tmp_path)) == ["+.0250", ".5350"]
     for place, message in (("losses/none", "there is nothing at"), ("seeds/x", "nothing at")):
         with pytest.raises(ValueError, match=message):
-            refreshed(f"1<!-- a; {place}; .4f -->", tmp_path)
+            refreshed(f"1<!-- quote: value a.json {place}:.4f -->", tmp_path)
     with pytest.raises(ValueError, match="there is no"):
-        refreshed("1<!-- b; seeds; d -->", tmp_path)
+        refreshed("1<!-- quote: value b.json seeds:d -->", tmp_path)
 
 
 def test_every_figure_of_the_page_is_what_the_files_say():
     text = PAGE.read_text(encoding="utf-8")
-    named = {match["cell"] for match in TABLE.finditer(text)}
+    named = set(re.findall(r"<!-- quote: cell \.\./results/ranking/(\S+)\.json -->", text))
     assert named == {file.stem for file in RESULTS.glob("*.json")}
-    assert len(NUMBER.findall(text)) > 3
-    assert refreshed(text, RESULTS) == text
+    assert refreshed(text, PAGE.parent) == text
 
 
 def test_the_collected_table_is_made_of_the_cells():

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from bayescl.experiments.image_run import ImageRun
-from bayescl.experiments.images import TABLES
-from bayescl.experiments.images.paper_table import Cell, PaperFigure, PaperTable
-from bayescl.experiments.images.sizes import NUM_CLASSES, SIZES
-from bayescl.experiments.images.table_markdown import table_markdown
-from bayescl.experiments.images.table_runner import (
+from bayescl.experiments.images.paper import TABLES
+from bayescl.experiments.images.paper.runner import (
     TableRequest,
     reproduce_table,
     runs_of,
     summary_of,
 )
-from bayescl.experiments.loss_settings import LossSettings, takes
+from bayescl.experiments.images.paper.sizes import NUM_CLASSES, SIZES
+from bayescl.experiments.images.paper.table import Cell, PaperFigure, PaperTable
+from bayescl.report.images.paper_table import table_markdown
+from bayescl.runs.folder import read_json
+from bayescl.runs.images.run import ImageRun
+from bayescl.runs.losses import LossSettings, takes
 
 PAPER = TableRequest("paper", device="cpu")
 
@@ -208,11 +208,13 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     finished = sorted((tmp_path / "cut").rglob("result.json"))
     before = [file.stat().st_mtime_ns for file in finished]
     assert before
-    assert not (tmp_path / "cut/table.md").exists()
+    assert not (tmp_path / "cut/result.json").exists()
     resumed = reproduce_table(tiny, request, tmp_path / "cut", resume=True)
     assert [file.stat().st_mtime_ns for file in finished] == before
     assert resumed["cells"] == whole["cells"]
-    assert Path(tmp_path / "cut/table.md").read_text().startswith("# Tiny")
+    pages = [table_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
+    assert pages[0].startswith("# Tiny")
+    assert pages[0] == pages[1]
     with pytest.raises(ValueError, match="a table with other settings"):
         reproduce_table(tiny, replace(request, seeds=5), tmp_path / "cut", resume=True)
 

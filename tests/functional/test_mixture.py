@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayescl import functional as F
-from bayescl.functional._shares import unlabeled_shares
+from bayescl.functional.mixture import unlabeled
 
 ALPHAS = [0.5, 0.7, 0.9, 1.0]
 alphas = st.floats(0.5, 1.0)
@@ -80,7 +80,8 @@ def test_the_quadratics_coefficients_add_up_to_one(alpha: float, tau_plus: float
     a = (1 - 2 * alpha) * (tau_minus - tau_plus)
     b = 2 * (alpha * tau_minus + (1 - alpha) * tau_plus)
     assert a + b == pytest.approx(1, abs=1e-12)
-    low, high = unlabeled_shares(alpha, tau_plus)
+    mixture = unlabeled(alpha, tau_plus)
+    low, high = mixture.low, mixture.high
     assert low + high == pytest.approx(1, abs=1e-12)
     assert (2 * low, high - low) == pytest.approx((b, a), abs=1e-12)
 

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayescl.engines import Excluded
 from bayescl.functional import empirical_cdf
-from bayescl.functional._sorting import sorted_rows, sorted_rows_and_ties
-from bayescl.functional.candidates import Excluded
 from bayescl.functional.ranks import EXACT_RANKS, Ranks, _map_any_rows
+from bayescl.functional.sorting import sorted_rows, sorted_rows_and_ties
 
 
 def counted(row: list[float], ranks: str) -> list[float]:
@@ -152,7 +152,9 @@ def test_what_is_excluded_is_sorted_behind_whatever_it_holds(form: str, dtype: t
         mask[5, :40] = True
         mask[6] = True
     excluded = Excluded(last) if form == "columns" else Excluded(mask=mask)
-    ordered, columns, ties, counts = sorted_rows_and_ties(values.clone(), excluded)
+    ordered, columns, ties, counts = sorted_rows_and_ties(
+        values.clone(), excluded.places(values.shape[1])
+    )
     assert counts.tolist() == (50 - mask.sum(dim=1)).tolist()
     expected = []
     for row, count in enumerate(counts):

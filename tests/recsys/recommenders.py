@@ -8,20 +8,25 @@ import lightning.pytorch as pl
 import torch
 
 from bayescl._randomness import Purpose, derived_seed, seeded
-from bayescl.experiments.training_loop import quiet_lightning
 from bayescl.losses import BayesianContrastiveLoss, DebiasedContrastiveLoss, InfoNCELoss
 from bayescl.recsys.batches import PairBatches
 from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
-from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
+from bayescl.recsys.candidates import (
+    AllItems,
+    CandidateSource,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
 from bayescl.recsys.ease import EASE
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.light_gcn import LightGCN
 from bayescl.recsys.matrix_factorization import MatrixFactorization
 from bayescl.recsys.module import RankingModule
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import Score, Scorer
+from bayescl.runs.loop import quiet_lightning
 
 Recommender = Callable[[Interactions], Scorer]
 

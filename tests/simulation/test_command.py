@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
 
 def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    comment = "<!-- cdf-transform.csv; alpha=0.5, unlabeled_cdf=0.5; proposal_cdf; .2f -->"
+    comment = "<!-- quote: value cdf-transform.csv proposal_cdf:.2f alpha=0.5 unlabeled_cdf=0.5 -->"
     page.write_text(f"It is 9{comment}.")
     words = ["--names", "cdf-transform", "--out", str(tmp_path), "--page", str(page)]
     assert main(["simulate", *words]) == 0

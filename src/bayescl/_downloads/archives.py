@@ -6,11 +6,12 @@ import lzma
 import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
+
+from bayescl._files import staged_folder
 
 _DAMAGE = (
     EOFError,
@@ -45,20 +46,11 @@ def extract_archive(archive: Path, into: Path) -> Path:
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise ValueError(f"cannot unpack {archive}: {into} exists already")
     try:
-        into.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{into.name}-", dir=into.parent))
-        try:
-            staging.chmod(0o755)
+        with staged_folder(into) as staging:
             if zipfile.is_zipfile(archive):
                 _extract_zip(archive, staging)
             else:
                 _extract_tar(archive, staging)
-            if into.is_dir():
-                into.rmdir()
-            staging.rename(into)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
     except _DAMAGE as error:
         reason = str(error).partition("\n")[0]  # tarfile tells of every format it tried
         raise ValueError(f"{archive} is damaged: {reason}") from None
@@ -74,8 +66,8 @@ def _extract_tar(archive: Path, staging: Path) -> None:
             target = _target(archive, staging, member.name)
             if member.isdir():
                 target.mkdir(parents=True, exist_ok=True)
-            elif member.isfile():
-                with content.extractfile(member) as source:
+            elif member.isfile() and (source := content.extractfile(member)) is not None:
+                with source:
                     _write(source, target)
             else:
                 raise ValueError(f"{archive} is unsafe: {member.name!r} is a link or a device")

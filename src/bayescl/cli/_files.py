@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
+
+from bayescl._files import open_atomically
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,17 +33,5 @@ def check_table_file(file: Path, suffixes: tuple[str, ...] = TABLES) -> Path:
 def write_table(frame: pl.DataFrame, file: Path) -> None:
     """Write a table as its file's ending says; as a whole or not at all."""
     write = frame.write_csv if file.suffix == ".csv" else frame.write_parquet
-    write_whole(file, write)
-
-
-def write_whole(file: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write beside the file's place and move there once it is complete."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            write(opened)
-        Path(name).chmod(0o644)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with open_atomically(file) as opened:
+        write(opened)

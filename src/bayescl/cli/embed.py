@@ -14,20 +14,22 @@ def command(run: str, *, out: str, of: str | None = None) -> int:
     Args:
         run: the run folder of "train ranking" or "train images".
         out: a file that ends in .npy or .parquet.
-        of: users or items, items unless given; of a run on images train or evaluation, evaluation
-            unless given.
+        of: users or items of a recommender (default: items); train or evaluation of a run on
+            images (default: evaluation).
     """
     import numpy as np
 
+    from bayescl._files import open_atomically
     from bayescl.cli._console import console
-    from bayescl.cli._files import ARRAYS, check_table_file, write_table, write_whole
-    from bayescl.experiments.embeddings import run_embeddings
+    from bayescl.cli._files import ARRAYS, check_table_file, write_table
+    from bayescl.runs.embeddings import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
     frame = run_embeddings(Path(run), of)
     if file.suffix == ".npy":
         array = frame["embedding"].to_numpy()
-        write_whole(file, lambda opened: np.save(opened, array, allow_pickle=False))
+        with open_atomically(file) as opened:
+            np.save(opened, array, allow_pickle=False)
     else:
         write_table(frame, file)
     rows, dim = frame["embedding"].to_numpy().shape

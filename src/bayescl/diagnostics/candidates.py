@@ -23,7 +23,7 @@ from bayescl._axes import (
     UnlabeledLogits,
 )
 from bayescl._checks import check_choice, check_mask
-from bayescl.functional import Objective
+from bayescl.functional.objective import Objective, as_data
 from bayescl.losses import ContrastiveLoss
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
@@ -56,7 +56,7 @@ class ScoredCandidates:
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
     """
 
-    positive: Float[Tensor, "anchors"]
+    positive: Float[Tensor, " anchors"]
     unlabeled: Float[Tensor, "anchors candidates"]
     valid: Bool[Tensor, "anchors candidates"]
     objective: Objective
@@ -71,6 +71,12 @@ class ScoredCandidates:
             ValueError: if there are no labels.
         """
         return self.valid & ~self.truth
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether the loss may weigh two candidates of one anchor differently."""
+        objective = as_data(self.objective)
+        return self.sees_labels or (objective is not None and objective.tells_apart)
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
@@ -89,7 +95,7 @@ def score_candidates(
     loss: ContrastiveLoss,
     *embeddings: Tensor,
     layout: Layout = "two_views",
-    labels: Int[Tensor, "batch"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
     other_labels: Int[Tensor, "*own candidates"] | None = None,
     false_negative: Bool[Tensor, "anchors candidates"] | None = None,
     **options: Any,
@@ -145,7 +151,7 @@ def score_candidates(
         positive=seen.positive,
         unlabeled=seen.unlabeled,
         valid=valid,
-        objective=loss.objective(_temperature(loss)),
+        objective=loss.objective(loss.temperature),
         false_negative=false_negative,
         sees_labels=loss.needs_groups,
     )
@@ -179,7 +185,7 @@ def _recorded(
     recorder = _Recorder()
     twin = ContrastiveLoss(
         recorder,
-        temperature=_temperature(loss),
+        temperature=loss.temperature,
         normalize=loss.normalize,
         reduction="none",
         engine="dense",
@@ -188,13 +194,6 @@ def _recorded(
     if recorder.calls != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
     return recorder
-
-
-def _temperature(loss: ContrastiveLoss) -> float:
-    """The loss's temperature as it is now."""
-    if loss.learnable_temperature is None:
-        return loss.temperature
-    return float(loss.learnable_temperature().detach())
 
 
 def _all_of(valid: Tensor | None, unlabeled: Tensor) -> Tensor:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
+from bayescl._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, panels
 from bayescl.diagnostics.summary import Diagnosis
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# From the palette of Okabe and Ito, which colour-blind readers can tell apart.
-TRUE_COLOUR, FALSE_COLOUR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
 _CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"))
 
 
@@ -30,8 +27,7 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     """
     if not diagnosis.posteriors:
         raise ValueError("a reliability diagram needs labels, got a diagnosis without")
-    figure = _figure(6.0, 5.6)
-    axis = figure.subplots()
+    figure, (axis,) = panels(1, 1, width=6.0, height=5.6)
     lowest = 1.0
     for check, (colour, marker) in zip(diagnosis.posteriors, _CHECKS, strict=False):
         found = check.calibration
@@ -52,7 +48,8 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     axis.set_ylim(start, 1.01)
     axis.set_xlabel("posterior probability of a true negative")
     axis.set_ylabel("share of true negatives")
-    _finish(figure, axis, title, columns=1)
+    axis.set_title(title, fontsize=11)
+    legend_below(figure, axis, columns=1, size=8.5)
     return figure
 
 
@@ -64,8 +61,7 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
         title: over the figure.
     """
     histogram = diagnosis.histogram
-    figure = _figure(6.4, 4.4)
-    axis = figure.subplots()
+    figure, (axis,) = panels(1, 1, width=6.4, height=4.4)
     kinds = [("true negatives", TRUE_COLOUR, histogram.true_negatives, diagnosis.mean_weight_true)]
     if histogram.false_negatives is None:
         kinds = [("candidates", NEUTRAL, histogram.true_negatives, None)]
@@ -88,31 +84,6 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     axis.axvline(1, color=NEUTRAL, lw=0.9, ls=":")
     axis.set_xlabel("weight of a candidate (InfoNCE: 1)")
     axis.set_ylabel("share of its kind")
-    _finish(figure, axis, title, columns=2)
+    axis.set_title(title, fontsize=11)
+    legend_below(figure, axis, columns=2, size=8.5)
     return figure
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG file; the same figure gives the same bytes."""
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
-    return stream.getvalue()
-
-
-def _figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to no window."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as EmptyFigure
-
-    figure = EmptyFigure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _finish(figure: Figure, axis: Axes, title: str, *, columns: int) -> None:
-    """Grid, title, and a legend under the axes, where it hides nothing."""
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
-    if title:
-        axis.set_title(title, fontsize=11)
-    figure.legend(loc="outside lower center", ncols=columns, fontsize=8.5, frameon=False)

@@ -7,16 +7,12 @@ import torch
 from bayescl._axes import Bool, Float, Tensor
 from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.functional import (
-    Bayesian,
-    Debiased,
-    Hard,
-    InfoNCE,
     empirical_cdf,
-    logit_weights,
     posterior,
     proposal_cdf,
 )
-from bayescl.functional._log_space import log_count, masked_logsumexp
+from bayescl.functional.log_space import log_count, masked_logsumexp
+from bayescl.functional.objective import as_data
 
 
 @torch.no_grad()
@@ -40,7 +36,7 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         negatives.
 
     Raises:
-        TypeError: if the objective is none of these.
+        TypeError: if the objective is a function that says nothing of its weights.
         ValueError: if the oracle's batch has no labels.
 
     Example:
@@ -51,25 +47,15 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         >>> candidate_weights(score_candidates(loss, torch.zeros(1), logits, layout="logits"))
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    objective, logits = scored.objective, scored.unlabeled
-    if isinstance(objective, Bayesian):
-        weights = logit_weights(
-            logits,
-            alpha=objective.alpha,
-            beta=objective.beta,
-            tau_plus=objective.tau_plus,
-            valid=scored.valid,
-            ranks=objective.ranks,
-            bins=objective.bins,
-        )
-    elif isinstance(objective, Hard):
-        powers = objective.concentration * logits
+    objective, logits = as_data(scored.objective), scored.unlabeled
+    if objective is None:
+        raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
+    weights = objective.weights(logits, valid=scored.valid)
+    tilt = objective.powers[0] - 1
+    if tilt != 0:
+        powers = tilt * logits
         log_mean = masked_logsumexp(powers, scored.valid) - log_count(powers, scored.valid)
-        weights = (powers - log_mean[:, None]).exp()
-    elif isinstance(objective, (InfoNCE, Debiased)):
-        weights = torch.ones_like(logits)
-    else:
-        raise TypeError(f"the weights of {type(objective).__name__} are not known")
+        weights = weights * (powers - log_mean[:, None]).exp()
     counted = scored.true_negative if scored.sees_labels else scored.valid
     return torch.where(counted, weights, 0.0)
 
@@ -94,9 +80,9 @@ def candidate_posterior(
     See Also:
         :func:`bayescl.functional.posterior`: the formula.
     """
-    objective = scored.objective
+    objective = as_data(scored.objective)
     # A histogram only approximates mid-ranks, for speed.
-    upper = isinstance(objective, Bayesian) and objective.ranks == "upper"
+    upper = objective is not None and objective.ranks == "upper"
     cdf = empirical_cdf(scored.unlabeled, valid=scored.valid, ranks="upper" if upper else "mid")
     return posterior(
         proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus), alpha=alpha, tau_plus=tau_plus
@@ -109,7 +95,7 @@ def effective_negatives(
     logits: Float[Tensor, "anchors candidates"] | None = None,
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     r"""Effective number of negatives of every anchor.
 
     .. math::

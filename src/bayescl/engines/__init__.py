@@ -1,25 +1,30 @@
 """The same per-anchor losses, computed at different cost.
 
-An engine takes a :class:`~bayescl.functional.ContrastiveBatch`, a temperature and an objective at
+An engine takes a :class:`ContrastiveBatch`, a temperature and an objective at
 that temperature, and returns one loss per anchor. The dense engine holds the whole matrix of
 logits and can be differentiated any number of times; the chunked one holds a few rows, and the
 fused one, on a GPU, none at all.
 """
 
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Excluded
 from bayescl.engines.chunked import chunked_loss
-from bayescl.engines.dense import ObjectiveAt, dense_loss
-from bayescl.engines.fused import fused_available, fused_loss, fused_supports
+from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
 from bayescl.engines.select import ENGINES, Engine, per_anchor_losses, select_engine
 
 __all__ = [
     "ENGINES",
+    "CandidateRule",
+    "ContrastiveBatch",
     "Engine",
+    "Excluded",
     "ObjectiveAt",
     "chunked_loss",
     "dense_loss",
-    "fused_available",
     "fused_loss",
-    "fused_supports",
+    "fused_unavailable_reason",
+    "fused_unsupported_reason",
+    "logits_loss",
     "per_anchor_losses",
     "select_engine",
 ]

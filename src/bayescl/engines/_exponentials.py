@@ -6,16 +6,19 @@ they are the gradient of its logarithm.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional as F
 
 from bayescl._axes import Float, Tensor
-from bayescl.functional._sorting import can_look, sorted_rows_and_ties
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Bayesian
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.functional.objective import LogSumObjective
+from bayescl.functional.sorting import can_look, sorted_rows_and_ties
 
 _BLOCK = 2**18
 """Logits sorted at a time on the CPU: with all that sorting needs they stay in a core's cache."""
@@ -25,85 +28,81 @@ class Sums(NamedTuple):
     """Each row's exponentials, divided by that of the row's largest logit, and what they add to."""
 
     exponentials: Float[Tensor, "rows candidates"]
-    total: Float[Tensor, "rows"]
-    log: Float[Tensor, "rows"]
+    total: Float[Tensor, " rows"]
+    log: Float[Tensor, " rows"]
     """Logarithm of the sum before the division; -inf where a row has no candidates."""
 
-    def per_unit(self, gradient: Float[Tensor, "rows"]) -> Float[Tensor, "rows"]:
+    def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         """What turns exponentials into gradients of logits, given that of ``log``."""
         return torch.where(self.total > 0, gradient / self.total, 0.0)
 
 
-def plain_sums(
-    logits: Float[Tensor, "rows candidates"], batch: ContrastiveBatch, rows: slice
-) -> Sums:
-    """Sum over the candidates of each row; overwrites ``logits``."""
-    _drop(logits, batch, rows)
-    return _exponentiate(logits)
-
-
-def tilted_sums(
+def sums_of(
+    objective: LogSumObjective,
     logits: Float[Tensor, "rows candidates"],
-    concentration: float,
     batch: ContrastiveBatch,
     rows: slice,
-) -> tuple[Sums, Sums]:
-    """Sum the exponentials of ``1 + concentration`` and of ``concentration`` times the logits.
+    *,
+    differentiate: bool,
+) -> list[Sums]:
+    """Compute the sums of an objective's powers but 0; overwrites ``logits``, with the first.
 
-    Overwrites ``logits`` with the first.
+    Args:
+        objective: says which sums.
+        logits: logits of the candidates.
+        batch: says which candidates count.
+        rows: which anchors these are.
+        differentiate: whether the exponentials are wanted; else what they hold has no meaning.
     """
-    _drop(logits, batch, rows)
-    largest = _subtract_largest(logits)
-    tilt = (logits * concentration).exp_()
-    logits.exp_().mul_(tilt)
-    total, of_tilt = logits.sum(dim=1), tilt.sum(dim=1)
-    return (
-        Sums(logits, total, total.log() + (1 + concentration) * largest),
-        Sums(tilt, of_tilt, of_tilt.log() + concentration * largest),
-    )
+    powers = [power for power in objective.powers if power != 0]
+    if objective.ranks is None:
+        batch.excluded(rows).fill_(logits, -torch.inf)
+        return _exponentiate(logits, powers)
+    if objective.ranks != "histogram" and powers == [1] and can_look(logits):
+        return [_sums_in_order(objective, logits, batch, rows, differentiate=differentiate)]
+    log_weights = objective.log_weights(logits, valid=batch.mask(rows))
+    others = [logits * power + log_weights for power in powers[1:]]
+    if powers[0] != 1:
+        logits *= powers[0]
+    logits += log_weights
+    found = []
+    for terms in (logits, *others):
+        batch.excluded(rows).fill_(terms, -torch.inf)
+        found += _exponentiate(terms)
+    return found
 
 
-def weighted_sums(
-    objective: Bayesian,
+def _sums_in_order(
+    objective: LogSumObjective,
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
     rows: slice,
     *,
     differentiate: bool,
 ) -> Sums:
-    """Sum with each candidate's importance weight; overwrites ``logits``.
-
-    Args:
-        objective: gives the weights.
-        logits: logits of the candidates.
-        batch: says which candidates count.
-        rows: which anchors these are.
-        differentiate: whether the exponentials are wanted; else what ``logits`` holds after has no
-            meaning.
-    """
-    if objective.ranks == "histogram" or not can_look(logits):
-        logits += objective.log_weights(logits, valid=batch.mask(rows))
-        return plain_sums(logits, batch, rows)
+    """Sum with weights by exact rank: rows without ties share them in sorted order."""
     excluded = batch.excluded(rows)
     total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     step = max(1, _BLOCK // logits.shape[1])
     for start in range(0, len(logits), step):
         some = slice(start, start + step)
         block = logits[some]
-        ordered, columns, ties, counts = sorted_rows_and_ties(block, excluded.of(some))
+        ordered, columns, ties, counts = sorted_rows_and_ties(
+            block, excluded.of(some).places(block.shape[1])
+        )
         alone = _untied_log_weights(objective, counts, block)
         if len(ties):
             _add_tied(ordered, alone, ties, counts, objective)
         else:
             ordered += alone
-        _, total[some], log[some] = _exponentiate(ordered)
+        _, total[some], log[some] = _exponentiate(ordered)[0]
         if differentiate:
             block.scatter_(1, columns, ordered)
     return Sums(logits, total, log)
 
 
 def _untied_log_weights(
-    objective: Bayesian, counts: NDArray[np.int64], logits: Float[Tensor, "rows candidates"]
+    objective: LogSumObjective, counts: NDArray[np.int64], logits: Float[Tensor, "rows candidates"]
 ) -> Float[Tensor, "#rows candidates"]:
     """Logarithms of the weights at the places of sorted rows without ties; -inf behind the last.
 
@@ -111,8 +110,21 @@ def _untied_log_weights(
     """
     distinct, which = np.unique(counts, return_inverse=True)
     width, dtype = logits.shape[1], logits.dtype
-    each = [objective.log_weights_by_place(count, width, dtype) for count in distinct.tolist()]
+    each = [_log_weights_by_place(objective, count, width, dtype) for count in distinct.tolist()]
     return each[0][None] if len(each) == 1 else torch.stack(each)[torch.from_numpy(which)]
+
+
+@lru_cache(maxsize=512)
+def _log_weights_by_place(
+    objective: LogSumObjective, count: int, places: int, dtype: torch.dtype
+) -> Float[Tensor, " places"]:
+    """Logarithms of the weights of ``count`` untied candidates in ascending order, then -inf.
+
+    Remembered: do not write to it.
+    """
+    place = torch.arange(count, dtype=dtype)
+    cdf = (place + 1.0 if objective.ranks == "upper" else place + 0.5) / max(1, count)
+    return F.pad(objective.weights_of_cdf(cdf).log(), (0, places - count), value=-torch.inf)
 
 
 def _add_tied(
@@ -120,7 +132,7 @@ def _add_tied(
     alone: Float[Tensor, "#rows candidates"],
     ties: NDArray[np.int64],
     counts: NDArray[np.int64],
-    objective: Bayesian,
+    objective: LogSumObjective,
 ) -> None:
     """Add logarithms of weights to sorted rows in place, where ``ties`` equal the next value.
 
@@ -136,7 +148,7 @@ def _add_tied(
     below = start - row * width
     rank = below + (size if objective.ranks == "upper" else size / 2)
     cdf = torch.from_numpy(rank / counts[row]).to(ordered.dtype)
-    shared = objective.log_weights_of_cdf(cdf).numpy()
+    shared = objective.weights_of_cdf(cdf).log().numpy()
     ends = size.cumsum()
     places = np.repeat(start - ends + size, size) + np.arange(ends[-1])
     flat = ordered.view(-1).numpy()
@@ -145,22 +157,17 @@ def _add_tied(
     flat[places] = values
 
 
-def _drop(logits: Tensor, batch: ContrastiveBatch, rows: slice) -> None:
-    """Set the logits of all that is no candidate to -inf, in place."""
-    batch.excluded(rows).fill_(logits, -torch.inf)
-
-
-def _exponentiate(logits: Tensor) -> Sums:
-    """Sum each row's exponentials; they overwrite ``logits``."""
-    largest = _subtract_largest(logits)
-    total = logits.exp_().sum(dim=1)
-    return Sums(logits, total, total.log() + largest)
-
-
-def _subtract_largest(logits: Tensor) -> Tensor:
-    """Subtract each row's largest logit in place, and return it."""
+def _exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
+    """Sum the exponentials of each power of each row; the first overwrite ``logits``."""
     largest = logits.amax(dim=1)
     # A row with nothing to sum must not subtract infinities.
     largest = torch.where(largest > -torch.inf, largest, 0.0)
     logits.sub_(largest[:, None])
-    return largest
+    scaled = [logits * power for power in powers[1:]]
+    if powers[0] != 1:
+        logits *= powers[0]
+    found = []
+    for terms, power in zip((logits, *scaled), powers, strict=True):
+        total = terms.exp_().sum(dim=1)
+        found.append(Sums(terms, total, total.log() + power * largest))
+    return found

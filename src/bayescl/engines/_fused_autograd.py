@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,12 @@ from torch.autograd.function import once_differentiable
 
 from bayescl._axes import Float, Int, Tensor
 from bayescl.engines._fused_tiles import Precision
-from bayescl.functional.candidates import CandidateRule
-from bayescl.functional.histogram import OfCdf, inverse_widths, log2_weights
-from bayescl.functional.ranks import Ranks
+from bayescl.engines.batch import CandidateRule
+from bayescl.functional.histogram import inverse_widths, log2_weights
+from bayescl.functional.objective import LogSumObjective
 
 if TYPE_CHECKING:
     from bayescl.engines._fused_launch import Binned
-
-
-@dataclass(frozen=True)
-class Weighting:
-    """Weights by the rank of a candidate, and how finely ranks are told apart."""
-
-    of_cdf: OfCdf
-    ranks: Ranks
-    bins: int
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,9 @@ class RowSums:
 
     rule: CandidateRule
     precision: Precision
-    weighting: Weighting | None = None
+    weighting: LogSumObjective | None = None
+    """What weighs candidates by their ranks, in so many ``bins``."""
+    bins: int = 0
     count: bool = False
 
 
@@ -52,7 +46,7 @@ class FusedLogSumExp(torch.autograd.Function):
         candidates: Float[Tensor, "candidates dim"],
         temperature: Float[Tensor, ""],
         sums: RowSums,
-    ) -> tuple[Float[Tensor, "anchors"], Int[Tensor, "anchors"] | None]:
+    ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
         """Sum over all columns, without the matrix of logits."""
         from bayescl.engines import _fused_launch as launch
 
@@ -61,7 +55,7 @@ class FusedLogSumExp(torch.autograd.Function):
         )
         scale = _scale(temperature, anchors.device)
         with _on(anchors.device):
-            binned = _binned(problem, sums.weighting)
+            binned = _binned(problem, sums.weighting, sums.bins)
             base_2, counts = launch.log_sums(problem, scale, binned, sums.count)
         ctx.problem_rule, ctx.precision, ctx.bins = problem.rule, sums.precision, binned.bins
         ctx.save_for_backward(
@@ -80,7 +74,7 @@ class FusedLogSumExp(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, upstream: Float[Tensor, "anchors"], _: Tensor | None
+        ctx: Any, upstream: Float[Tensor, " anchors"], _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         """Compute the logits again, tile by tile, and what each side receives."""
         from bayescl.engines import _fused_launch as launch
@@ -112,18 +106,18 @@ class FusedLogSumExp(torch.autograd.Function):
         return to_anchors, to_candidates, to_temperature, None
 
 
-def _binned(problem: Any, weighting: Weighting | None) -> Binned:
+def _binned(problem: Any, weighting: LogSumObjective | None, bins: int) -> Binned:
     """Each row's histogram turned into weights; nothing where there are no weights."""
     from bayescl.engines import _fused_launch as launch
 
-    if weighting is None:
+    if weighting is None or weighting.ranks is None:
         return launch.Binned(0)
     low, top = launch.similarity_ranges(problem)
     inverse = inverse_widths(low, top)
     top = torch.where(top == -torch.inf, 0.0, top)  # rows without candidates: nothing to place
-    counts = launch.histograms(problem, weighting.bins, top, inverse)
-    table = log2_weights(counts, inverse, weighting.of_cdf, weighting.ranks)
-    return launch.Binned(weighting.bins, top, inverse, table)
+    counts = launch.histograms(problem, bins, top, inverse)
+    table = log2_weights(counts, inverse, weighting.weights_of_cdf, weighting.ranks)
+    return launch.Binned(bins, top, inverse, table)
 
 
 def _scale(temperature: Float[Tensor, ""], device: torch.device) -> Float[Tensor, ""]:
@@ -141,6 +135,6 @@ def _contiguous(rule: CandidateRule) -> CandidateRule:
     return CandidateRule(own, positive, mine, theirs, valid)
 
 
-def _on(device: torch.device) -> torch.cuda.device | torch.autograd.grad_mode.no_grad:
+def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Triton launches on the current device, which need not be the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else torch.no_grad()
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import Sums, plain_sums, tilted_sums, weighted_sums
-from bayescl.engines.dense import ObjectiveAt
-from bayescl.functional._log_space import contrast
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
+from bayescl.engines._exponentials import Sums, sums_of
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
+from bayescl.functional.objective import Objective, as_data
 
 
 @dataclass(frozen=True)
@@ -30,19 +28,19 @@ class RowGradients:
     """
 
     unlabeled: Float[Tensor, "rows candidates"]
-    factor: Float[Tensor, "rows"] | None
-    positive: Float[Tensor, "rows"]
+    factor: Float[Tensor, " rows"] | None
+    positive: Float[Tensor, " rows"]
     temperature: Float[Tensor, ""] | None = None
 
 
 def row_losses(
     objective_at: ObjectiveAt,
     temperature: float | Tensor,
-    positive: Float[Tensor, "rows"],
+    positive: Float[Tensor, " rows"],
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
     rows: slice,
-    upstream: Float[Tensor, "rows"] | None,
+    upstream: Float[Tensor, " rows"] | None,
     *,
     differentiate: bool,
 ) -> tuple[PerAnchor, RowGradients | None]:
@@ -58,33 +56,76 @@ def row_losses(
         upstream: what each loss's gradient is multiplied by; ones unless given.
         differentiate: whether gradients are wanted.
     """
+    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))
+    if bad is not None:
+        logits.masked_fill_(bad[:, None], 0.0)
+        positive = positive.masked_fill(bad, 0.0)
+    losses, gradients = _finite_row_losses(
+        objective_at,
+        temperature,
+        positive,
+        logits,
+        batch,
+        rows,
+        upstream,
+        differentiate=differentiate,
+    )
+    if bad is None:
+        return losses, gradients
+    poison = torch.where(bad, torch.nan, 1.0).to(losses.dtype)
+    if gradients is not None:
+        factor = gradients.factor
+        gradients = replace(
+            gradients,
+            factor=poison if factor is None else factor * poison,
+            positive=gradients.positive * poison,
+        )
+    return losses * poison, gradients
+
+
+def _finite_row_losses(
+    objective_at: ObjectiveAt,
+    temperature: float | Tensor,
+    positive: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows candidates"],
+    batch: ContrastiveBatch,
+    rows: slice,
+    upstream: Float[Tensor, " rows"] | None,
+    *,
+    differentiate: bool,
+) -> tuple[PerAnchor, RowGradients | None]:
+    """The same of rows whose logits are finite."""
     objective = objective_at(temperature)
-    if isinstance(objective, InfoNCE | Bayesian):
-        # These see their candidates through one sum of exponentials alone, whose gradient is a
-        # softmax.
-        if isinstance(objective, Bayesian):
-            sums = weighted_sums(objective, logits, batch, rows, differentiate=differentiate)
-        else:
-            sums = plain_sums(logits, batch, rows)
-        losses = contrast(positive, sums.log)
+    data = as_data(objective)
+    if data is not None and data.is_softmax:
+        (sums,) = sums_of(data, logits, batch, rows, differentiate=differentiate)
+        losses = data.from_log_sums(positive, (sums.log,))
         if not differentiate:
             return losses, None
         slope = torch.sigmoid(sums.log - positive)
         if upstream is not None:
             slope *= upstream
-        return losses, RowGradients(logits, sums.per_unit(slope), -slope)
+        of_logits = slope if data.powers == (1.0,) else slope * data.powers[0]
+        return losses, RowGradients(logits, sums.per_unit(of_logits), -slope)
 
-    # The other two see them through one sum or two: autograd is left with a few values per anchor.
-    inner, parts = [logits], _sums(objective, logits, batch, rows)
-    if parts:
-        inner = [part.log for part in parts]
+    # Others see their candidates through a few sums: autograd is left with a few values per
+    # anchor. What is no data sees all logits.
+    parts: list[Sums] = []
+    if data is not None:
+        parts = sums_of(data, logits, batch, rows, differentiate=differentiate)
+    inner = [logits] if data is None else [part.log for part in parts]
 
     def losses_of(objective: Objective, positive: Tensor, inner: list[Tensor]) -> Tensor:
-        if isinstance(objective, Debiased | Hard):
-            return objective.from_log_sums(
-                positive, *inner, log_count=batch.log_counts(rows, positive.dtype)
-            )
-        return objective(positive, inner[0], valid=batch.mask(rows))
+        data = as_data(objective)
+        if data is None:
+            found = objective(positive, inner[0], valid=batch.mask(rows))
+            return checked_losses(found, positive)
+        sums = iter(inner)
+        log_sums = [
+            batch.log_counts(rows, positive.dtype) if power == 0 else next(sums)
+            for power in data.powers
+        ]
+        return data.from_log_sums(positive, tuple(log_sums))
 
     if not differentiate:
         return losses_of(objective, positive, inner), None
@@ -95,27 +136,16 @@ def row_losses(
             objective = objective_at(leaves[-1])
         losses = losses_of(objective, leaves[0], leaves[1 : 1 + len(inner)])
         weights = torch.ones_like(losses) if upstream is None else upstream
-        of_positive, *of_inner = torch.autograd.grad(losses, leaves, weights, allow_unused=True)
+        of_positive, *of_inner = torch.autograd.grad(
+            losses, leaves, weights, materialize_grads=True
+        )
     direct = of_inner.pop() if isinstance(temperature, Tensor) else None
     losses = losses.detach()
-    if not parts:
+    if data is None:
         return losses, RowGradients(of_inner[0], None, of_positive, direct)
-    of_sum = parts[0].per_unit(of_inner[0])
-    if isinstance(objective, Hard) and len(parts) == 2:
-        of_sum *= 1 + objective.concentration
-        of_tilt = parts[1].per_unit(of_inner[1]) * objective.concentration
-        logits.mul_(of_sum[:, None]).add_(parts[1].exponentials.mul_(of_tilt[:, None]))
-    else:
-        logits *= of_sum[:, None]
+    powers = [power for power in data.powers if power != 0]
+    for part, power, of_log in zip(parts, powers, of_inner, strict=True):
+        part.exponentials.mul_(part.per_unit(of_log * power)[:, None])
+    for part in parts[1:]:
+        logits += part.exponentials
     return losses, RowGradients(logits, None, of_positive, direct)
-
-
-def _sums(
-    objective: Objective, logits: Tensor, batch: ContrastiveBatch, rows: slice
-) -> Sequence[Sums]:
-    """The sums through which an objective sees its candidates; none for one not known here."""
-    if isinstance(objective, Hard) and objective.concentration > 0:
-        return tilted_sums(logits, objective.concentration, batch, rows)
-    if isinstance(objective, Debiased | Hard):
-        return [plain_sums(logits, batch, rows)]
-    return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bayescl.functional.candidates import ContrastiveBatch
+from bayescl.engines.batch import ContrastiveBatch
 
 
 @dataclass

@@ -14,10 +14,10 @@ from bayescl.engines._once import differentiable_once
 from bayescl.engines._rows import row_losses
 from bayescl.engines._running_gradients import RunningGradients
 from bayescl.engines._threads import in_threads
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
-from bayescl.functional._sorting import can_look
-from bayescl.functional.candidates import CandidateRule, ContrastiveBatch
 from bayescl.functional.similarity import candidate_logits
+from bayescl.functional.sorting import can_look
 
 _CPU_LOGITS = 2**18
 """Logits per chunk on the CPU, where that is not too few anchors for a matrix product."""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from bayescl._axes import Float, Int, PerAnchor, Tensor
-from bayescl._checks import check_choice, check_non_negative
-from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums, Weighting
+from bayescl._axes import Float, PerAnchor, Tensor
+from bayescl._checks import check_choice
+from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums
 from bayescl.engines._fused_tiles import MAXIMUM_DIM, PRECISIONS, Precision
+from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
-from bayescl.functional._log_space import contrast
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.debiased import subtract_positives
 from bayescl.functional.histogram import check_bins
-from bayescl.functional.objectives import Bayesian, Debiased, Hard, InfoNCE, Objective
+from bayescl.functional.objective import Objective, as_data
 from bayescl.functional.similarity import pair_logits
-from bayescl.functional.weights import weights_of_cdf
 
 _OLDEST_TRITON = (3, 4)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -30,7 +26,7 @@ def fused_loss(
     temperature: float | Float[Tensor, ""],
     objective_at: ObjectiveAt,
     *,
-    bins: int = 256,
+    bins: int | None = None,
     precision: Precision = "ieee",
 ) -> PerAnchor:
     r"""Compute one loss per anchor on the GPU, in memory that does not grow with pairs.
@@ -54,10 +50,9 @@ def fused_loss(
             Embeddings in float32, bfloat16 or float16; logits and sums are float32. In half
             precision the shares that gradients are made of are rounded as the embeddings are.
         temperature: softmax scale, positive.
-        objective_at: gives the objective at that temperature; one of
-            :class:`~bayescl.functional.InfoNCE`, :class:`~bayescl.functional.Bayesian`,
-            :class:`~bayescl.functional.Debiased` and :class:`~bayescl.functional.Hard`.
-        bins: histogram bins per row, 64 to 1024 and a power of 2.
+        objective_at: gives the objective at that temperature; one that is data, a
+            :class:`~bayescl.functional.LogSumObjective`.
+        bins: histogram bins per row, 64 to 1024 and a power of 2; the objective's by default.
         precision: how float32 embeddings are multiplied: ``"ieee"`` exactly, on the scalar
             units; ``"tf32x3"`` on the matrix units in three parts, nearly as exact; ``"tf32"``
             there with 10-bit mantissas. Triton's own default, ``"tf32"``, would lose the ranks of
@@ -71,43 +66,54 @@ def fused_loss(
         RuntimeError: if there is no Triton or no CUDA device.
 
     See Also:
-        :func:`fused_supports` and :func:`fused_available`: the same questions asked beforehand.
+        :func:`fused_unsupported_reason` and :func:`fused_unavailable_reason`: the same questions
+        asked beforehand.
     """
     check_choice("precision", precision, PRECISIONS)
-    check_bins(bins)
+    if bins is not None:
+        check_bins(bins)
     objective = objective_at(temperature)
-    if (reason := fused_available()) is not None:
+    if (reason := fused_unavailable_reason()) is not None:
         raise RuntimeError(f'engine="fused" cannot run: {reason}')
-    if (reason := fused_supports(batch, objective)) is not None:
+    data, reason = as_data(objective), fused_unsupported_reason(batch, objective)
+    if data is None or reason is not None:
         raise ValueError(f'engine="fused" cannot compute this loss: {reason}')
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, device=batch.anchors.device)
     positive = pair_logits(batch.anchors.float(), batch.positives.float(), temperature)
-    plain = RowSums(batch.rule, precision)
-    if isinstance(objective, Debiased | Hard):
-        return _subtracted(batch, positive, temperature, objective, replace(plain, count=True))
-    if isinstance(objective, Bayesian):
-        weights = weights_of_cdf(objective.alpha, objective.beta, objective.tau_plus)
-        weighting = Weighting(weights, objective.ranks, bins)
-        log_sum, _ = _log_sum(batch, temperature, replace(plain, weighting=weighting))
-    else:
-        log_sum, _ = _log_sum(batch, temperature, plain)
-    return contrast(positive, log_sum)
+    weighting = None if data.ranks is None else data
+    powers = [power for power in data.powers if power != 0]
+    found, count = {}, None
+    for power in powers:
+        counts = count is None and 0 in data.powers
+        sums = RowSums(batch.rule, precision, weighting, bins or data.bins, counts)
+        # e^(p s) at one temperature is e^s at another.
+        scaled = temperature if power == 1 else temperature / power
+        found[power], counted = FusedLogSumExp.apply(batch.anchors, batch.candidates, scaled, sums)
+        count = counted if counts else count
+    if count is not None:
+        found[0.0] = count.float().log()
+    losses = data.from_log_sums(positive, tuple(found[power] for power in data.powers))
+    bad = ~positive.detach().isfinite()
+    for log_sum in found.values():
+        bad = bad | log_sum.detach().isnan() | log_sum.detach().isposinf()
+    return losses * torch.where(bad, torch.nan, 1.0)
 
 
-def fused_supports(batch: ContrastiveBatch, objective: Objective) -> str | None:
+def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:
     """Why the fused engine cannot compute this, in one sentence; None if it can.
 
-    Says nothing about whether the engine can run at all: see :func:`fused_available`.
+    Says nothing about whether the engine can run at all: see :func:`fused_unavailable_reason`.
 
     Example:
-        >>> from bayescl.functional import CandidateRule
+        >>> from bayescl.engines import CandidateRule, ContrastiveBatch
+        >>> from bayescl.functional import InfoNCE
         >>> rows = torch.eye(2, dtype=torch.float64)
-        >>> fused_supports(ContrastiveBatch(rows, rows, rows, CandidateRule()), InfoNCE())
+        >>> fused_unsupported_reason(ContrastiveBatch(rows, rows, rows, CandidateRule()), InfoNCE())
         'embeddings must be float32, bfloat16 or float16, got torch.float64'
     """
     anchors, candidates = batch.anchors, batch.candidates
-    if not isinstance(objective, InfoNCE | Bayesian | Debiased | Hard):
+    if as_data(objective) is None:
         return f"it knows no objective {type(objective).__name__}"
     if candidates.ndim != 2:
         return "candidates must be shared by all anchors, not each anchor's own"
@@ -121,12 +127,14 @@ def fused_supports(batch: ContrastiveBatch, objective: Objective) -> str | None:
         return f"embeddings must be on a CUDA device, got {anchors.device}"
     if anchors.shape[1] > MAXIMUM_DIM:
         return f"embeddings must have at most {MAXIMUM_DIM} coordinates, got {anchors.shape[1]}"
+    if batch.rule.num_keys > 1:
+        return f"it takes one group per row, got {batch.rule.num_keys}"
     if 0 in anchors.shape or 0 in candidates.shape:
         return "anchors and candidates must not be empty"
     return None
 
 
-def fused_available() -> str | None:
+def fused_unavailable_reason() -> str | None:
     """Why the fused engine cannot run here, in one sentence; None if it can.
 
     It needs Triton and a CUDA device of compute capability 8.0 or newer, or Triton's interpreter
@@ -151,34 +159,3 @@ def fused_available() -> str | None:
 
 def _interpreting() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y")
-
-
-def _log_sum(
-    batch: ContrastiveBatch, temperature: Tensor, sums: RowSums
-) -> tuple[Float[Tensor, "anchors"], Int[Tensor, "anchors"]]:
-    return FusedLogSumExp.apply(  # type: ignore[no-any-return]
-        batch.anchors, batch.candidates, temperature, sums
-    )
-
-
-def _subtracted(
-    batch: ContrastiveBatch,
-    positive: Float[Tensor, "anchors"],
-    temperature: Float[Tensor, ""],
-    objective: Debiased | Hard,
-    sums: RowSums,
-) -> PerAnchor:
-    """The two losses that subtract the positives' share; the formulas are the functional's."""
-    concentration = objective.concentration if isinstance(objective, Hard) else 0.0
-    check_non_negative("concentration", concentration)
-    # e^(c s) at one temperature is e^s at another.
-    log_sum, count = _log_sum(batch, temperature / (1 + concentration), sums)
-    log_count = count.float().log()
-    if concentration > 0:
-        uncounted = replace(sums, count=False)
-        log_mean = _log_sum(batch, temperature / concentration, uncounted)[0] - log_count
-        log_sum = log_sum - log_mean
-    log_negative = subtract_positives(
-        log_sum, positive, log_count, objective.tau_plus, objective.minimum_logit
-    )
-    return contrast(positive, log_negative)

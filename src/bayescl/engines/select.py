@@ -8,11 +8,10 @@ from typing import Literal
 import torch
 
 from bayescl._axes import PerAnchor, Tensor
+from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss
 from bayescl.engines.fused import fused_loss
-from bayescl.functional.candidates import ContrastiveBatch
-from bayescl.functional.objectives import Bayesian
 
 Engine = Literal["auto", "dense", "chunked", "fused"]
 ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked", "fused")
@@ -69,8 +68,6 @@ def per_anchor_losses(
     if engine == "dense":
         return dense_loss(batch, temperature, objective_at), engine
     if engine == "fused":
-        objective = objective_at(temperature)
-        bins = objective.bins if isinstance(objective, Bayesian) else 256
-        return fused_loss(batch, temperature, objective_at, bins=bins), engine
+        return fused_loss(batch, temperature, objective_at), engine
     losses = chunked_loss(batch, temperature, objective_at, uniform=uniform, chunk_size=chunk_size)
     return losses, engine

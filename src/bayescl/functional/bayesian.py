@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-import torch
+from dataclasses import dataclass
 
-from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
-from bayescl.functional._log_space import contrast, masked_logsumexp
+from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.ranks import Ranks
-from bayescl.functional.weights import logit_log_weights
+from bayescl.functional.weights import weights_of_cdf
+
+
+@dataclass(frozen=True)
+class Bayesian(LogSumObjective):
+    """:func:`~bayescl.functional.bayesian_loss` at given parameters, as engines receive it."""
+
+    alpha: float
+    beta: float
+    tau_plus: float
+    ranks: Ranks = "mid"
+    bins: int = 256
+
+    @property
+    def may_drop(self) -> bool:
+        """A weight may be 0 at the very end of a row, in the corners of the parameters."""
+        return self.alpha == 1 or self.beta == 1
+
+    def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Return the importance weights of values of the empirical CDF."""
+        return weights_of_cdf(cdf, alpha=self.alpha, beta=self.beta, tau_plus=self.tau_plus)
 
 
 def bayesian_loss(
@@ -54,19 +74,5 @@ def bayesian_loss(
     Reference:
         Liu et al., ICML 2024, Eqs. "debias" and "ome1", Algorithm 1.
     """
-    log_weights = logit_log_weights(
-        unlabeled,
-        alpha=alpha,
-        beta=beta,
-        tau_plus=tau_plus,
-        valid=valid,
-        ranks=ranks,
-        bins=bins,
-    )
-    counted = valid
-    if alpha == 1 or beta == 1:
-        # Then a weight may be 0, at the very end of a row: leave that candidate out, lest a row
-        # consist of nothing but logarithms of 0.
-        positive_weight = log_weights > -torch.inf
-        counted = positive_weight if valid is None else valid & positive_weight
-    return contrast(positive, masked_logsumexp(unlabeled + log_weights, counted))
+    objective = Bayesian(alpha, beta, tau_plus, ranks, bins)
+    return objective(positive, unlabeled, valid=valid)

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.functional._log_space import contrast, log_count, masked_logsumexp
-from bayescl.functional._shares import check_tau_plus
+from bayescl.functional.log_space import contrast
+from bayescl.functional.mixture import check_tau_plus
+from bayescl.functional.objective import LogSumObjective
+
+
+@dataclass(frozen=True)
+class Debiased(LogSumObjective):
+    """:func:`~bayescl.functional.debiased_loss` at given parameters, as engines receive it."""
+
+    tau_plus: float
+    minimum_logit: float | Tensor
+    powers = (1.0, 0.0)
+
+    def from_log_sums(
+        self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
+    ) -> PerAnchor:
+        """Return the loss from the logs of the candidates' sum and of their number."""
+        log_sum, log_count = log_sums
+        rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        return contrast(positive, rest)
 
 
 def debiased_loss(
@@ -48,29 +67,27 @@ def debiased_loss(
     Reference:
         Chuang et al., "Debiased Contrastive Learning", NeurIPS 2020, Eqs. 7 and 8.
     """
-    log_sum = masked_logsumexp(unlabeled, valid)
-    log_negative = subtract_positives(
-        log_sum, positive, log_count(unlabeled, valid), tau_plus, minimum_logit
-    )
-    return contrast(positive, log_negative)
+    return Debiased(tau_plus, minimum_logit)(positive, unlabeled, valid=valid)
 
 
 def subtract_positives(
-    log_sum: Float[Tensor, "anchors"],
-    positive: Float[Tensor, "anchors"],
+    log_sum: Float[Tensor, " anchors"],
+    positive: Float[Tensor, " anchors"],
     log_count: Float[Tensor, "#anchors"],
     tau_plus: float,
     minimum_logit: float | Float[Tensor, ""],
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """Log of the floored estimate ``G`` above, from the log of the candidates' sum."""
     check_tau_plus(tau_plus)
     floor = log_count + minimum_logit
+    # NaN compares as False, and is what then comes out: conditions say where the floor holds.
+    empty = log_count == -torch.inf
     if tau_plus == 0:
-        return torch.where(log_sum > floor, log_sum, floor)
+        return torch.where(empty | (log_sum <= floor), floor, log_sum)
     # log(e^x - e^y) = x + log(1 - e^(y - x)), where the share e^(y - x) is below 1.
     log_share = math.log(tau_plus) + log_count + positive - log_sum
-    has_rest = log_share < 0
+    none_left = empty | (log_share >= 0)
     # Both branches of a `where` are differentiated: give the unused one a harmless share.
-    safe_share = torch.where(has_rest, log_share, -1.0)
+    safe_share = torch.where(none_left, -1.0, log_share)
     rest = log_sum + (-torch.expm1(safe_share)).log() - math.log1p(-tau_plus)
-    return torch.where(has_rest & (rest > floor), rest, floor)
+    return torch.where(none_left | (rest <= floor), floor, rest)

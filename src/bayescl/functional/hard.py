@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl._checks import check_non_negative
-from bayescl.functional._log_space import contrast, log_count, masked_logsumexp
 from bayescl.functional.debiased import subtract_positives
+from bayescl.functional.log_space import contrast
+from bayescl.functional.objective import LogSumObjective
+
+
+@dataclass(frozen=True)
+class Hard(LogSumObjective):
+    """:func:`~bayescl.functional.hard_loss` at given parameters, as engines receive it."""
+
+    tau_plus: float
+    concentration: float
+    minimum_logit: float | Tensor
+
+    @property
+    def powers(self) -> tuple[float, ...]:
+        """The weighted sum, that of the weights, and the number of candidates."""
+        check_non_negative("concentration", self.concentration)
+        tilt = (self.concentration,) if self.concentration > 0 else ()
+        return (1 + self.concentration, *tilt, 0.0)
+
+    def from_log_sums(
+        self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
+    ) -> PerAnchor:
+        """Return the loss from the logs of those sums."""
+        log_sum, *log_tilt, log_count = log_sums
+        for log_weights in log_tilt:
+            log_sum = log_sum - (log_weights - log_count)
+        rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        return contrast(positive, rest)
 
 
 def hard_loss(
@@ -54,11 +83,4 @@ def hard_loss(
     Reference:
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021, Eq. 4.
     """
-    check_non_negative("concentration", concentration)
-    count = log_count(unlabeled, valid)
-    if concentration == 0:
-        log_sum = masked_logsumexp(unlabeled, valid)
-    else:
-        log_mean = masked_logsumexp(concentration * unlabeled, valid) - count
-        log_sum = masked_logsumexp((1 + concentration) * unlabeled, valid) - log_mean
-    return contrast(positive, subtract_positives(log_sum, positive, count, tau_plus, minimum_logit))
+    return Hard(tau_plus, concentration, minimum_logit)(positive, unlabeled, valid=valid)

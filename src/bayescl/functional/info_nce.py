@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
-from bayescl.functional._log_space import contrast, masked_logsumexp
+from bayescl.functional.objective import LogSumObjective
+
+
+@dataclass(frozen=True)
+class InfoNCE(LogSumObjective):
+    """:func:`~bayescl.functional.info_nce_loss` as engines receive it: all defaults."""
 
 
 def info_nce_loss(
@@ -35,4 +42,4 @@ def info_nce_loss(
     Reference:
         van den Oord et al., "Representation Learning with Contrastive Predictive Coding", 2018.
     """
-    return contrast(positive, masked_logsumexp(unlabeled, valid))
+    return InfoNCE()(positive, unlabeled, valid=valid)

@@ -9,8 +9,8 @@ import torch
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_choice
-from bayescl.functional._sorting import can_look, sorted_rows
 from bayescl.functional.histogram import check_bins, map_by_histogram
+from bayescl.functional.sorting import can_look, sorted_rows
 
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from bayescl._axes import Bool, Float, Tensor
-from bayescl.functional._shares import blend, hard_negative_shares, unlabeled_shares
-from bayescl.functional.cdfs import proposal_cdf as to_proposal_cdf
+from bayescl.functional.mixture import hard_negatives
+from bayescl.functional.mixture import unlabeled as unlabeled_mixture
 from bayescl.functional.ranks import Ranks, map_cdf
 
 
@@ -46,11 +46,10 @@ def importance_weights(
     See Also:
         :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
     """
-    target = hard_negative_shares(alpha, beta)
-    sampled = unlabeled_shares(alpha, tau_plus)
-    if sampled[1] == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
+    target, sampled = hard_negatives(alpha, beta), unlabeled_mixture(alpha, tau_plus)
+    if sampled.high == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
         return torch.ones_like(proposal_cdf)
-    return blend(proposal_cdf, target) / blend(proposal_cdf, sampled)
+    return target.half_ratio(proposal_cdf) / sampled.half_ratio(proposal_cdf)
 
 
 def logit_weights(
@@ -89,32 +88,13 @@ def logit_weights(
         >>> logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1)
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    weights = weights_of_cdf(alpha, beta, tau_plus)
+    weights = partial(weights_of_cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
     return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins)
 
 
-def logit_log_weights(
-    unlabeled: Float[Tensor, "*anchors candidates"],
-    *,
-    alpha: float,
-    beta: float,
-    tau_plus: float,
-    valid: Bool[Tensor, "*anchors candidates"] | None,
-    ranks: Ranks,
-    bins: int,
-) -> Float[Tensor, "*anchors candidates"]:
-    """Logarithm of :func:`logit_weights`, taken once per rank where rows share their ranks."""
-    weights = weights_of_cdf(alpha, beta, tau_plus)
-    if ranks == "histogram":  # a bin's weight is a mean: take its logarithm, not the mean of logs
-        return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins).log()
-    return map_cdf(unlabeled, lambda cdf: weights(cdf).log(), valid=valid, ranks=ranks)
-
-
-def weights_of_cdf(alpha: float, beta: float, tau_plus: float) -> Callable[[Tensor], Tensor]:
-    """Return the weight as a function of the unlabeled CDF."""
-
-    def weights(cdf: Tensor) -> Tensor:
-        proposal = to_proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
-        return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
-
-    return weights
+def weights_of_cdf(
+    unlabeled_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
+) -> Float[Tensor, "*shape"]:
+    """:func:`importance_weights` as a function of the unlabeled CDF."""
+    proposal = unlabeled_mixture(alpha, tau_plus).quantile(unlabeled_cdf)
+    return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)

@@ -6,14 +6,15 @@ from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl._checks import check_choice
-from bayescl.functional._shares import (
+from bayescl.functional.bayesian import Bayesian
+from bayescl.functional.histogram import check_bins
+from bayescl.functional.mixture import (
     check_alpha,
     check_beta,
     check_tau_plus,
-    hard_negative_shares,
+    hard_negatives,
 )
-from bayescl.functional.histogram import check_bins
-from bayescl.functional.objectives import Bayesian, Objective
+from bayescl.functional.objective import Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
@@ -77,7 +78,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         if beta is None:
             beta = 0.5 if num_classes is None else 1 - 1 / num_classes
         self.beta = beta
-        hard_negative_shares(self.alpha, self.beta)  # refuses the corner where both are 1
+        hard_negatives(self.alpha, self.beta)  # refuses the corner where both are 1
         check_bins(bins)
         self.ranks = ranks
         self.bins = bins

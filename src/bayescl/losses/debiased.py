@@ -6,8 +6,9 @@ from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl._checks import check_finite_number
-from bayescl.functional._shares import check_tau_plus
-from bayescl.functional.objectives import Debiased, Objective
+from bayescl.functional.debiased import Debiased
+from bayescl.functional.mixture import check_tau_plus
+from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 

@@ -6,7 +6,8 @@ from typing_extensions import Unpack
 
 from bayescl._axes import Tensor
 from bayescl._checks import check_non_negative
-from bayescl.functional.objectives import Hard, Objective
+from bayescl.functional.hard import Hard
+from bayescl.functional.objective import Objective
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.debiased import DebiasedContrastiveLoss
 from bayescl.losses.hyperparameters import Hyperparameter

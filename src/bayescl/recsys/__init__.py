@@ -9,7 +9,7 @@ of them, so that reading a data set does not wait for the training loop.
 ``filters``, ``splits``        minimum rating and k-core; which interactions judge
 ``interactions``               who chose what: one sparse matrix, original ids kept
 ``catalog``, ``local_copies``  where public data sets come from; fetched and verified
-``encoders``                   matrix factorisation and LightGCN
+``encoders``, ``encoder``      the table of them: matrix factorisation and LightGCN; their base
 ``candidates``, ``bpr``        what a pair's item is contrasted with, and BPR
 ``module``, ``batches``        the Lightning module and the order of pairs
 ``ease``, ``popularity``       baselines in closed form

@@ -16,8 +16,8 @@ from bayescl.recsys.interactions import Interactions
 class PairBatch(NamedTuple):
     """Some observed pairs."""
 
-    users: Int[Tensor, "batch"]
-    items: Int[Tensor, "batch"]
+    users: Int[Tensor, " batch"]
+    items: Int[Tensor, " batch"]
 
 
 class PairOrder:
@@ -53,7 +53,7 @@ class PairOrder:
         """Batches per epoch."""
         return -(-self.size // self.batch_size)
 
-    def __iter__(self) -> Iterator[Int[Tensor, "batch"]]:
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
         """Yield the places of the pairs of each batch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))

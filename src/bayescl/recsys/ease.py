@@ -62,7 +62,7 @@ class EASE:
         self.weights = (inverse / -np.diag(inverse)).astype(np.float32)
         np.fill_diagonal(self.weights, 0)
 
-    def scores(self, users: Int[Tensor, "block"]) -> Float[Tensor, "block items"]:
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the scores of all items for some users."""
         return torch.from_numpy(self.matrix[users.numpy()] @ self.weights)
 

@@ -1,86 +1,69 @@
-"""What an encoder of users and items is."""
+"""The table of encoders: a new one is a file of its own and a row here."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-import torch
-from torch import nn
+from bayescl._checks import check_choice
+from bayescl.recsys.encoder import Encoder
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.light_gcn import LightGCN
+from bayescl.recsys.matrix_factorization import MatrixFactorization
 
-from bayescl._axes import Float, Int, Tensor
-from bayescl._checks import check_choice, check_count, check_positive
-from bayescl.recsys.scorers import SCORES, EmbeddingScorer, Score
+SHARED = ("dim", "score", "initial_scale")
+"""Settings that every encoder takes."""
 
 
-class Encoder(nn.Module, ABC):
-    """One trainable embedding per user and per item, and what becomes of them.
+@dataclass(frozen=True)
+class EncoderKind:
+    """One row of the table.
 
-    Embeddings start as draws from a normal distribution, from torch's global generator.
-
-    Args:
-        num_users: rows of the users' table.
-        num_items: rows of the items' table.
-        dim: coordinates of an embedding.
-        score: ``"cosine"``, or ``"inner"`` for inner products; what rankings are made by. The loss
-            must agree: ``normalize=True`` goes with cosines.
-        initial_scale: standard deviation of each coordinate at the start. With cosines only the
-            direction of an embedding counts, and its length says how fast Adam turns it.
-
-    Raises:
-        ValueError: if an argument leaves its range.
+    Attributes:
+        title: what tables and figures call it.
+        make: called as ``make(train, dim=..., score=..., initial_scale=..., **own)``.
     """
 
-    def __init__(
-        self,
-        num_users: int,
-        num_items: int,
-        dim: int = 64,
-        *,
-        score: Score = "cosine",
-        initial_scale: float = 0.1,
-    ) -> None:
-        super().__init__()
-        check_choice("score", score, SCORES)
-        self.num_users = check_count("num_users", num_users, 1)
-        self.num_items = check_count("num_items", num_items, 1)
-        self.dim = check_count("dim", dim, 1)
-        self.score = score
-        scale = check_positive("initial_scale", initial_scale)
-        self.user_table = nn.Parameter(torch.randn(num_users, dim) * scale)
-        self.item_table = nn.Parameter(torch.randn(num_items, dim) * scale)
+    title: str
+    make: Callable[..., Encoder]
 
-    @abstractmethod
-    def users_and_items(
-        self,
-    ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
-        """Return the embeddings of all users and of all items. Differentiable."""
+    @property
+    def own_settings(self) -> tuple[str, ...]:
+        """The settings that it takes besides :data:`SHARED`, by its own signature."""
+        _, *parameters = inspect.signature(self.make).parameters.values()
+        named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        return tuple(name for name in named if name not in SHARED)
 
-    def embed(
-        self, users: Int[Tensor, "batch"], *items: Int[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "*shape dim"], ...]:
-        """Return the embeddings that one step needs: of its users, and of each set of items.
 
-        Args:
-            users: rows of users.
-            *items: rows of items, in tensors of any shape.
+ENCODERS: Mapping[str, EncoderKind] = {
+    "mf": EncoderKind("matrix factorisation", MatrixFactorization.of),
+    "lightgcn": EncoderKind("LightGCN", LightGCN),
+}
+"""Every encoder by its name, in the order of the paper's tables."""
 
-        Returns:
-            One tensor per argument, with ``dim`` as a further last axis. Differentiable.
-        """
-        all_users, all_items = self.users_and_items()
-        return (all_users[users], *(all_items[rows] for rows in items))
 
-    @torch.no_grad()
-    def scorer(self, *, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
-        """Return the scores of the embeddings as they are now.
+def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
+    """Build an encoder by its name, with weights from torch's global generator.
 
-        Args:
-            item_norm_exponent: see :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
-        """
-        return EmbeddingScorer(
-            *self.users_and_items(), self.score, item_norm_exponent=item_norm_exponent
-        )
+    Args:
+        name: one of :data:`ENCODERS`.
+        train: the interactions to train on.
+        settings: values by name: all of :data:`SHARED` and of the encoder's own. Others, which
+            other encoders take, are passed over.
 
-    def extra_repr(self) -> str:
-        """Show the sizes and the score."""
-        return f"{self.num_users} users, {self.num_items} items, dim={self.dim}, {self.score!r}"
+    Raises:
+        ValueError: if there is no such encoder, or a setting leaves its range.
+        KeyError: if a setting that it takes is missing.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
+        >>> settings = {"dim": 4, "layers": 2, "score": "cosine", "initial_scale": 0.1}
+        >>> build_encoder("lightgcn", train, settings)
+        LightGCN(2 users, 3 items, dim=4, 'cosine', layers=2)
+        >>> build_encoder("mf", train, settings)
+        MatrixFactorization(2 users, 3 items, dim=4, 'cosine')
+    """
+    check_choice("encoder", name, tuple(ENCODERS))
+    kind = ENCODERS[name]
+    return kind.make(train, **{name: settings[name] for name in (*SHARED, *kind.own_settings)})

@@ -30,7 +30,7 @@ class TopItems:
         scores: the scores of the items; -inf where there is none.
     """
 
-    users: Int[Tensor, "users"]
+    users: Int[Tensor, " users"]
     items: Int[Tensor, "users k"]
     scores: Float[Tensor, "users k"]
 
@@ -40,7 +40,7 @@ def full_ranking(
     k: int,
     *,
     seen: Interactions | None = None,
-    users: Int[Tensor, "users"] | None = None,
+    users: Int[Tensor, " users"] | None = None,
     block_size: int | None = None,
 ) -> TopItems:
     """Rank all items for each user and keep the first ``k``.

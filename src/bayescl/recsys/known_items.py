@@ -49,15 +49,17 @@ class KnownItems(nn.Module):
         for name, table in tables.items():
             self.register_buffer(name, table.to(torch.int64), persistent=False)
 
-    def counts(self, users: Int[Tensor, "batch"]) -> Int[Tensor, "batch"]:
+    def counts(self, users: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Number of items that each of some users is known to like."""
         return self.starts[users + 1] - self.starts[users]
 
-    def popularity(self) -> Int[Tensor, "items"]:
+    def popularity(self) -> Int[Tensor, " items"]:
         """Number of users who are known to like each item."""
         return self.fan_starts.diff()
 
-    def of(self, users: Int[Tensor, "batch"]) -> tuple[Int[Tensor, "known"], Int[Tensor, "known"]]:
+    def of(
+        self, users: Int[Tensor, " batch"]
+    ) -> tuple[Int[Tensor, " known"], Int[Tensor, " known"]]:
         """Return all known items of some users, one after the other.
 
         Returns:
@@ -84,7 +86,7 @@ class KnownItems(nn.Module):
         return (self.keys[found] == wanted) & (items >= 0)
 
     def among(
-        self, users: Int[Tensor, "batch"], items: Int[Tensor, "candidates"]
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " candidates"]
     ) -> Bool[Tensor, "batch candidates"]:
         """True where a user is known to like an item, for items that all users share.
 

@@ -11,7 +11,7 @@ from scipy.sparse import block_array, csr_array, diags_array
 
 from bayescl._axes import Float, Tensor
 from bayescl._checks import check_count
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.scorers import Score
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch.nn import functional as F
 
 from bayescl._axes import Float, Int, Tensor
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.scorers import Score
 
 
 class MatrixFactorization(Encoder):
@@ -31,6 +33,18 @@ class MatrixFactorization(Encoder):
         Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.
     """
 
+    @classmethod
+    def of(
+        cls,
+        train: Interactions,
+        dim: int = 64,
+        *,
+        score: Score = "cosine",
+        initial_scale: float = 0.1,
+    ) -> MatrixFactorization:
+        """Make tables as large as the interactions ask for, which count for nothing else."""
+        return cls(train.num_users, train.num_items, dim, score=score, initial_scale=initial_scale)
+
     def users_and_items(
         self,
     ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
@@ -38,7 +52,7 @@ class MatrixFactorization(Encoder):
         return self.user_table, self.item_table
 
     def embed(
-        self, users: Int[Tensor, "batch"], *items: Int[Tensor, "*shape"]
+        self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
         """Return the rows of the tables that one step needs."""
         return (

@@ -112,8 +112,8 @@ def ranking_metrics(
 
 
 def _at(
-    k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, "users"]
-) -> dict[str, Float[Tensor, "users"]]:
+    k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, " users"]
+) -> dict[str, Float[Tensor, " users"]]:
     """Every figure of every user; lists have ``k`` places, or one for every item."""
     hits = hits.double()
     ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)

@@ -13,7 +13,7 @@ from bayescl._checks import check_count, check_non_negative, check_positive
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.batches import PairBatch
 from bayescl.recsys.candidates import CandidateSource
-from bayescl.recsys.encoders import Encoder
+from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.scorers import EmbeddingScorer, check_item_norm_exponent
 
 
@@ -74,7 +74,7 @@ class RankingModule(pl.LightningModule):
     def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch of pairs."""
         seed = derived_seed(self.seed, Purpose.CANDIDATES, self.current_epoch, batch_idx)
-        loss = self.candidates(self.loss, self.encoder, batch.users, batch.items, seed=seed)
+        loss: Tensor = self.candidates(self.loss, self.encoder, batch.users, batch.items, seed=seed)
         self.log("loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.users))
         return loss
 

@@ -27,6 +27,6 @@ class Popularity:
         counts = np.bincount(train.matrix.indices, minlength=train.num_items)
         self.counts = torch.from_numpy(counts).float()
 
-    def scores(self, users: Int[Tensor, "block"]) -> Float[Tensor, "block items"]:
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the same counts for each user."""
         return self.counts.repeat(len(users), 1)

@@ -22,7 +22,7 @@ class Scorer(Protocol):
     num_users: int
     num_items: int
 
-    def scores(self, users: Int[Tensor, "block"]) -> Float[Tensor, "block items"]:
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the score of every item for each of some users.
 
         The caller may overwrite what it receives.
@@ -78,7 +78,7 @@ class EmbeddingScorer:
         self.num_items = len(items)
 
     @torch.no_grad()
-    def scores(self, users: Int[Tensor, "block"]) -> Float[Tensor, "block items"]:
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the score of every item for each of some users."""
         return self.users[users.to(self.users.device)] @ self.items.T
 

@@ -49,7 +49,7 @@ def acceptance(settings: Settings, seed: int) -> Table:
 
 def _measure(alpha: float, wanted: bool, settings: Settings, seed: int) -> dict[str, Value]:
     """One alpha and class."""
-    from scipy import stats  # type: ignore[import-untyped]
+    from scipy import stats
 
     labels = torch.full((settings.draws, SCORES), wanted)
     proposals = NormalProposals()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from bayescl._figures import save_figure
+from bayescl._files import write_atomically
 from bayescl.simulation import figures
 from bayescl.simulation.acceptance import acceptance
 from bayescl.simulation.convergence import CANDIDATES, convergence
@@ -19,7 +21,7 @@ from bayescl.simulation.error_bound import ALPHAS, PRIORS, error_bound
 from bayescl.simulation.pair_order import pair_order
 from bayescl.simulation.reliability import reliability
 from bayescl.simulation.sampling_bias import sampling_bias
-from bayescl.simulation.settings import Settings
+from bayescl.simulation.settings import Proposal, Settings
 from bayescl.simulation.summaries import (
     Summarise,
     Summary,
@@ -77,7 +79,7 @@ def _sweep_experiment(
     draw: Callable[[Table], Figure],
     summarise: Summarise,
     *parameters: str,
-    proposal: str | None = None,
+    proposal: Proposal | None = None,
 ) -> Experiment:
     """An experiment that is a sweep, with the settings' proposal or another."""
     run, steps = _swept(*parameters)
@@ -263,6 +265,6 @@ def write(experiment: Experiment, table: Table, folder: Path) -> tuple[Path, Pat
         OSError: if the folder cannot be written to.
     """
     data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-    data.write_text(table.as_csv(), encoding="utf-8", newline="")
-    picture.write_bytes(figures.png(experiment.draw(Table.read(data))))
+    write_atomically(data, table.as_csv())
+    save_figure(experiment.draw(Table.read(data)), picture)
     return data, picture

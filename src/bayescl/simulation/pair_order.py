@@ -112,7 +112,7 @@ def _error(settings: Settings, assumed: float, seed: int, index: int) -> float:
     return total / kept
 
 
-def _summary(name: str, values: Float[Tensor, "draws"]) -> dict[str, Value]:
+def _summary(name: str, values: Float[Tensor, " draws"]) -> dict[str, Value]:
     """Mean, band and standard error as columns."""
     found = spread(values)
     return {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
 import torch
+
+from bayescl._cores import usable_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -38,6 +39,5 @@ def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> It
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
     """The process's workers; always the same ones, so that each reuses its own memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     # The initializer's setting is that of the worker's own thread.
-    return ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
+    return ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))

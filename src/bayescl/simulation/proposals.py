@@ -57,8 +57,8 @@ class Proposals(ABC):
         """Score at which the CDF reaches ``level``, in [0, 1]."""
 
     def sample(
-        self, rows: Int[Tensor, "count"], generator: torch.Generator
-    ) -> Float[Tensor, "count"]:
+        self, rows: Int[Tensor, " count"], generator: torch.Generator
+    ) -> Float[Tensor, " count"]:
         """One score from each named anchor's distribution."""
         level = torch.rand(rows.shape, generator=generator, dtype=torch.float64)
         return self.quantile(level, rows)
@@ -73,7 +73,7 @@ class UniformProposals(Proposals):
         tensor([1.])
     """
 
-    def __init__(self, low: Float[Tensor, "anchors"], high: Float[Tensor, "anchors"]) -> None:
+    def __init__(self, low: Float[Tensor, " anchors"], high: Float[Tensor, " anchors"]) -> None:
         self.low = low
         self.high = high
 

@@ -95,7 +95,7 @@ def _records(settings: Settings, seed: int) -> list[dict[str, Value]]:
 
 def _bins(
     chunks: list[Observations], orders: list[Tensor], settings: Settings, ranks: Ranks
-) -> tuple[Float[Tensor, "bins"], Float[Tensor, "bins"]]:
+) -> tuple[Float[Tensor, " bins"], Float[Tensor, " bins"]]:
     """Mean posterior and share of true negatives by group of ranks."""
     posteriors, labels = [], []
     for chunk, order in zip(chunks, orders, strict=True):

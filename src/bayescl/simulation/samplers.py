@@ -107,7 +107,7 @@ def sample_by_rejection(
     columns = true_negative.shape[1]
     scores = torch.empty(labels.shape, dtype=torch.float64)
     proposed = torch.zeros(labels.shape, dtype=torch.int64)
-    pending: Int[Tensor, "pending"] = torch.arange(len(labels))
+    pending: Int[Tensor, " pending"] = torch.arange(len(labels))
     while len(pending):
         rows = pending // columns
         candidate = proposals.sample(rows, generator)

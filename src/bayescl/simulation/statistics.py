@@ -21,7 +21,7 @@ class Spread(NamedTuple):
     error: float
 
 
-def spread(draws: Float[Tensor, "draws"]) -> Spread:
+def spread(draws: Float[Tensor, " draws"]) -> Spread:
     """Summarise one number's values over repeated draws.
 
     The band holds nine in ten single draws: a lone run of the same size lands in it that often.
@@ -41,7 +41,7 @@ def spread(draws: Float[Tensor, "draws"]) -> Spread:
 
 
 def fitted_rate(
-    sizes: Float[Tensor, "points"], values: Float[Tensor, "points"]
+    sizes: Float[Tensor, " points"], values: Float[Tensor, " points"]
 ) -> tuple[float, float]:
     """Exponent and factor of the power law through positive values, by least squares of logs.
 

@@ -67,7 +67,7 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
-    kept: dict[str, list[Float[Tensor, "some"]]] = {}
+    kept: dict[str, list[Float[Tensor, " some"]]] = {}
     left_out = 0
     for chunk in observe(settings, source):
         found = estimates(chunk, settings)
@@ -129,7 +129,7 @@ def _records(
 
     Kept, because several figures show parts of the same sweeps.
     """
-    point = replace(settings, **{parameter: value})  # type: ignore[arg-type]
+    point = replace(settings, **{parameter: value})  # type: ignore[arg-type]  # a field by its name
     draws = [
         one_draw(point, generator(seed, "sweep", point.proposal, parameter, value, index))
         for index in range(settings.draws)

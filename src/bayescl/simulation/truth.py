@@ -55,7 +55,7 @@ def true_negative_mean(
 
 
 @lru_cache(maxsize=1)
-def _unit_interval_rule() -> tuple[Float[Tensor, "nodes"], Float[Tensor, "nodes"]]:
+def _unit_interval_rule() -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
     """Nodes and shares of the Gauss-Legendre rule on [0, 1]."""
     nodes, shares = np.polynomial.legendre.leggauss(NODES)
     return torch.from_numpy((nodes + 1) / 2), torch.from_numpy(shares / 2)

@@ -116,6 +116,6 @@ class AffineNoise(nn.Module):
         """
         pixels = images.float() / 255
         with seeded(seed, images.device):
-            moved = self.affine(pixels)
+            moved: Tensor = self.affine(pixels)
             level = 0.15 * self.strength * torch.rand(len(moved), 1, 1, 1, device=moved.device)
             return moved + level * torch.randn_like(moved)

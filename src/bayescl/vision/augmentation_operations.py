@@ -14,7 +14,7 @@ from kornia.filters import gaussian_blur2d
 from bayescl._axes import Bool, Float, Int, Tensor
 
 Images = Float[Tensor, "batch channels height width"]
-Factor = Float[Tensor, "batch"]
+Factor = Float[Tensor, " batch"]
 Operation = Callable[[Images, Factor], Images]
 
 _GREY = (0.2989, 0.587, 0.114)
@@ -23,12 +23,12 @@ _GREY = (0.2989, 0.587, 0.114)
 
 def resized_crop(
     images: Images,
-    top: Int[Tensor, batch],
-    left: Int[Tensor, batch],
-    height: Int[Tensor, batch],
-    width: Int[Tensor, batch],
+    top: Int[Tensor, " batch"],
+    left: Int[Tensor, " batch"],
+    height: Int[Tensor, " batch"],
+    width: Int[Tensor, " batch"],
     size: tuple[int, int],
-    is_mirrored: Bool[Tensor, batch] | None = None,
+    is_mirrored: Bool[Tensor, " batch"] | None = None,
 ) -> Float[Tensor, "batch channels {size[0]} {size[1]}"]:
     """Cut a box out of each image, resize it and mirror it.
 
@@ -55,7 +55,7 @@ def resized_crop(
 
 
 def _resize_matrix(
-    start: Int[Tensor, batch], length: Int[Tensor, batch], old: int, new: int
+    start: Int[Tensor, " batch"], length: Int[Tensor, " batch"], old: int, new: int
 ) -> Float[Tensor, "batch {new} {old}"]:
     """What each old pixel along one side contributes to each new one."""
     scale = (length / new)[:, None, None]
@@ -122,7 +122,7 @@ def gaussian_blur(images: Images, sigma: Factor) -> Images:
 
 
 def apply_where(
-    images: Images, chosen: Bool[Tensor, batch], change: Operation, factor: Factor
+    images: Images, chosen: Bool[Tensor, " batch"], change: Operation, factor: Factor
 ) -> None:
     """Change some images in place.
 

@@ -73,6 +73,7 @@ def augmented_linear_probe(
                     )
                 _take_step(classifier, optimizer, features, train.labels[rows])
         features = extract_features(model, evaluation)
+    assert classifier is not None  # there was an epoch
     with torch.no_grad():
         return top_score(classifier(features), evaluation.labels)
 

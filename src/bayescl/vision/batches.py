@@ -19,7 +19,7 @@ class ImageBatch(NamedTuple):
     """Some images and their labels."""
 
     images: UInt8[Tensor, "batch channels height width"]
-    labels: Int[Tensor, batch]
+    labels: Int[Tensor, " batch"]
 
 
 class EpochOrder:
@@ -69,7 +69,7 @@ class EpochOrder:
         """Batches per epoch."""
         return self.size // self.batch_size
 
-    def __iter__(self) -> Iterator[Int[Tensor, batch]]:
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
         """Yield this device's rows of each batch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))

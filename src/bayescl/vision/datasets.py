@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +35,13 @@ SPLIT_SEED = 0
 EVALUATION_PARTS = ("test", "validation")
 
 
+class LabelledParts(NamedTuple):
+    """Images whose class is known: what probes learn from, and what they are scored on."""
+
+    train: ImageStore
+    evaluation: ImageStore
+
+
 @dataclass(frozen=True)
 class ImageParts:
     """The images to train on and the images to judge by, without overlap.
@@ -56,15 +64,15 @@ class ImageParts:
         """Whether probes have labels to learn from and to be scored on."""
         return self.evaluation is not None
 
-    def labelled(self) -> ImageParts:
-        """These parts without the images of unknown class.
+    def labelled(self) -> LabelledParts:
+        """Both parts without the images of unknown class.
 
         Raises:
             ValueError: if no image has a label.
         """
         if self.evaluation is None:
             raise ValueError(f"{self.train.name}: the images have no labels to judge by")
-        return replace(self, train=self.train.labelled(), evaluation=self.evaluation.labelled())
+        return LabelledParts(self.train.labelled(), self.evaluation.labelled())
 
     def to(self, device: torch.device | str) -> ImageParts:
         """The same parts on another device."""

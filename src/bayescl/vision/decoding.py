@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from bayescl._checks import check_count
+from bayescl._cores import usable_cores
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of image files, in small letters; other files are no images."""
@@ -30,7 +30,8 @@ _BLOCK = 64  # images per task of a thread
 _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
 
-_Task, _Result = TypeVar("_Task"), TypeVar("_Result")
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
 class Header(NamedTuple):
@@ -141,13 +142,16 @@ def decode_into(
 
 def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
     """Results in order, with a bounded number of tasks under way; Pillow frees the interpreter."""
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    blocks = _blocks(tasks)
+
+    def results(block: list[_Task]) -> list[_Result]:
+        return [function(task) for task in block]
+
+    workers = usable_cores()
     with ThreadPoolExecutor(workers) as pool:
-        waiting = []
-        for block in blocks:
-            waiting.append(pool.submit(lambda block=block: [function(task) for task in block]))
-            if len(waiting) > 2 * (workers or 1):
+        waiting: list[Future[list[_Result]]] = []
+        for block in _blocks(tasks):
+            waiting.append(pool.submit(results, block))
+            if len(waiting) > 2 * workers:
                 yield from waiting.pop(0).result()
         for future in waiting:
             yield from future.result()
@@ -223,7 +227,7 @@ def _turned(image: Image.Image) -> bool:
 
 def _reason(error: Exception) -> str:
     """Why a file cannot be read, in a few words without its path."""
-    if isinstance(error, Image.UnidentifiedImageError):
+    if isinstance(error, UnidentifiedImageError):
         return "not an image"
     strerror = getattr(error, "strerror", None)
     return (strerror or str(error).partition("\n")[0] or type(error).__name__).lower()

@@ -43,7 +43,8 @@ class SmallConvEncoder(nn.Module):
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
         """Features of normalised images, each at least 0."""
-        return self.layers(images)
+        features: Tensor = self.layers(images)
+        return features
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> tuple[nn.Module, ...]:

@@ -28,9 +28,9 @@ class FewLabelScore(NamedTuple):
 
 def few_label_probe(
     train_features: Float[Tensor, "train features"],
-    train_labels: Int[Tensor, train],
+    train_labels: Int[Tensor, " train"],
     features: Float[Tensor, "rows features"],
-    labels: Int[Tensor, rows],
+    labels: Int[Tensor, " rows"],
     *,
     num_classes: int,
     labels_per_class: int,
@@ -86,7 +86,7 @@ def few_label_probe(
 
 
 def few_label_draws(
-    labels: Int[Tensor, train],
+    labels: Int[Tensor, " train"],
     *,
     num_classes: int,
     labels_per_class: int,

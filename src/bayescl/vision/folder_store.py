@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl._axes import Tensor
+from bayescl._files import write_atomically
 from bayescl.vision.decoding import (
     Header,
     ImageFormat,
@@ -22,7 +23,7 @@ from bayescl.vision.decoding import (
     read_headers,
 )
 from bayescl.vision.folder import find_parts
-from bayescl.vision.pixel_files import cache_folder, map_pixels, write_pixels, write_whole
+from bayescl.vision.pixel_files import cache_folder, map_pixels, write_pixels
 from bayescl.vision.store import ImageStore
 
 CACHE_FROM = 2000
@@ -104,10 +105,10 @@ def _decoded(folder: Path, files: list[Path], image_size: int | None) -> _Decode
     """Decode files, or map into memory what an earlier call kept."""
     if len(files) < CACHE_FROM:
         readable, skipped, wanted = _readable(folder, files, image_size)
-        pixels = np.empty(_shape(readable, wanted), np.uint8)
-        skipped += decode_into(pixels, list(readable), wanted)
+        decoded = np.empty(_shape(readable, wanted), np.uint8)
+        skipped += decode_into(decoded, list(readable), wanted)
         count = len(files) - len(skipped)
-        return _Decoded(torch.from_numpy(pixels[:count]), skipped, _resized(readable, wanted))
+        return _Decoded(torch.from_numpy(decoded[:count]), skipped, _resized(readable, wanted))
 
     array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
     notes = array.with_suffix(".json")
@@ -118,7 +119,7 @@ def _decoded(folder: Path, files: list[Path], image_size: int | None) -> _Decode
             skipped.extend(decode_into(pixels, list(readable), wanted))
             # Before the pixels get their name, so that where there are pixels there are notes.
             lines = [(str(item.path.relative_to(folder)), item.reason) for item in skipped]
-            write_whole(notes, json.dumps([lines, _resized(readable, wanted)]).encode())
+            write_atomically(notes, json.dumps([lines, _resized(readable, wanted)]))
             return len(files) - len(skipped)
 
         write_pixels(array, _shape(readable, wanted), fill)

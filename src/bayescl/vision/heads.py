@@ -34,4 +34,5 @@ class ProjectionHead(nn.Module):
 
     def forward(self, features: Float[Tensor, "batch features"]) -> Float[Tensor, "batch dim"]:
         """Embeddings of features; the loss normalises them."""
-        return self.layers(features)
+        embeddings: Tensor = self.layers(features)
+        return embeddings

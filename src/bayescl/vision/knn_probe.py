@@ -12,9 +12,9 @@ from bayescl._checks import check_count, check_positive
 @torch.no_grad()
 def knn_probe(
     train_features: Float[Tensor, "train features"],
-    train_labels: Int[Tensor, train],
+    train_labels: Int[Tensor, " train"],
     features: Float[Tensor, "rows features"],
-    labels: Int[Tensor, rows],
+    labels: Int[Tensor, " rows"],
     *,
     num_classes: int,
     k: int = 200,

@@ -26,9 +26,9 @@ class TopScore(NamedTuple):
 
 def linear_probe(
     train_features: Float[Tensor, "train features"],
-    train_labels: Int[Tensor, train],
+    train_labels: Int[Tensor, " train"],
     features: Float[Tensor, "rows features"],
-    labels: Int[Tensor, rows],
+    labels: Int[Tensor, " rows"],
     *,
     num_classes: int,
     inverse_penalty: float = 0.1,
@@ -64,7 +64,7 @@ def linear_probe(
     return top_score(fit.logits(features)[0], labels)
 
 
-def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, rows]) -> TopScore:
+def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
     """Score the logits of a classifier.
 
     Args:

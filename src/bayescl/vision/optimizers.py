@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -54,6 +54,10 @@ def lars(
         {"params": others, "decay": 0.0, "trust": None},
     ]
     return Lars([group for group in groups if group["params"]], lr=lr)
+
+
+OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": lars}
+"""Every optimizer by its name."""
 
 
 class Lars(torch.optim.SGD):
@@ -115,6 +119,9 @@ class Lars(torch.optim.SGD):
 
 def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> float:
     """The share of the highest learning rate at a step: a line up, then half a cosine down to 0.
+
+    A function of the step alone: torch's ``SequentialLR`` multiplies its way there, so its rates
+    differ in their last digits and rise again after the last step.
 
     Args:
         step: steps taken so far.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl._axes import Tensor
+from bayescl._files import open_atomically, staged_file
 
 CACHE_VARIABLE = "BAYESCL_CACHE"
 """The environment variable that names the folder of decoded images."""
@@ -50,23 +50,18 @@ def write_pixels(
                 f"the pixels need {size} bytes, {path.parent} has {free} free; "
                 "a smaller image_size needs less"
             )
-        staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-        try:
-            staged = staging / path.name
+        with staged_file(path) as staged:
             pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)
             _reserve(staged)
             count = fill(pixels)
-            if count is not None and count < shape[0]:
-                rest = staging / "rest.npy"
-                np.save(rest, pixels[:count])
-                staged = rest
             pixels.flush()
+            if count is not None and count < shape[0]:
+                with open_atomically(staged) as rest:
+                    np.save(rest, pixels[:count])
             del pixels
-            staged.replace(path)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
-        raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
+        said = f"cannot write {path}: {error.strerror}" if error.strerror else str(error)
+        raise ValueError(said) from None
 
 
 def _reserve(path: Path) -> None:
@@ -74,24 +69,6 @@ def _reserve(path: Path) -> None:
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Make a small file, whole or not at all.
-
-    Raises:
-        ValueError: if the disk refuses.
-    """
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            Path(name).replace(path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
 
 
 def map_pixels(path: Path) -> UInt8[Tensor, "images channels height width"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayescl._axes import Tensor
 from bayescl._checks import check_choice
 from bayescl.vision.augmented_linear_probe import augmented_linear_probe
-from bayescl.vision.datasets import ImageParts
+from bayescl.vision.datasets import ImageParts, LabelledParts
 from bayescl.vision.features import extract_features
 from bayescl.vision.few_label_probe import few_label_probe
 from bayescl.vision.knn_probe import knn_probe
@@ -59,10 +59,10 @@ def run_probes(
         ValueError: if the images have no labels.
     """
     check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
-    parts = parts.labelled()
-    arrays = _arrays(model, parts)
-    num_classes = parts.train.num_classes
-    fewest = int(parts.train.labels.bincount(minlength=num_classes).min())
+    labelled = parts.labelled()
+    arrays = _arrays(model, labelled)
+    num_classes = labelled.train.num_classes
+    fewest = int(labelled.train.labels.bincount(minlength=num_classes).min())
     scores = {}
     for count in FEW_LABELS:
         if count <= fewest:
@@ -79,7 +79,7 @@ def run_probes(
     if linear_protocol == "fast":
         linear = linear_probe(*arrays, num_classes=num_classes)
     else:
-        linear = augmented_linear_probe(model, parts.train, parts.evaluation, seed=PROBE_SEED)
+        linear = augmented_linear_probe(model, *labelled, seed=PROBE_SEED)
     scores["linear"] = linear.top_1
     if linear.top_5 is not None:
         scores["linear_top5"] = linear.top_5
@@ -92,11 +92,11 @@ def knn_score(model: SimCLR, parts: ImageParts) -> float:
     Raises:
         ValueError: if there are no labels.
     """
-    parts = parts.labelled()
-    return knn_probe(*_arrays(model, parts), num_classes=parts.train.num_classes)
+    labelled = parts.labelled()
+    return knn_probe(*_arrays(model, labelled), num_classes=labelled.train.num_classes)
 
 
-def _arrays(model: SimCLR, parts: ImageParts) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _arrays(model: SimCLR, parts: LabelledParts) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Features and labels to learn from, and those to be scored on."""
     return (
         extract_features(model, parts.train),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -16,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl._downloads import DataSource, data_folder, verify_file
-from bayescl.vision.pixel_files import map_pixels, write_pixels, write_whole
+from bayescl._files import open_atomically
+from bayescl.vision.pixel_files import map_pixels, write_pixels
 from bayescl.vision.store import ImageStore
 
 PARTS = ("train", "test")
@@ -106,7 +106,9 @@ class TarMembers:
 
 
 def load_published(
-    source: DataSource, raw_folder: str, open_raw: Callable[[Path], Iterator[RawImages]]
+    source: DataSource,
+    raw_folder: str,
+    open_raw: Callable[[Path], AbstractContextManager[RawImages]],
 ) -> tuple[ImageStore, ImageStore]:
     """Load a published data set from the data folder.
 
@@ -122,6 +124,7 @@ def load_published(
 
     Raises:
         ValueError: if the data set is not there, damaged, or the disk has no room.
+        OSError: if the labels cannot be written beside the pixels.
     """
     place = data_folder() / source.name
     index = place / "labels.npz"
@@ -129,19 +132,17 @@ def load_published(
         origin = find_raw(source, raw_folder)
         try:
             with open_raw(origin) as raw:
-                labels = {}
-                for name in PARTS:
-                    part: RawPart = getattr(raw, name)
+                for name, part in zip(PARTS, (raw.train, raw.test), strict=True):
                     write_pixels(place / f"{name}.npy", part.shape, part.fill)
-                    labels[name] = part.labels
-                content = io.BytesIO()
-                np.savez(content, class_names=np.array(raw.class_names), **labels)
-                write_whole(index, content.getvalue())
+                class_names = np.array(raw.class_names)
+                train_labels, test_labels = raw.train.labels, raw.test.labels
         except (EOFError, KeyError, tarfile.TarError, zlib.error) as error:
             raise ValueError(f"{origin} is damaged: {error}") from None
         except OSError as error:
             place = error.filename or origin
             raise ValueError(f"cannot read {place}: {error.strerror or error}") from None
+        with open_atomically(index) as file:
+            np.savez(file, class_names=class_names, train=train_labels, test=test_labels)
     train, test = (_store(source, place, name) for name in PARTS)
     return train, test
 

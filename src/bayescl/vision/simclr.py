@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 import lightning.pytorch as pl
 import torch
 from jaxtyping import UInt8
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from bayescl._axes import Float, Tensor
 from bayescl._checks import check_count, check_non_negative
@@ -98,13 +102,16 @@ class SimCLR(pl.LightningModule):
         self, views: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
         """Features of images with values in [0, 1]."""
-        return self.encoder(self._arranged(self.normalization(views)))
+        features: Tensor = self.encoder(self._arranged(self.normalization(views)))
+        return features
 
     def embed_view(
         self, images: UInt8[Tensor, "batch channels height width"], *, view: int, step: int
     ) -> Float[Tensor, "batch dim"]:
         """Embeddings of one augmented view of each image."""
-        return self.projection_head(self.encode_views(self.draw_views(images, view, step)))
+        views = self.draw_views(images, view, step)
+        embeddings: Tensor = self.projection_head(self.encode_views(views))
+        return embeddings
 
     def draw_views(
         self, images: UInt8[Tensor, "batch channels height width"], view: int, step: int
@@ -113,7 +120,8 @@ class SimCLR(pl.LightningModule):
         place = (self.current_epoch, step, view, self.global_rank)
         # The first device draws what a lone one draws.
         seed = derived_seed(self.seed, Purpose.VIEWS, *(place if place[-1] else place[:-1]))
-        return self.augmentation(images, seed=seed)
+        views: Tensor = self.augmentation(images, seed=seed)
+        return views
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch; with a gradient cache, the whole step."""
@@ -122,17 +130,20 @@ class SimCLR(pl.LightningModule):
             return self._cached_step(batch, batch_idx, labels, self.cache_chunk)
         if self.joint_views:
             views = [self.draw_views(batch.images, view, batch_idx) for view in (1, 2)]
-            both = self.projection_head(self.encode_views(torch.cat(views)))
-            return self.loss(*both.chunk(2), **labels)
-        view_1 = self.embed_view(batch.images, view=1, step=batch_idx)
-        view_2 = self.embed_view(batch.images, view=2, step=batch_idx)
-        return self.loss(view_1, view_2, **labels)
+            view_1, view_2 = self.projection_head(self.encode_views(torch.cat(views))).chunk(2)
+        else:
+            view_1 = self.embed_view(batch.images, view=1, step=batch_idx)
+            view_2 = self.embed_view(batch.images, view=2, step=batch_idx)
+        value: Tensor = self.loss(view_1, view_2, **labels)
+        return value
 
     def _cached_step(
         self, batch: ImageBatch, step: int, labels: dict[str, Tensor], chunk: int
     ) -> Float[Tensor, ""]:
         """One step that holds the graph of one chunk at a time."""
-        optimizer, scheduler = self.optimizers(), self.lr_schedulers()
+        # One of each, as configure_optimizers makes them.
+        optimizer = cast("LightningOptimizer", self.optimizers())
+        scheduler = cast("LRScheduler", self.lr_schedulers())
         optimizer.zero_grad()
         views = [self.draw_views(batch.images, view, step) for view in (1, 2)]
         network = _Embedder(self)
@@ -162,7 +173,7 @@ class SimCLR(pl.LightningModule):
                 torch.distributed.all_reduce(parameter.grad)
                 parameter.grad.div_(self.trainer.world_size)
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimizer and its learning rate, updated at every step."""
         optimizer = self.make_optimizer(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
@@ -196,4 +207,5 @@ class _Embedder(nn.Module):
         self, views: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch dim"]:
         """Embeddings of views."""
-        return self.projection_head(self.encode_views(views))
+        embeddings: Tensor = self.projection_head(self.encode_views(views))
+        return embeddings

@@ -9,8 +9,8 @@ from bayescl._checks import check_interval
 
 
 def stratified_split(
-    labels: Int[Tensor, images], *, share: float, seed: int
-) -> tuple[Int[Tensor, first], Int[Tensor, second]]:
+    labels: Int[Tensor, " images"], *, share: float, seed: int
+) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
     """Split rows in two so that every class is divided in the same proportion.
 
     Args:

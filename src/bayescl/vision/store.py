@@ -33,10 +33,10 @@ class ImageStore:
     """
 
     pixels: UInt8[Tensor, "pixels channels height width"]
-    labels: Int[Tensor, images]
+    labels: Int[Tensor, " images"]
     class_names: tuple[str, ...]
     name: str = "images"
-    rows: Int[Tensor, images] | None = None
+    rows: Int[Tensor, " images"] | None = None
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
@@ -89,7 +89,7 @@ class ImageStore:
         """Whether the class of every image is known."""
         return bool((self.labels != UNLABELLED).all())
 
-    def take(self, rows: Int[Tensor, rows]) -> UInt8[Tensor, "rows channels height width"]:
+    def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
         """The images of some rows, as a tensor of their own."""
         return self.pixels[rows if self.rows is None else self.rows[rows]]
 
@@ -100,7 +100,7 @@ class ImageStore:
         labels = self.labels.to(device)
         return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
-    def subset(self, rows: Int[Tensor, rows]) -> ImageStore:
+    def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
         """The images of some rows, in that order; a large subset shares its pixels with this."""
         rows = rows.to(self.device)
         labels = self.labels[rows]

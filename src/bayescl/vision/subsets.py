@@ -18,7 +18,7 @@ CLASS_SEED = 0
 """Which classes are drawn, likewise."""
 
 
-def balanced_rows(labels: Int[Tensor, images], count: int, *, seed: int) -> Int[Tensor, rows]:
+def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
     """Choose rows so that every class has equally many, as far as that is possible.
 
     A class that is too small gives all it has, and the others share what it lacks. Images

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,13 @@ def _open(origin: Path) -> Iterator[RawImages]:
     else:
         try:
             with zipfile.ZipFile(origin) as archive:
-                yield _read(zipfile.Path(archive, f"{_FOLDER}/"))
+                # What is in an archive is listed and opened like any path.
+                yield _read(cast("Path", zipfile.Path(archive, f"{_FOLDER}/")))
         except zipfile.BadZipFile as error:
             raise ValueError(f"{origin} is damaged: {error}") from None
 
 
-def _read(folder: Path | zipfile.Path) -> RawImages:
+def _read(folder: Path) -> RawImages:
     """The files of both parts with their classes."""
     classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
     position = {name: index for index, name in enumerate(classes)}
@@ -54,7 +56,7 @@ def _read(folder: Path | zipfile.Path) -> RawImages:
     return RawImages(_part(train), _part(test), _class_names(folder, classes))
 
 
-def _part(files: Sequence[tuple[Path | zipfile.Path, int]]) -> RawPart:
+def _part(files: Sequence[tuple[Path, int]]) -> RawPart:
     """Files with their classes, to be decoded."""
     if not files:
         raise ValueError(f"{_FOLDER} is damaged: a part has no images")
@@ -63,14 +65,14 @@ def _part(files: Sequence[tuple[Path | zipfile.Path, int]]) -> RawPart:
     return RawPart(shape, np.array(labels, np.int64), partial(_fill, paths))
 
 
-def _fill(paths: Sequence[Path | zipfile.Path], target: NDArray[np.uint8]) -> None:
+def _fill(paths: Sequence[Path], target: NDArray[np.uint8]) -> None:
     """Decode every file; none may be damaged, as the archive was verified."""
     skipped = decode_into(target, paths, _FORMAT)
     if skipped:
         raise ValueError(f"{skipped[0].path} is damaged: {skipped[0].reason}")
 
 
-def _class_names(folder: Path | zipfile.Path, classes: Sequence[str]) -> tuple[str, ...]:
+def _class_names(folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
     """The first word for each class, with its number where two classes share it."""
     lines = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
     words = dict(line.split("\t", 1) for line in lines if "\t" in line)

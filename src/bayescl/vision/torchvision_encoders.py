@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torchvision
 from torch import nn
@@ -66,22 +68,40 @@ class TorchvisionEncoder(nn.Module):
         elif channels != 3:
             _replace_first_convolution(network, channels)
         self.network = network
+        self._check_image_size(name, channels, image_size)
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
         """Features of normalised images."""
-        return self.network(images)
+        features: Tensor = self.network(images)
+        return features
+
+    @torch.no_grad()
+    def _check_image_size(self, name: str, channels: int, image_size: int) -> None:
+        """Refuse images that the network cannot take; only trying one tells."""
+        self.eval()
+        try:
+            self(torch.zeros(1, channels, image_size, image_size))
+        except (RuntimeError, ValueError, AssertionError):
+            raise ValueError(
+                f"the encoder {name} does not take images of {image_size} pixels: "
+                "choose another image_size or encoder"
+            ) from None
+        finally:
+            self.train()
 
 
 def _take_out_classifier(network: nn.Module, name: str) -> int:
     """Replace the last linear layer by nothing and return the length of what goes into it."""
-    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
+    linear = [
+        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)
+    ]
     head = list(network.named_children())[-1][0]
-    if not linear or linear[-1].partition(".")[0] != head:
+    if not linear or linear[-1][0].partition(".")[0] != head:
         raise ValueError(f"encoder must end in a linear classifier, and {name} does not")
-    classifier = network.get_submodule(linear[-1])
-    _replace(network, linear[-1], nn.Identity())
+    path, classifier = linear[-1]
+    _replace(network, path, nn.Identity())
     return classifier.in_features
 
 
@@ -90,12 +110,16 @@ def _replace_first_convolution(network: nn.Module, channels: int) -> None:
     path, first = next(
         (path, module) for path, module in network.named_modules() if isinstance(module, nn.Conv2d)
     )
+    # Torch keeps pairs of them, and says less.
+    kernel, stride, padding = (
+        cast("tuple[int, int]", side) for side in (first.kernel_size, first.stride, first.padding)
+    )
     other = nn.Conv2d(
         channels,
         first.out_channels,
-        first.kernel_size,
-        stride=first.stride,
-        padding=first.padding,
+        kernel,
+        stride=stride,
+        padding=padding,
         bias=first.bias is not None,
     )
     _replace(network, path, other)
@@ -114,8 +138,9 @@ def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int
     Raises:
         ValueError: if the encoder does not turn a batch of images into one row for each.
     """
-    if hasattr(encoder, "feature_dim"):
-        return int(encoder.feature_dim)
+    own = getattr(encoder, "feature_dim", None)
+    if own is not None:
+        return int(own)
     training = encoder.training
     parameter = next(encoder.parameters(), torch.empty(()))
     features = encoder.eval()(torch.zeros(2, *image_shape, device=parameter.device))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayescl.experiments.grids import Grid, check_same_budget
-from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.losses import RankingLoss
-from bayescl.experiments.ranking.settings import RankingSettings
+from bayescl.runs.losses import RankingLoss
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.settings import RankingSettings
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from bayescl._checks import check_choice, check_count
+from bayescl._files import write_atomically
 from bayescl.experiments.grids import settings_of
-from bayescl.experiments.parallel_runs import Progress, train_runs
-from bayescl.experiments.provenance import provenance
-from bayescl.experiments.ranking.baselines import fit_baseline
-from bayescl.experiments.ranking.data import RankingData
-from bayescl.experiments.ranking.losses import LOSSES
 from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
-from bayescl.experiments.ranking.run import RankingRun, train_ranking
-from bayescl.experiments.ranking.settings import ENCODERS, RankingSettings
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
-from bayescl.experiments.run_folder import as_json, write_atomically
-from bayescl.experiments.spread import mean_and_spread
+from bayescl.recsys.encoders import ENCODERS
+from bayescl.runs.folder import as_json
+from bayescl.runs.losses import ranking_losses
+from bayescl.runs.parallel import Progress, train_runs
+from bayescl.runs.provenance import provenance
+from bayescl.runs.ranking.baselines import fit_baseline
+from bayescl.runs.ranking.data import RankingData, Split
+from bayescl.runs.ranking.run import RankingRun, train_ranking
+from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.statistics import mean_and_spread
 
 KIND = "reproduce ranking"
 """The kind of run: the command that makes it."""
@@ -48,7 +50,7 @@ class RankingCell:
     def __post_init__(self) -> None:
         check_count("seeds", self.seeds, 1)
         for loss in self.losses:
-            check_choice("loss", loss, LOSSES)
+            check_choice("loss", loss, ranking_losses())
             if loss not in self.plan.loss_grids:
                 known = ", ".join(self.plan.loss_grids)
                 raise ValueError(f"the plan of {self.name} has settings for {known}, not {loss}")
@@ -85,7 +87,7 @@ def planned_cells(
     encoders: Sequence[str],
     losses: Sequence[str],
     *,
-    split: str | None,
+    split: Split | None,
     seeds: int,
     size: str,
 ) -> list[RankingCell]:
@@ -107,7 +109,7 @@ def planned_cells(
         if not values or len(set(values)) < len(values):
             raise ValueError(f"{name} must name each once, got {', '.join(values) or 'none'}")
     for encoder in encoders:
-        check_choice("encoder", encoder, ENCODERS)
+        check_choice("encoder", encoder, tuple(ENCODERS))
     cells = []
     for one in data:
         for encoder in encoders:

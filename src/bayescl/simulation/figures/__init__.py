@@ -9,7 +9,6 @@ from bayescl.simulation.figures.curves import (
 )
 from bayescl.simulation.figures.lemmas import draw_convergence, draw_error_bound, draw_reliability
 from bayescl.simulation.figures.model import draw_acceptance, draw_pair_order
-from bayescl.simulation.figures.style import png
 from bayescl.simulation.figures.sweeps import (
     draw_hard,
     draw_means,
@@ -34,5 +33,4 @@ __all__ = [
     "draw_sampling_bias",
     "draw_verdicts",
     "draw_weights",
-    "png",
 ]

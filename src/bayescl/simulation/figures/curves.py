@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from bayescl._figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl.simulation.curves import FALSE_NEGATIVE, TRUE_NEGATIVE
-from bayescl.simulation.figures.style import (
-    FALSE_COLOUR,
-    LEVELS,
-    LINES,
-    NEUTRAL,
-    TRUE_COLOUR,
-    legend_below,
-    legend_under,
-    panels,
-)
+from bayescl.simulation.figures.style import LINES, sized_panels
 from bayescl.simulation.sampling_bias import ATTAINED, FORMULA
 from bayescl.simulation.tables import Table
 
@@ -22,7 +14,7 @@ from bayescl.simulation.tables import Table
 def draw_densities(table: Table) -> Figure:
     """Both classes' densities, one panel per alpha."""
     alphas = table.distinct("alpha")
-    figure, axes = panels(2, 2, title="Densities of scores, normal proposal")
+    figure, axes = sized_panels(2, 2, title="Densities of scores, normal proposal")
     for axis, alpha in zip(axes, alphas, strict=True):
         here = table.where(alpha=alpha)
         score = here.numbers("score")
@@ -43,7 +35,7 @@ def draw_empirical(table: Table) -> Figure:
     """Histograms of observations with the closed-form densities through them."""
     alphas = table.distinct("alpha")
     title = r"Observations $e^{x/t}$ of one anchor, $t$ = 2, $N$ = 20,000, accept-reject"
-    figure, axes = panels(2, 2, title=title)
+    figure, axes = sized_panels(2, 2, title=title)
     for axis, alpha in zip(axes, alphas, strict=True):
         for label, colour in ((TRUE_NEGATIVE, TRUE_COLOUR), (FALSE_NEGATIVE, FALSE_COLOUR)):
             here = table.where(alpha=alpha, **{"class": label})
@@ -72,7 +64,7 @@ def draw_empirical(table: Table) -> Figure:
 def draw_cdf_transform(table: Table) -> Figure:
     """The proposal CDF against the unlabeled CDF."""
     tau_plus = table.distinct("tau_plus")[0]
-    figure, (axis,) = panels(1, 1, title=rf"CDF transform, $\tau^+$ = {tau_plus:g}")
+    figure, (axis,) = sized_panels(1, 1, title=rf"CDF transform, $\tau^+$ = {tau_plus:g}")
     for alpha, colour, line in zip(table.distinct("alpha"), LEVELS, LINES, strict=True):
         here = table.where(alpha=alpha)
         axis.plot(
@@ -90,7 +82,7 @@ def draw_cdf_transform(table: Table) -> Figure:
 def draw_weights(table: Table) -> Figure:
     """Importance weights, at a fixed alpha and at a fixed beta."""
     tau_plus = table.distinct("tau_plus")[0]
-    figure, axes = panels(1, 2, title=rf"Importance weights, $\tau^+$ = {tau_plus:g}")
+    figure, axes = sized_panels(1, 2, title=rf"Importance weights, $\tau^+$ = {tau_plus:g}")
     for axis, fixed, varied in zip(axes, ("alpha", "beta"), ("beta", "alpha"), strict=True):
         here = table.where(fixed=fixed)
         for value, colour, line in zip(here.distinct(varied), LEVELS, LINES, strict=True):
@@ -118,7 +110,7 @@ def draw_sampling_bias(table: Table) -> Figure:
     tau_plus = table.distinct("tau_plus")[0]
     jump = 1 / float(tau_plus)
     title = rf"What the biased loss's score says of $p^+/p^-$, $\tau^+$ = {tau_plus:g}"
-    figure, axes = panels(1, 2, title=title)
+    figure, axes = sized_panels(1, 2, title=title)
     places = list(zip(formula.numbers("score"), formula.numbers("ratio"), strict=True))
     below = tuple(zip(*(place for place in places if place[0] < jump), strict=True))
     beyond = tuple(zip(*(place for place in places if place[0] > jump), strict=True))

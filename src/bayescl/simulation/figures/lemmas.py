@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from bayescl._figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
 from bayescl.simulation.figures.style import (
     BAND_NOTE,
     ESTIMATORS,
-    FALSE_COLOUR,
     LABELS,
-    LEVELS,
     LINES,
-    NEUTRAL,
     Look,
     banded,
     estimator_curves,
-    legend_below,
-    panels,
+    sized_panels,
 )
 from bayescl.simulation.summaries import measured_rate
 from bayescl.simulation.tables import Table
@@ -27,7 +24,7 @@ MARKERS = ("o", "s", "^", "D")
 def draw_reliability(table: Table) -> Figure:
     """Posterior against the share of true negatives, by number of candidates and ranks."""
     counts = table.distinct("candidates")
-    figure, axes = panels(2, len(counts), title="Lemma 1: posterior against frequency")
+    figure, axes = sized_panels(2, len(counts), title="Lemma 1: posterior against frequency")
     for row, ranks in enumerate(("upper", "mid")):
         for column, count in enumerate(counts):
             axis = axes[row * len(counts) + column]
@@ -63,7 +60,7 @@ def draw_reliability(table: Table) -> Figure:
 
 def draw_convergence(table: Table) -> Figure:
     """Each loss less the supervised loss, over the number of candidates."""
-    figure, axes = panels(1, 2, title="Lemma 2: difference to the supervised loss")
+    figure, axes = sized_panels(1, 2, title="Lemma 2: difference to the supervised loss")
     names = [str(name) for name in table.distinct("loss")]
     estimator_curves(axes[0], table, names, x="candidates", y="gap", by="loss")
     axes[0].set(title="single draws scatter", ylabel="loss less supervised loss, nats")
@@ -90,7 +87,7 @@ def draw_convergence(table: Table) -> Figure:
 
 def draw_error_bound(table: Table) -> Figure:
     """The loss's error under its bound, over candidates and over priors."""
-    figure, axes = panels(1, 2, title="Lemma 3: error of the Bayesian loss (upper ranks)")
+    figure, axes = sized_panels(1, 2, title="Lemma 3: error of the Bayesian loss (upper ranks)")
     for axis, swept in zip(axes, ("candidates", "tau_plus"), strict=True):
         here = table.where(axis=swept, estimator="bayesian_upper")
         for alpha, colour, line, marker in zip(

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from bayescl._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl.simulation.curves import FALSE_NEGATIVE, TRUE_NEGATIVE
-from bayescl.simulation.figures.style import (
-    BAND_NOTE,
-    FALSE_COLOUR,
-    LABELS,
-    NEUTRAL,
-    TRUE_COLOUR,
-    Look,
-    banded,
-    legend_below,
-    legend_under,
-    panels,
-)
+from bayescl.simulation.figures.style import BAND_NOTE, LABELS, Look, banded, sized_panels
 from bayescl.simulation.tables import Table
 
 
 def draw_acceptance(table: Table) -> Figure:
     """Acceptance rates against their closed form."""
-    figure, (axis,) = panels(1, 1, title="Acceptance rate of the accept-reject samplers")
+    figure, (axis,) = sized_panels(1, 1, title="Acceptance rate of the accept-reject samplers")
     expected = table.where(**{"class": TRUE_NEGATIVE})
     axis.plot(
         expected.numbers("alpha"),
@@ -44,7 +34,7 @@ def draw_acceptance(table: Table) -> Figure:
 
 def draw_pair_order(table: Table) -> Figure:
     """The AUC of independent pairs, and the error of an estimator that takes it for alpha."""
-    figure, axes = panels(1, 2, title=r"What $\alpha$ is not: the AUC of independent pairs")
+    figure, axes = sized_panels(1, 2, title=r"What $\alpha$ is not: the AUC of independent pairs")
     alpha = table.numbers("alpha")
     axes[0].plot(alpha, alpha, color=NEUTRAL, ls=":", label=r"if AUC were $\alpha$")
     axes[0].plot(

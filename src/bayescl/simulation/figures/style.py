@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bayescl._figures import panels
 from bayescl.simulation.estimators import TITLES
 from bayescl.simulation.tables import Table
 
@@ -34,11 +32,7 @@ ESTIMATORS = {
     "bayesian_mid": Look("#0072B2", "-", "o"),
     "bayesian_mid_normalized": Look("#0072B2", ":", "."),
 }
-LEVELS = ("#E69F00", "#009E73", "#0072B2", "#CC79A7")
-"""Colours of up to four values of a parameter."""
-
 LINES = ("-", "--", "-.", ":")
-TRUE_COLOUR, FALSE_COLOUR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
 LABELS = {
     "alpha": r"encoder's quality $\alpha$",
     "candidates": "candidates per anchor $N$",
@@ -51,47 +45,13 @@ LABELS = {
 LOGARITHMIC = {"candidates", "anchors"}
 BAND_NOTE = "line: mean of the draws; band: their 5 % to 95 % quantiles"
 
-_STYLE: Any = {
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "svg.hashsalt": "bayescl",
-}
 _PANEL = (4.0, 3.2)
 
 
-def panels(rows: int, columns: int, *, title: str) -> tuple[Figure, list[Axes]]:
-    """A figure with a title and a grid of axes, row by row."""
-    with rc_context(_STYLE):
-        width, height = _PANEL[0] * columns, _PANEL[1] * rows + 1.1
-        figure = Figure(figsize=(max(width, 5.5), height), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(rows, columns, squeeze=False)
-        figure.suptitle(title, fontsize=12)
-    return figure, [axis for row in axes for axis in row]
-
-
-def legend_below(figure: Figure, axis: Axes, *, columns: int = 4, note: str = "") -> None:
-    """Put one panel's legend under the figure, where it hides no curve, and a note under it."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        title=note or None,
-        title_fontsize=9,
-    )
-
-
-def legend_under(axis: Axes) -> None:
-    """Put a panel's own legend under it."""
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=9, frameon=False)
+def sized_panels(rows: int, columns: int, *, title: str) -> tuple[Figure, list[Axes]]:
+    """A figure with a title and a grid of axes of the usual size, row by row."""
+    width, height = _PANEL[0] * columns, _PANEL[1] * rows + 1.1
+    return panels(rows, columns, width=max(width, 5.5), height=height, title=title)
 
 
 def banded(axis: Axes, table: Table, x: str, y: str, look: Look, label: str | None) -> None:
@@ -131,11 +91,3 @@ def label_swept(axis: Axes, parameter: str, y_label: str) -> None:
     axis.set_ylabel(y_label)
     if parameter in LOGARITHMIC:
         axis.set_xscale("log", base=2 if parameter == "candidates" else 10)
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG file; the same figure gives the same bytes."""
-    stream = io.BytesIO()
-    with rc_context(_STYLE):
-        figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
-    return stream.getvalue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from bayescl._figures import legend_below
 from bayescl.simulation.estimators import SUPERVISED, TITLES
 from bayescl.simulation.figures.style import (
     BAND_NOTE,
@@ -11,8 +12,7 @@ from bayescl.simulation.figures.style import (
     LABELS,
     estimator_curves,
     label_swept,
-    legend_below,
-    panels,
+    sized_panels,
 )
 from bayescl.simulation.tables import Table
 
@@ -35,7 +35,7 @@ def draw_mse(table: Table) -> Figure:
     """
     parameters = [str(name) for name in table.distinct("parameter")]
     proposal = table.distinct("proposal")[0]
-    figure, axes = panels(2, 3, title=f"Mean squared error, proposals: {proposal}")
+    figure, axes = sized_panels(2, 3, title=f"Mean squared error, proposals: {proposal}")
     for axis, parameter in zip(axes, parameters, strict=True):
         here = table.where(parameter=parameter)
         biased = here.where(estimator="biased").numbers("mse")
@@ -52,7 +52,7 @@ def draw_mse(table: Table) -> Figure:
 def draw_verdicts(table: Table) -> Figure:
     """MSE of the Bayesian estimator over that of each rival, for every swept point."""
     proposals = table.distinct("proposal")
-    figure, axes = panels(
+    figure, axes = sized_panels(
         2, 1, title="Every swept point: MSE of the Bayesian estimator over a rival's"
     )
     parameters = table.distinct("parameter")
@@ -83,7 +83,7 @@ def draw_verdicts(table: Table) -> Figure:
 def draw_means(table: Table) -> Figure:
     """Mean values of the estimators over all anchors."""
     parameters = [str(name) for name in table.distinct("parameter")]
-    figure, axes = panels(2, len(parameters), title="Mean values of the estimators")
+    figure, axes = sized_panels(2, len(parameters), title="Mean values of the estimators")
     for upper, lower, parameter in zip(axes, axes[len(parameters) :], parameters, strict=False):
         here = table.where(parameter=parameter)
         estimator_curves(upper, here, (*SHOWN, SUPERVISED), x="value", y="mean")
@@ -98,7 +98,7 @@ def draw_means(table: Table) -> Figure:
 def draw_ranks(table: Table) -> Figure:
     """The Bayesian estimator's variants against each other."""
     parameters = [str(name) for name in table.distinct("parameter")]
-    figure, axes = panels(1, len(parameters), title="Variants of the Bayesian estimator")
+    figure, axes = sized_panels(1, len(parameters), title="Variants of the Bayesian estimator")
     for axis, parameter in zip(axes, parameters, strict=True):
         here = table.where(parameter=parameter)
         estimator_curves(axis, here, VARIANTS, x="value", y="mse")
@@ -112,7 +112,7 @@ def draw_ranks(table: Table) -> Figure:
 def draw_hard(table: Table) -> Figure:
     """The hard estimator's error beside the others'."""
     parameters = [str(name) for name in table.distinct("parameter")]
-    figure, axes = panels(1, len(parameters), title="Error of the hard estimator")
+    figure, axes = sized_panels(1, len(parameters), title="Error of the hard estimator")
     for axis, parameter in zip(axes, parameters, strict=True):
         here = table.where(parameter=parameter)
         estimator_curves(axis, here, ("hard", *SHOWN), x="value", y="mse")

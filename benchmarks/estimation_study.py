@@ -1,0 +1,362 @@
+"""How far estimates of alpha are off, and what alpha while training does: the docs' figures.
+
+    python benchmarks/estimation_study.py --out results/estimation
+    bayescl report --pages docs
+
+The first runs both studies, on the paper's generative process and on digits, and writes their
+tables and figures; the second brings the pages that quote them up to date. Digits are trained on
+and judged without their test part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from bayescl._figures import NEUTRAL, legend_under, panels, save_figure
+from bayescl._files import write_atomically
+from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
+from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
+from bayescl.estimation.auc import MeasuredAlpha
+from bayescl.losses import BayesianContrastiveLoss
+from bayescl.runs.folder import RunFolder, as_json
+from bayescl.runs.images.alpha import LabelledAlpha, labelled_part
+from bayescl.runs.images.inspection import drawn_batches, inspect_images, scored_batch
+from bayescl.runs.images.run import KIND, ImageRun
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.loop import fit_in_folder
+from bayescl.runs.losses import LossSettings
+from bayescl.runs.provenance import provenance
+from bayescl.simulation import Settings, generator, observe
+from bayescl.simulation.pair_order import independent_pair_auc
+from bayescl.simulation.tables import Table, Value
+from bayescl.vision.features import extract_features
+from bayescl.vision.few_label_probe import few_label_probe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+PRIORS = (0.05, 0.1, 0.3)
+DRAWS = 20
+SEEDS = (0, 1, 2)
+STOPS = (0, 2, 5, 10)
+SCORED_IMAGES = 512
+VARIANTS = {
+    "InfoNCE": {"loss": LossSettings("info_nce")},
+    "fixed": {"alpha_schedule": "fixed"},
+    "measured by model": {"alpha_schedule": "measured", "alpha_reading": "model"},
+    "measured as AUC": {"alpha_schedule": "measured", "alpha_reading": "auc"},
+    "label-free": {"alpha_schedule": "label-free", "alpha_reading": "model"},
+}
+WATCHED = ("InfoNCE", "fixed")
+"""Variants that are measured at every stop; the others at their end."""
+
+BASE = ImageSettings(
+    loss=LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
+    evaluate_on="validation",
+    epochs=STOPS[-1],
+    alpha_every=2,
+    device="cpu",
+)
+LABELS_PER_CLASS = (1, 5)
+
+SHOWN_PRIOR = 0.1
+_ON_THE_PROCESS = (
+    ("alpha_model", "with labels, model reading", "#0072B2", "o"),
+    ("alpha_authors", "with labels, the AUC itself", "#CC79A7", "s"),
+    ("free_alpha", "without labels, model reading", "#E69F00", "^"),
+)
+_ON_DIGITS = (
+    ("auc", "all labels", "#0072B2", "o"),
+    ("part_auc", "20 labels per class", "#009E73", "D"),
+    ("free_auc", "without labels (views)", "#E69F00", "^"),
+)
+
+
+def process_study(*, draws: int = DRAWS, anchors: int = 300) -> Table:
+    """Estimate alpha on the generative process, where it is known.
+
+    Args:
+        draws: independent draws per setting, at least 2.
+        anchors: anchors of a draw, with 64 candidates and one positive each.
+
+    Returns:
+        One record per alpha and tau_plus: means and standard errors over draws.
+
+    Example:
+        >>> table = process_study(draws=2, anchors=20)
+        >>> len(table.records)
+        18
+    """
+    records: list[dict[str, Value]] = []
+    for tau_plus in PRIORS:
+        for alpha in ALPHAS:
+            drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
+            records.append(
+                {
+                    "alpha": alpha,
+                    "tau_plus": tau_plus,
+                    "closed_form_auc": independent_pair_auc(alpha),
+                    **_summarised(drawn, error_of_mean=True),
+                }
+            )
+    return Table.of(records)
+
+
+def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> dict[str, float]:
+    """Everything measured on one draw."""
+    settings = Settings(anchors=anchors, candidates=64, alpha=alpha, tau_plus=tau_plus, positives=1)
+    chunks = list(observe(settings, generator(0, "estimation", alpha, tau_plus, index)))
+    positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
+    unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
+    truth = torch.cat([~chunk.true_negative for chunk in chunks])
+    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()), "model")
+    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus, reading="model")
+    scored = score_candidates(
+        BayesianContrastiveLoss(), positive, unlabeled, layout="logits", false_negative=truth
+    )
+
+    def posterior(some: float) -> tuple[float, float]:
+        values = candidate_posterior(scored, alpha=some, tau_plus=tau_plus)
+        found = calibration(values, ~truth)
+        return found.ece, found.skill or 0.0
+
+    ece, skill = posterior(alpha)
+    ece_auc, skill_auc = posterior(labelled.authors)
+    return {
+        "auc": labelled.auc,
+        "alpha_model": labelled.model,
+        "alpha_authors": labelled.authors,
+        "free_auc": free.auc,
+        "free_alpha": free.model,
+        "ece": ece,
+        "ece_auc": ece_auc,
+        "skill": skill,
+        "skill_auc": skill_auc,
+    }
+
+
+def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[Table, Table]:
+    """Train on digits with alpha in every way, and measure at some epochs.
+
+    Args:
+        folder: an empty one, for the runs.
+        base: what the runs share; the last of the stops that lie within its epochs is its end.
+
+    Returns:
+        One record per variant and epoch, and one per variant with its probes; means over seeds
+        and standard deviations.
+    """
+    stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
+    measured: dict[tuple[str, int], list[dict[str, float]]] = {}
+    probes: dict[str, list[dict[str, float]]] = {}
+    for name, changes in VARIANTS.items():
+        for seed in SEEDS:
+            settings = replace(base, seed=seed, **changes)
+            run = ImageRun(settings)
+            out = RunFolder.create(folder / f"{name}-{seed}", KIND, settings.as_config())
+            for stop in stops if name in WATCHED else stops[-1:]:
+                if stop:
+                    _train_to(run, out, stop)
+                measured.setdefault((name, stop), []).append(measurements(run, stop))
+            probes.setdefault(name, []).append(few_label_accuracies(run))
+    by_epoch = [
+        {"variant": name, "epoch": stop, "seeds": len(rows), **_summarised(rows)}
+        for (name, stop), rows in measured.items()
+    ]
+    by_variant = [
+        {"variant": name, **_summarised(_with_differences(rows, probes["InfoNCE"]))}
+        for name, rows in probes.items()
+    ]
+    return Table.of(by_epoch), Table.of(by_variant)
+
+
+def _train_to(run: ImageRun, folder: RunFolder, epoch: int) -> None:
+    """Go on with a run to an epoch; the learning rate follows the whole run's course."""
+    callbacks = [] if run.alpha is None else [run.alpha]
+    fit_in_folder(
+        run.model,
+        run.batches,
+        folder,
+        epochs=epoch,
+        device=run.device,
+        judge=run.judge,
+        callbacks=callbacks,
+    )
+
+
+def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
+    """What is assumed, so and estimated on a run's training images at an epoch."""
+    model, store, seed = run.model, run.parts.train, run.settings.seed
+    rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
+    batches = [
+        scored_batch(model, store.subset(some), seed, step) for step, some in enumerate(rows)
+    ]
+    found = diagnose(batches)
+    if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
+        raise ValueError("the study needs labels of several classes")
+    tau_plus = found.measured_tau_plus
+    part = labelled_part(store, seed=seed)
+    free = [
+        label_free_alpha(
+            one.positive, one.unlabeled, tau_plus=tau_plus, reading="model", valid=one.valid
+        ).auc
+        for one in batches
+    ]
+    biases = [
+        label_free_bias(
+            one.positive,
+            one.unlabeled,
+            one.truth,
+            auc=found.measured.auc,
+            tau_plus=tau_plus,
+            valid=one.valid,
+        )
+        for one in batches
+    ]
+    posteriors = {check.source: check.calibration for check in found.posteriors}
+    by_model = posteriors["measured, model reading"]
+    by_auc = posteriors["measured, authors' reading"]
+    return {
+        # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
+        "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
+        "auc": found.measured.auc,
+        "part_auc": LabelledAlpha(part, "auc", seed).alpha(model, epoch),
+        "free_auc": sum(free) / len(free),
+        "bias_true": sum(bias.true_negatives for bias in biases) / len(biases),
+        "bias_false": sum(bias.false_negatives for bias in biases) / len(biases),
+        "alpha_model": found.measured.model,
+        "tau_plus": tau_plus,
+        "roc_auc": found.by_weight.roc_auc,
+        "average_precision": found.by_weight.average_precision,
+        "weight_false": found.mean_weight_false or 0.0,
+        "weight_true": found.mean_weight_true or 0.0,
+        "effective": found.effective.in_gradient,
+        "effective_unweighted": found.effective.in_gradient_unweighted,
+        "ece_model": by_model.ece,
+        "ece_auc": by_auc.ece,
+        "skill_model": by_model.skill or 0.0,
+        "skill_auc": by_auc.skill or 0.0,
+    }
+
+
+def few_label_accuracies(run: ImageRun) -> dict[str, float]:
+    """Accuracies in percent with one and with five labels per class, on the evaluation part."""
+    parts = run.parts
+    features = [extract_features(run.model, some) for some in (parts.train, parts.evaluation)]
+    return {
+        f"few_label_{count}": 100
+        * few_label_probe(
+            features[0],
+            parts.train.labels,
+            features[1],
+            parts.evaluation.labels,
+            num_classes=parts.train.num_classes,
+            labels_per_class=count,
+        ).mean
+        for count in LABELS_PER_CLASS
+    }
+
+
+def _with_differences(
+    rows: list[dict[str, float]], baseline: list[dict[str, float]]
+) -> list[dict[str, float]]:
+    """Probes, with the difference to the baseline's of the same seed."""
+    return [
+        row | {f"{probe}_above": row[probe] - base[probe] for probe in row}
+        for row, base in zip(rows, baseline, strict=True)
+    ]
+
+
+def _summarised(
+    rows: Sequence[dict[str, float]], *, error_of_mean: bool = False
+) -> dict[str, Value]:
+    """Mean of every figure, and its standard deviation or the standard error of the mean."""
+    summary: dict[str, Value] = {}
+    for name in rows[0]:
+        values = torch.tensor([row[name] for row in rows], dtype=torch.float64)
+        spread = values.std() / (len(values) ** 0.5 if error_of_mean else 1)
+        summary[name] = float(values.mean())
+        summary[f"{name}_error" if error_of_mean else f"{name}_spread"] = float(spread)
+    return summary
+
+
+def estimation_figure(process: Table, digits: Table) -> Figure:
+    """Draw estimated against true alpha on the process, and AUCs over the epochs on digits."""
+    figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
+    some = process.where(tau_plus=SHOWN_PRIOR)
+    truth = some.numbers("alpha")
+    left.plot(truth, truth, color=NEUTRAL, lw=0.9, ls=":")
+    for column, label, colour, marker in _ON_THE_PROCESS:
+        errors = [2 * error for error in some.numbers(f"{column}_error")]
+        _draw(left, truth, some.numbers(column), errors, colour, marker, label)
+    left.set_xlabel("alpha of the process")
+    left.set_ylabel("alpha estimated")
+    left.set_title(f"generative process, tau_plus {SHOWN_PRIOR}")
+    for variant, title, line in (("InfoNCE", "InfoNCE", ":"), ("fixed", "Bayesian", "-")):
+        rows = digits.where(variant=variant)
+        epochs = rows.numbers("epoch")
+        for column, label, colour, marker in _ON_DIGITS:
+            spreads, label = rows.numbers(f"{column}_spread"), f"{label}, {title}"
+            _draw(right, epochs, rows.numbers(column), spreads, colour, marker, label, line)
+    right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
+    right.set_xlabel("epoch")
+    right.set_ylabel("AUC")
+    right.set_title("digits, training part")
+    legend_under(left, columns=1, size=8.5, distance=0.13)
+    legend_under(right, columns=2, size=8.5, distance=0.13)
+    return figure
+
+
+def _draw(
+    axis: Axes,
+    places: Sequence[float],
+    values: Sequence[float],
+    errors: Sequence[float],
+    colour: str,
+    marker: str,
+    label: str,
+    line: str = "-",
+) -> None:
+    """One curve with error bars."""
+    axis.errorbar(
+        places, values, errors, color=colour, marker=marker, ls=line, label=label, ms=5, capsize=2
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run both studies and write their files."""
+    parser = argparse.ArgumentParser(description="Studies of alpha's estimates.")
+    parser.add_argument("--out", type=Path, default=Path("results/estimation"))
+    out: Path = parser.parse_args(arguments).out
+    command = shlex.join(["python", "benchmarks/estimation_study.py", *sys.argv[1:]])
+    origin = {**provenance(), "command": command}
+    diagnostics = out.parent / "diagnostics"
+    for folder in (out, diagnostics):
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        process = process_study()
+        epochs, probes = digits_study(Path(scratch) / "runs")
+        # The pictures show the run with a fixed alpha and the first seed.
+        run = Path(scratch) / "runs" / f"fixed-{SEEDS[0]}"
+        for file in inspect_images(run, images=SCORED_IMAGES).files:
+            shutil.copyfile(file, diagnostics / file.name)
+    for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
+        write_atomically(out / f"{name}.csv", table.as_csv())
+    save_figure(estimation_figure(process, epochs), out / "estimation.png")
+    write_atomically(out / "study.json", as_json({"settings": BASE.as_config(), **origin}))
+
+
+if __name__ == "__main__":
+    main()

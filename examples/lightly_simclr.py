@@ -1,0 +1,31 @@
+"""SimCLR with lightly; random images, so it needs no download and learns nothing.
+
+pip install 'bayescl[lightly]' && python examples/lightly_simclr.py
+"""
+
+import torch
+import torchvision
+from lightly.models.modules import SimCLRProjectionHead
+from lightly.transforms.simclr_transform import SimCLRTransform
+from torch import nn
+
+from bayescl.integrations.lightly import BayesianNTXentLoss as NTXentLoss
+
+torch.manual_seed(0)
+resnet = torchvision.models.resnet18()
+backbone = nn.Sequential(*list(resnet.children())[:-1], nn.Flatten())
+model = nn.Sequential(backbone, SimCLRProjectionHead(512, 512, 128))
+
+transform = SimCLRTransform(input_size=32, gaussian_blur=0.0)
+dataset = torchvision.datasets.FakeData(16, image_size=(3, 32, 32), transform=transform)
+dataloader = torch.utils.data.DataLoader(dataset, batch_size=8, shuffle=True, drop_last=True)
+
+criterion = NTXentLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.06)
+
+for views, _ in dataloader:
+    loss = criterion(model(views[0]), model(views[1]))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(f"loss {loss.item():.3f}")

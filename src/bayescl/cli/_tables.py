@@ -1,0 +1,61 @@
+"""What finished runs came to, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayescl.cli._console import table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def probe_table(probes: Mapping[str, float], *, title: str) -> Table:
+    """Accuracy of one encoder by every probe."""
+    from bayescl.vision.probes import PROBES, probe_title
+
+    rows = []
+    for probe in (*PROBES, "linear_top5"):
+        if probe in probes:
+            spread = probes.get(f"{probe}_spread")
+            shown = "" if spread is None else f"{100 * spread:.1f}"
+            rows.append((probe_title(probe), f"{100 * probes[probe]:.1f}", shown))
+    return table(title, ("probe", "accuracy, %", "spread over draws"), rows)
+
+
+def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
+    """Every figure of a full ranking: a row for each, a column for each length of list."""
+    from bayescl.recsys.metrics import METRICS
+
+    lengths = sorted({int(name.partition("@")[2]) for name in metrics})
+    rows = [
+        (name.replace("_", " "), *(f"{metrics[f'{name}@{k}']:.4f}" for k in lengths))
+        for name in METRICS
+    ]
+    return table(title, ("", *(f"@{k}" for k in lengths)), rows)
+
+
+def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
+    """Print what a recommender came to, and what happened to its data on the way."""
+    settings = result["settings"]
+    name = settings["encoder"] if "loss" not in settings else settings["loss"]
+    epoch = result.get("best_epoch")
+    title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
+    screen.print(metrics_table(result["metrics"], title=title))
+    if epoch is not None and "note" not in result:
+        screen.print(f"best epoch on validation: {epoch} of {result['epochs']}")
+    if "note" in result:
+        screen.print(f"protocol of the paper: {result['note']}")
+    left_out = result["users_left_out"]
+    screen.print(
+        f"{result['users']} users judged"
+        + (f"; {left_out} have nothing to find and are left out" if left_out else "")
+    )
+    for phrase, count in result["report"].items():
+        screen.print(f"{count} {phrase}")
+    if "seconds_per_epoch" in result:
+        screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
+    screen.print(f"run folder: {folder}", soft_wrap=True)

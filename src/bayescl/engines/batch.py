@@ -1,0 +1,185 @@
+"""What engines compute with: anchors, positives, candidates, and the rule of which ones count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayescl._axes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """What is no candidate of some anchors, in the form that costs the least.
+
+    Attributes:
+        columns: different columns of each anchor, equally many for all; None to go by the mask.
+        mask: True where a column is no candidate, where ``columns`` is None.
+    """
+
+    columns: Int[Tensor, "rows excluded"] | None = None
+    mask: Bool[Tensor, "rows candidates"] | None = None
+
+    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
+        """Number of candidates that are left of so many: for each anchor, or one for all."""
+        if self.mask is not None:
+            return candidates - self.mask.sum(dim=1)
+        few = 0 if self.columns is None else self.columns.shape[1]
+        return torch.full((1,), candidates - few, device=device)
+
+    def places(self, candidates: int) -> NDArray[np.int64]:
+        """Where it stands in the rows laid end to end. On the CPU."""
+        if self.mask is not None:
+            return np.flatnonzero(self.mask.numpy())
+        if self.columns is None:
+            return np.empty(0, dtype=np.int64)
+        columns: NDArray[np.int64] = self.columns.numpy()
+        return (candidates * np.arange(len(columns))[:, None] + columns).ravel()
+
+    def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
+        """Overwrite what is excluded."""
+        if self.mask is not None:
+            values.masked_fill_(self.mask, value)
+        elif self.columns is not None:
+            values.scatter_(1, self.columns, value)
+
+    def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
+        """What is excluded of some of the rows."""
+        return Excluded(
+            None if self.columns is None else self.columns[rows],
+            None if self.mask is None else self.mask[rows],
+        )
+
+
+@dataclass(frozen=True)
+class CandidateRule:
+    """The rule that says which columns are candidates of which anchors.
+
+    Holds index vectors and group labels instead of the full mask, so that an engine may ask for
+    the mask of a few anchors at a time.
+
+    Attributes:
+        own: column of each anchor itself, where anchors are among the columns.
+        positive: column of each anchor's positive, where positives are among the columns.
+        anchor_groups: group of each anchor, or several, ``[anchors, keys]``.
+        candidate_groups: the same of each column, shared or each anchor's own; where a key is
+            equal they are never each other's negatives.
+        valid: True where the pair may count; all pairs where absent.
+    """
+
+    own: Int[Tensor, " anchors"] | None = None
+    positive: Int[Tensor, " anchors"] | None = None
+    anchor_groups: Int[Tensor, " anchors *keys"] | None = None
+    candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None
+    valid: Bool[Tensor, "anchors candidates"] | None = None
+
+    @property
+    def num_keys(self) -> int:
+        """Number of groups per row; 0 where there are none."""
+        if self.anchor_groups is None or self.candidate_groups is None:
+            return 0
+        return 1 if self.anchor_groups.ndim == 1 else self.anchor_groups.shape[1]
+
+    def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Anchors' and candidates' groups by one key after the other."""
+        if self.anchor_groups is None or self.candidate_groups is None:
+            return
+        if self.anchor_groups.ndim == 1:
+            yield self.anchor_groups, self.candidate_groups
+            return
+        for key in range(self.num_keys):
+            yield self.anchor_groups[:, key], self.candidate_groups[..., key]
+
+    def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
+        """What is no candidate of some anchors.
+
+        Without groups or single pairs these are a few columns, and no mask is built.
+
+        Args:
+            rows: the anchors asked for, start and stop given.
+            candidates: number of columns.
+            device: where the answer is wanted.
+        """
+        if self.valid is None and self.anchor_groups is None:
+            indices = [index[rows] for index in (self.own, self.positive) if index is not None]
+            return Excluded(torch.stack(indices, dim=1) if indices else None)
+        mask = self.mask(rows, candidates, device)
+        return Excluded() if mask is None else Excluded(mask=~mask)
+
+    def mask(
+        self, rows: slice, candidates: int, device: torch.device
+    ) -> Bool[Tensor, "rows candidates"] | None:
+        """True where a column is a candidate of an anchor; None where all are.
+
+        Args:
+            rows: the anchors asked for, start and stop given.
+            candidates: number of columns.
+            device: where the mask is wanted.
+
+        Example:
+            >>> rule = CandidateRule(own=torch.tensor([0, 1]), positive=torch.tensor([2, 2]))
+            >>> rule.mask(slice(0, 2), candidates=3, device=torch.device("cpu"))
+            tensor([[False,  True, False],
+                    [ True, False, False]])
+        """
+        mask = None if self.valid is None else self.valid[rows]
+        for mine, groups in self._keys():
+            columns = groups[None] if groups.ndim == 1 else groups[rows]
+            other = mine[rows, None] != columns
+            mask = other if mask is None else mask & other
+        excluded = [index[rows, None] for index in (self.own, self.positive) if index is not None]
+        if excluded:
+            if mask is None:
+                count = rows.stop - rows.start
+                mask = torch.ones(count, candidates, dtype=torch.bool, device=device)
+            mask = mask.scatter(1, torch.cat(excluded, dim=1), False)
+        return mask
+
+
+@dataclass(frozen=True)
+class ContrastiveBatch:
+    """Everything that a contrastive loss is computed from, whatever layout it came in.
+
+    Attributes:
+        anchors: embeddings being trained.
+        positives: each anchor's positive, row by row.
+        candidates: ``[candidates, dim]`` shared by all anchors, or ``[anchors, candidates, dim]``.
+        rule: which candidates count for which anchor.
+    """
+
+    anchors: Float[Tensor, "anchors dim"]
+    positives: Float[Tensor, "anchors dim"]
+    candidates: Float[Tensor, "*own candidates dim"]
+    rule: CandidateRule
+
+    @property
+    def num_anchors(self) -> int:
+        """Number of anchors."""
+        return self.anchors.shape[0]
+
+    @property
+    def num_candidates(self) -> int:
+        """Number of candidate columns, those that do not count included."""
+        return self.candidates.shape[-2]
+
+    def columns(self, rows: slice) -> Float[Tensor, "*own candidates dim"]:
+        """The candidates of some anchors: all where they are shared, else these anchors' own."""
+        return self.candidates if self.candidates.ndim == 2 else self.candidates[rows]
+
+    def mask(self, rows: slice | None = None) -> Bool[Tensor, "rows candidates"] | None:
+        """The rule's mask for some anchors (all where absent)."""
+        rows = slice(0, self.num_anchors) if rows is None else rows
+        return self.rule.mask(rows, self.num_candidates, self.anchors.device)
+
+    def excluded(self, rows: slice) -> Excluded:
+        """What is no candidate of some anchors."""
+        return self.rule.excluded(rows, self.num_candidates, self.anchors.device)
+
+    def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
+        """Log of the number of candidates of some anchors; -inf for an anchor with none."""
+        counts = self.excluded(rows).counts(self.num_candidates, self.anchors.device)
+        return counts.to(dtype).log()

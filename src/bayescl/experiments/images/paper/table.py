@@ -1,0 +1,105 @@
+"""What a table of the paper is: cells to train, and the figures that the paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.vision.probes import probe_title
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure as the paper prints it.
+
+    Attributes:
+        value: the figure, accuracies in percent.
+        spread: what the paper gives after its "±"; None where it gives nothing.
+        note: what is wrong with the figure, if something is.
+    """
+
+    value: float
+    spread: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a table in its long form: what is varied, and the run that it stands for.
+
+    Attributes:
+        keys: what tells the cell from the others, by the titles of columns: the first one is the
+            data set.
+        settings: of its runs; the runner sets the seed.
+        paper: the paper's figures by measure; empty where the paper has no such cell.
+    """
+
+    keys: Mapping[str, str]
+    settings: ImageSettings
+    paper: Mapping[str, PaperFigure] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The cell's name in the names of files."""
+        return "-".join(value.replace(" ", "_") for value in self.keys.values())
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of the paper.
+
+    Attributes:
+        name: as in ``bayescl reproduce NAME``.
+        title: what the table shows.
+        label: the table's label in the paper's source.
+        measures: what is reported of a run, see :func:`measure_title`.
+        cells: the table's cells at a size, in the order of its rows.
+        seeds: number of seeds by size.
+        remarks: what a reader must know before holding the figures against one another.
+        is_timed: whether it measures time, so that one run at a time trains.
+    """
+
+    name: str
+    title: str
+    label: str
+    measures: tuple[str, ...]
+    cells: Callable[[str], list[Cell]]
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"smoke": 2, "paper": 3})
+    remarks: tuple[str, ...] = ()
+    is_timed: bool = False
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether losses are among what the table varies."""
+        return "loss" in self.cells("smoke")[0].keys
+
+
+def measure_title(measure: str) -> str:
+    """What a reader sees instead of a measure's name.
+
+    Example:
+        >>> measure_title("linear")
+        'top-1, %'
+    """
+    titles = {
+        "linear": "top-1, %",
+        "linear_top5": "top-5, %",
+        "seconds_per_epoch": "seconds per epoch",
+    }
+    return titles.get(measure) or f"{probe_title(measure)}, %"
+
+
+def figures_of(text: str) -> dict[tuple[str, ...], PaperFigure]:
+    """Figures from lines of keys that end in a value, or a value and a spread behind "±".
+
+    Example:
+        >>> figures_of("cifar10 bayesian 99.3 ± 0.22")
+        {('cifar10', 'bayesian'): PaperFigure(value=99.3, spread=0.22, note='')}
+    """
+    figures = {}
+    for line in text.strip().splitlines():
+        printed, _, spread = line.partition("±")
+        *keys, value = printed.split()
+        figures[tuple(keys)] = PaperFigure(float(value), float(spread) if spread else None)
+    return figures

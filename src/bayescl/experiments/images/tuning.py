@@ -1,0 +1,189 @@
+"""Choose the settings of a comparison, on the validation part alone.
+
+    python -m bayescl.experiments.images.tuning digits
+
+The validation images are carved out of the training part and left out of training; test images
+play no part, and the seeds are not those of the comparison. What is tried says
+:mod:`~bayescl.experiments.images.plans`: as many settings for each loss, over the same seeds
+and epochs.
+
+Writes every score to ``results/<name>/settings.json`` and the choice to ``<name>_choice.json``
+beside this file, from where ``bayescl compare images`` takes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bayescl._cores import usable_cores
+from bayescl._files import write_atomically
+from bayescl.experiments.grids import settings_of
+from bayescl.experiments.images.plans import PLANS, TuningPlan
+from bayescl.runs.folder import as_json
+from bayescl.runs.images.run import train_images
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.parallel import Progress, train_runs
+from bayescl.runs.provenance import provenance
+from bayescl.runs.statistics import mean_and_spread
+
+CRITERION = ("few_label_1", "few_label_5")
+"""A setting's score is the mean accuracy of these probes on the validation part."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a plan and write the two files."""
+    parser = argparse.ArgumentParser(
+        description="Choose the settings of a comparison on the validation part."
+    )
+    parser.add_argument("plan", choices=sorted(PLANS))
+    parser.add_argument("--data", help="where the images are; the plan's own place unless given")
+    parser.add_argument("--results", type=Path, help="results/<plan> unless given")
+    parser.add_argument("--runs", type=Path, help="runs/<plan>-settings unless given")
+    parser.add_argument("--workers", type=int, default=usable_cores())
+    options = parser.parse_args(arguments)
+    plan = PLANS[options.plan]
+    record = tune(
+        plan,
+        options.runs or Path("runs") / f"{plan.name}-settings",
+        data=options.data,
+        workers=options.workers,
+        progress=lambda run, _, done: sys.stderr.write(f"\r{done} epochs: {run:<70}"),
+    )
+    sys.stderr.write("\n")
+    results = options.results or Path("results") / plan.name
+    results.mkdir(parents=True, exist_ok=True)
+    write_atomically(results / "settings.json", as_json(record))
+    choice = Path(__file__).with_name(f"{plan.name}_choice.json")
+    write_atomically(choice, as_json(record["choice"]))
+
+
+def tune(
+    plan: TuningPlan,
+    runs: Path,
+    *,
+    data: str | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Try everything that a plan names and choose by the validation part.
+
+    Args:
+        plan: what to try.
+        runs: the folder of the run folders; finished runs in it are kept.
+        data: where the images are; the plan's own place unless given.
+        workers: processes that train at a time, each with one thread.
+        progress: told of every finished epoch.
+
+    Returns:
+        What ``settings.json`` holds: criterion, choice, every score, and provenance.
+    """
+    origin = provenance()
+
+    def score(tried: dict[str, dict[str, ImageSettings]]) -> tuple[dict[str, Any], set[str]]:
+        return _score(tried, runs, workers=workers, progress=progress)
+
+    grid = settings_of(plan.shared_grid)
+    scores, first_commits = score(
+        {
+            _name(values): {
+                _run_name("info_nce", values, {}, seed): plan.settings(
+                    "info_nce", {}, values, seed=seed, data=data
+                )
+                for seed in plan.seeds
+            }
+            for values in grid
+        }
+    )
+    shared_scores = {_name(values): {"values": values, **scores[_name(values)]} for values in grid}
+    shared = best(shared_scores)
+
+    tried = {}
+    for loss, loss_grid in plan.loss_grids.items():
+        for values in settings_of(loss_grid):
+            tried[f"{loss}-{_name(values)}"] = {
+                _run_name(loss, shared, values, seed): plan.settings(
+                    loss, values, shared, seed=seed, data=data
+                )
+                for seed in plan.seeds
+            }
+    scores, commits = score(tried)
+    losses = {}
+    for loss, loss_grid in plan.loss_grids.items():
+        of_loss = {
+            _name(values): {"values": values, **scores[f"{loss}-{_name(values)}"]}
+            for values in settings_of(loss_grid)
+        }
+        losses[loss] = {"choice": best(of_loss), "scores": of_loss}
+    example = plan.settings("info_nce", {}, shared, seed=plan.seeds[0], data=data).as_config()
+    return {
+        "criterion": f"mean of {' and '.join(CRITERION)} on the validation part",
+        "seeds": list(plan.seeds),
+        "spread": "standard deviation over seeds",
+        "choice": {
+            "shared": shared,
+            "losses": {loss: entry["choice"] for loss, entry in losses.items()},
+        },
+        "fixed": {
+            name: value
+            for name, value in example.items()
+            if name not in {"loss", "temperature", "seed", *shared}
+        },
+        "shared": {"choice": shared, "scores": shared_scores},
+        "losses": losses,
+        "commits_of_runs": sorted(first_commits | commits),
+        **origin,
+    }
+
+
+def best(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """The values of the setting with the highest mean score; of equals the first."""
+    return max(scores.values(), key=lambda entry: entry["score"]["mean"])["values"]
+
+
+def _score(
+    tried: Mapping[str, Mapping[str, ImageSettings]],
+    parent: Path,
+    *,
+    workers: int,
+    progress: Progress | None,
+) -> tuple[dict[str, Any], set[str]]:
+    """Train the runs of every setting and score each on the validation part.
+
+    Also returns the commits that the runs were made at: finished runs are kept from call to call.
+    """
+    results = train_runs(
+        {name: run for runs in tried.values() for name, run in runs.items()},
+        parent,
+        train=train_images,
+        workers=workers,
+        progress=progress,
+    )
+    scores: dict[str, Any] = {}
+    for setting, runs in tried.items():
+        probes = [results[name]["probes"] for name in runs]
+        means = [sum(one[probe] for probe in CRITERION) / len(CRITERION) for one in probes]
+        scores[setting] = {
+            "score": mean_and_spread(means),
+            **{probe: mean_and_spread([one[probe] for one in probes]) for probe in CRITERION},
+        }
+    return scores, {str(result["commit"]) for result in results.values()}
+
+
+def _run_name(
+    loss: str, shared: Mapping[str, float], values: Mapping[str, float], seed: int
+) -> str:
+    """A run's name: its loss, what all losses share, its hyper-parameters and its seed."""
+    return f"{loss}-{_name({**shared, **values})}-seed{seed}"
+
+
+def _name(values: Mapping[str, float]) -> str:
+    """Values as a part of a file name."""
+    return "-".join(f"{name}{value:g}" for name, value in values.items())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""What an objective is: any function of logits, or data that says which sums it needs.
+
+A function is differentiated by autograd through the whole matrix of logits. An objective that is
+data names the sums of exponentials that it sees its candidates through, and what it makes of
+them; each engine computes those sums in its own way, once for all objectives.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.functional.log_space import contrast, log_count, masked_logsumexp
+from bayescl.functional.ranks import Ranks, map_cdf
+
+
+class Objective(Protocol):
+    """What turns logits into one loss per anchor; any function of this form will do."""
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor from its positive's and its candidates' logits."""
+        ...
+
+
+class LogSumObjective:
+    r"""An objective that sees its candidates through sums of weighted exponentials alone.
+
+    For each power :math:`p` of :attr:`powers` an engine computes
+
+    .. math::
+        S_p = \sum_i w_i\,e^{p\,s_i},
+
+    and :meth:`from_log_sums` turns the logarithms into a loss. The weights are 1, or depend on a
+    candidate's rank among its anchor's. So all engines can compute a new objective without
+    knowing it: derive a frozen dataclass, override what differs, and pass it to
+    :class:`~bayescl.ContrastiveLoss`.
+
+    Attributes:
+        ranks: which rank of a candidate :meth:`weights_of_cdf` is given, as in
+            :func:`~bayescl.functional.empirical_cdf`; None where all candidates weigh the same.
+        bins: bins of the histogram, where one tells ranks apart.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class MeanExponential(LogSumObjective):
+        ...     powers = (1.0, 0.0)
+        ...
+        ...     def from_log_sums(self, positive, log_sums):
+        ...         total, count = log_sums
+        ...         return total - count - positive
+        >>> MeanExponential()(torch.tensor([2.0]), torch.tensor([[0.0, 1.0]]))
+        tensor([-1.3799])
+    """
+
+    ranks: Ranks | None = None
+    bins: int = 256
+
+    @property
+    def powers(self) -> tuple[float, ...]:
+        """Powers of the sums, at least 0; 0 stands for the number of candidates, unweighted."""
+        return (1.0,)
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether a weight may be 0; where it says False that is not looked for."""
+        return True
+
+    def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Return the weights at values of the unlabeled CDF; constants for the gradient.
+
+        Args:
+            cdf: values in (0, 1].
+        """
+        raise NotImplementedError(f"{type(self).__name__} has ranks but no weights_of_cdf")
+
+    def from_log_sums(
+        self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
+    ) -> PerAnchor:
+        r"""Return one loss per anchor; :math:`-\log\frac{e^{s^+}}{e^{s^+} + S}` by default.
+
+        Args:
+            positive: logit of each anchor's positive. Differentiated.
+            log_sums: logarithm of the sum of each of :attr:`powers`, in their order.
+                Differentiated. That of the power 0 may be one number for all anchors.
+        """
+        return contrast(positive, log_sums[0])
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether the gradient is a softmax: one sum, and the loss that is the default."""
+        alone = type(self).from_log_sums is LogSumObjective.from_log_sums
+        return alone and len(self.powers) == 1
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether two candidates of one anchor may have different weights."""
+        return self.ranks is not None or self.powers[0] != 1
+
+    def weights(
+        self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
+    ) -> UnlabeledLogits:
+        """Every candidate's weight by its rank; 1 where there are no ranks."""
+        if self.ranks is None:
+            return torch.ones_like(unlabeled)
+        return map_cdf(
+            unlabeled, self.weights_of_cdf, valid=valid, ranks=self.ranks, bins=self.bins
+        )
+
+    def log_weights(
+        self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
+    ) -> UnlabeledLogits:
+        """Logarithms of :meth:`weights`, taken once per rank where rows share their ranks."""
+        if self.ranks is None or self.ranks == "histogram":
+            # A bin's weight is a mean: take its logarithm, not the mean of logarithms.
+            return self.weights(unlabeled, valid=valid).log()
+        return map_cdf(
+            unlabeled, lambda cdf: self.weights_of_cdf(cdf).log(), valid=valid, ranks=self.ranks
+        )
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return one loss per anchor from the whole matrix of logits."""
+        log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
+        counted = valid
+        if log_weights is not None and self.may_drop:
+            # Leave out what weighs nothing, lest a row hold nothing but logarithms of 0.
+            kept = log_weights > -torch.inf
+            counted = kept if valid is None else valid & kept
+        sums = []
+        for power in self.powers:
+            if power == 0:
+                sums.append(log_count(unlabeled, valid))
+                continue
+            terms = unlabeled if power == 1 else power * unlabeled
+            terms = terms if log_weights is None else terms + log_weights
+            sums.append(masked_logsumexp(terms, counted))
+        return self.from_log_sums(positive, tuple(sums))
+
+
+@dataclass(frozen=True)
+class Maskless:
+    """A function of logits that takes no ``valid``, for calls in which all candidates count.
+
+    Attributes:
+        function: called with the logits of positives and of candidates.
+    """
+
+    function: Callable[[PositiveLogits, UnlabeledLogits], PerAnchor]
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return the function's losses.
+
+        Raises:
+            ValueError: if a candidate does not count, which the function could not know.
+        """
+        if valid is not None and not bool(valid.all()):
+            raise ValueError(
+                "objective must take valid=mask here: some candidates do not count (the anchor "
+                "itself, its positive, or what groups and valid exclude)"
+            )
+        return self.function(positive, unlabeled)
+
+
+def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
+    """Whether an objective has an argument ``valid``; True where that cannot be told."""
+    try:
+        arguments = inspect.signature(objective).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(one.name == "valid" or one.kind is one.VAR_KEYWORD for one in arguments)
+
+
+def as_data(objective: Objective) -> LogSumObjective | None:
+    """Return an objective as data, or None where it is a function that only autograd can see."""
+    return objective if isinstance(objective, LogSumObjective) else None

@@ -1,0 +1,12 @@
+"""The losses in the shapes that other libraries expect, one library per file.
+
+Import the file that you need; importing this package loads none of them.
+
+===========================  =====================================================================
+``sentence_transformers``    ranking losses on texts, plain and cached; a callback for their state
+``lightly``                  in place of ``NTXentLoss``, with and without a memory bank
+``pytorch_metric_learning``  losses with its miners, distances, reducers and wrappers
+``open_clip``                in place of ``ClipLoss``, with equal captions as groups
+``cornac``                   a recommender for its experiments
+===========================  =====================================================================
+"""

@@ -1,0 +1,140 @@
+"""Which texts of a batch are equal, read from their tokens, and which candidates a rule drops.
+
+Embeddings cannot tell: dropout gives one text two different embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.nn.functional import normalize as unit_length
+
+from bayescl._axes import Bool, Float, Int, Tensor
+
+UNKNOWN = torch.iinfo(torch.int64).min
+"""The key of a row that is not a text alone; it equals no other row."""
+
+_NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
+_BLOCK_ELEMENTS = 2**22
+
+
+def text_keys(features: Mapping[str, Any]) -> Int[Tensor, " rows"]:
+    """Return one integer per text; equal tokens give equal keys, whatever the padding.
+
+    Args:
+        features: what a tokenizer returns for one column: ``input_ids`` with ``attention_mask``,
+            padded on either side; without padding, one sequence with ``cu_seq_lens_q``; or a bag
+            of tokens with ``offsets``.
+
+    Returns:
+        Keys of 64 bits, so that two texts share one by accident with odds of about 1 to 10^19.
+        A column that holds images or sound has the key :data:`UNKNOWN` in all rows.
+
+    Example:
+        >>> left = {"input_ids": torch.tensor([[0, 5, 6]]), "attention_mask": torch.tensor([[0, 1, 1]])}
+        >>> right = {"input_ids": torch.tensor([[5, 6]])}
+        >>> bool(text_keys(left) == text_keys(right))
+        True
+    """  # noqa: E501
+    tokens = features.get("input_ids")
+    if tokens is None or _NOT_TEXT & features.keys():
+        known = next(value for value in features.values() if isinstance(value, Tensor))
+        return torch.full((len(known),), UNKNOWN, device=known.device)
+    if "cu_seq_lens_q" in features:
+        ends = features["cu_seq_lens_q"].to(torch.int64)
+        return _keys_of_bags(tokens.reshape(-1), ends[:-1], ends.diff())
+    if "offsets" in features:
+        starts = features["offsets"].to(torch.int64)
+        lengths = torch.cat([starts, starts.new_tensor([len(tokens)])]).diff()
+        return _keys_of_bags(tokens, starts, lengths)
+    mask = features.get("attention_mask")
+    mask = torch.ones_like(tokens) if mask is None else (mask != 0).to(torch.int64)
+    hashed = _mixed(_mixed(mask.cumsum(1)) + tokens)  # positions count from the first real token
+    return _mixed((hashed * mask).sum(1))
+
+
+def _keys_of_bags(tokens: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+    rows = torch.repeat_interleave(lengths)
+    positions = torch.arange(1, len(tokens) + 1, device=tokens.device) - starts[rows]
+    hashed = _mixed(_mixed(positions) + tokens)
+    return _mixed(torch.zeros_like(starts).index_add_(0, rows, hashed))
+
+
+def _mixed(numbers: Tensor) -> Tensor:
+    """Spread integers over 64 bits (the finaliser of splitmix64); products wrap around."""
+    numbers = numbers.to(torch.int64)
+    numbers = (numbers ^ ((numbers >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    numbers = (numbers ^ ((numbers >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return numbers ^ ((numbers >> 31) & 0x1FFFFFFFF)
+
+
+def equal_texts(
+    anchors: Int[Tensor, " rows"],
+    positives: Int[Tensor, " rows"],
+    candidates: Int[Tensor, " columns"],
+    partners: Int[Tensor, " columns"],
+) -> Bool[Tensor, "rows columns"] | None:
+    """Return True where a candidate is no negative of an anchor: one of their texts is the same.
+
+    Args:
+        anchors: keys of the anchors' texts.
+        positives: keys of the anchors' positives.
+        candidates: keys of the candidates' texts.
+        partners: keys of the texts that candidates are positives of; :data:`UNKNOWN` where they
+            are positives of none.
+
+    Returns:
+        True where the candidate's text is the anchor's or its positive's, or where it is a positive
+        of the anchor's text; None where no text repeats itself, so that no mask is needed.
+    """
+    if not _any_repeats(anchors, positives, candidates, partners):
+        return None
+    # Unknown rows are marked in two ways, so that they equal nothing in a comparison either.
+    anchors = anchors.masked_fill(anchors == UNKNOWN, UNKNOWN + 1)[:, None]
+    positives = positives.masked_fill(positives == UNKNOWN, UNKNOWN + 1)[:, None]
+    found = candidates == positives
+    found |= candidates == anchors
+    found |= partners == anchors
+    return found
+
+
+def _any_repeats(anchors: Tensor, positives: Tensor, candidates: Tensor, partners: Tensor) -> bool:
+    """Whether a text occurs twice, other than as an anchor and its own positive."""
+    candidates = candidates[candidates != UNKNOWN]
+    partners = partners[partners != UNKNOWN]
+    crossing = anchors[(anchors != positives) & (anchors != UNKNOWN)]
+    return (
+        candidates.unique().numel() < candidates.numel()
+        or partners.unique().numel() < partners.numel()
+        or bool(torch.isin(crossing, candidates).any())
+    )
+
+
+@torch.no_grad()
+def above_margin(
+    anchors: Float[Tensor, "rows dim"],
+    positives: Float[Tensor, "rows dim"],
+    candidates: Float[Tensor, "columns dim"],
+    margin: float,
+    *,
+    normalize: bool = True,
+) -> Bool[Tensor, "rows columns"]:
+    """Return True where a candidate is more similar to the anchor than its positive plus a margin.
+
+    Args:
+        anchors: embeddings, of the model that is trained or of a guide.
+        positives: embeddings of each anchor's positive.
+        candidates: embeddings of all candidates.
+        margin: added to the positive's similarity; negative values drop more candidates.
+        normalize: whether similarities are cosines; else they are inner products.
+    """
+    if normalize:
+        anchors, positives, candidates = (
+            unit_length(rows.float(), dim=1) for rows in (anchors, positives, candidates)
+        )
+    bounds = (anchors * positives).sum(1, keepdim=True) + margin
+    rows = max(1, _BLOCK_ELEMENTS // len(candidates))  # similarities of a block at a time
+    blocks = zip(anchors.split(rows), bounds.split(rows), strict=True)
+    return torch.cat([block @ candidates.T > bound for block, bound in blocks])

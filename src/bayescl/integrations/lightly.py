@@ -1,0 +1,131 @@
+"""Losses in the shape of lightly's ``NTXentLoss``, with and without a memory bank.
+
+They take the place of lightly's class wherever it stands, and need nothing of lightly themselves.
+Tested against lightly 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from bayescl._axes import Float, Tensor
+from bayescl._checks import check_count
+from bayescl.functional.similarity import unit_vectors
+from bayescl.integrations._extras import is_distributed, loss_named
+from bayescl.losses import CandidateQueue
+
+__all__ = [
+    "BayesianNTXentLoss",
+    "DebiasedNTXentLoss",
+    "HardNTXentLoss",
+    "LatentClassNTXentLoss",
+    "NTXentLoss",
+]
+
+
+class NTXentLoss(nn.Module):
+    """InfoNCE with lightly's arguments.
+
+    Without a bank every row of both outputs is an anchor and all rows of other images are its
+    candidates, as in SimCLR. With a bank the rows of ``out0`` are anchors and the bank holds the
+    candidates, as in MoCo.
+
+    The bank starts empty, where lightly's starts with random rows: the first step contrasts within
+    the batch. Its rows are part of ``state_dict``, so training resumes where it stopped.
+
+    Args:
+        temperature: softmax scale, positive.
+        memory_bank_size: rows and coordinates of the bank, as ``(4096, 128)``; 0 for no bank.
+        gather_distributed: whether candidates come from all devices; with a bank, whether it holds
+            the rows of all devices. In a single process it has no effect.
+        **options: what the loss takes besides, such as ``alpha`` and ``tau_plus`` for
+            :class:`BayesianNTXentLoss`.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+
+    Example:
+        >>> criterion = NTXentLoss(temperature=0.5)
+        >>> criterion(torch.eye(3), torch.eye(3))
+        tensor(0.4327)
+    """
+
+    loss_name = "InfoNCELoss"
+
+    def __init__(
+        self,
+        temperature: float = 0.5,
+        memory_bank_size: int | Sequence[int] = 0,
+        gather_distributed: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.loss = loss_named(self.loss_name)(temperature=temperature, **options)
+        self.gather_distributed = gather_distributed
+        self.memory_bank = _bank(memory_bank_size)
+
+    def forward(
+        self, out0: Float[Tensor, "batch dim"], out1: Float[Tensor, "batch dim"]
+    ) -> Float[Tensor, ""]:
+        """Compute the loss of two views of a batch.
+
+        Args:
+            out0: embeddings of the first views.
+            out1: embeddings of the second views, row by row of the same images. A bank keeps them
+                where ``out0`` needs a gradient.
+        """
+        gather = self.gather_distributed and is_distributed()
+        if self.memory_bank is None:
+            self.loss.gather = gather
+            value: Tensor = self.loss(out0, out1)
+            return value
+        candidates = self.memory_bank.candidates
+        if candidates is None:
+            value = self.loss.in_batch(out0, out1)
+        else:
+            value = self.loss.sampled(out0, out1, candidates)
+        if out0.requires_grad:
+            self.memory_bank.gather = gather
+            self.memory_bank.enqueue(unit_vectors(out1.detach().float()))
+        return value
+
+
+class DebiasedNTXentLoss(NTXentLoss):
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
+
+    loss_name = "DebiasedContrastiveLoss"
+
+
+class HardNTXentLoss(NTXentLoss):
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
+
+    loss_name = "HardContrastiveLoss"
+
+
+class BayesianNTXentLoss(NTXentLoss):
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
+
+    loss_name = "BayesianContrastiveLoss"
+
+
+class LatentClassNTXentLoss(NTXentLoss):
+    """:class:`NTXentLoss` with ``LatentClassContrastiveLoss``."""
+
+    loss_name = "LatentClassContrastiveLoss"
+
+
+def _bank(size: int | Sequence[int]) -> CandidateQueue | None:
+    """The bank of a size as lightly writes it, or None."""
+    if isinstance(size, int):
+        if check_count("memory_bank_size", size, 0) > 0:
+            raise ValueError(
+                f"memory_bank_size must be (rows, coordinates), or 0 for no bank, got {size}"
+            )
+        return None
+    if len(size) != 2:
+        raise ValueError(f"memory_bank_size must be (rows, coordinates), got {tuple(size)}")
+    rows, dim = size
+    return CandidateQueue(rows, dim) if check_count("memory_bank_size", rows, 0) else None

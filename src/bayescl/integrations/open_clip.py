@@ -1,0 +1,155 @@
+"""Losses in the shape of open_clip's ``ClipLoss``, with equal captions as groups.
+
+They take the place of open_clip's class wherever it stands, and need nothing of open_clip
+themselves. Tested against open_clip 3.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from bayescl._axes import Float, Int, Tensor
+from bayescl.integrations._extras import is_distributed, loss_named
+from bayescl.integrations._texts import text_keys
+
+__all__ = [
+    "BayesianClipLoss",
+    "ClipLoss",
+    "DebiasedClipLoss",
+    "HardClipLoss",
+    "LatentClassClipLoss",
+    "caption_groups",
+]
+
+
+class _GivenTemperature(nn.Module):
+    """A temperature that comes with every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = torch.ones(())
+
+    def forward(self) -> Tensor:
+        """Return the temperature of the call at hand."""
+        return self.value
+
+
+class ClipLoss(nn.Module):
+    """InfoNCE between images and texts in both directions, with open_clip's arguments.
+
+    Features are taken as they come, as open_clip does: its models scale them to length 1.
+    Candidates of other devices always come with gradient, which is open_clip's
+    ``local_loss=True, gather_with_grad=True``.
+
+    Args:
+        local_loss: accepted for the signature.
+        gather_with_grad: accepted for the signature.
+        cache_labels: accepted for the signature.
+        rank: accepted for the signature; ``torch.distributed`` knows it.
+        world_size: processes to gather from; 1 does not gather.
+        use_horovod: must be False.
+        **options: what the loss takes besides, such as ``alpha`` and ``tau_plus`` for
+            :class:`BayesianClipLoss`.
+
+    Raises:
+        ValueError: if Horovod is asked for, or an option leaves its range.
+
+    Example:
+        >>> loss = ClipLoss()
+        >>> loss(torch.eye(3), torch.eye(3), logit_scale=torch.tensor(2.0))
+        tensor(0.2395)
+    """
+
+    loss_name = "InfoNCELoss"
+
+    def __init__(
+        self,
+        local_loss: bool = False,
+        gather_with_grad: bool = False,
+        cache_labels: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        use_horovod: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        del local_loss, gather_with_grad, cache_labels, rank
+        if use_horovod:
+            raise ValueError("use_horovod must be False: rows are gathered by torch.distributed")
+        self.world_size = world_size
+        self.loss = loss_named(self.loss_name)(normalize=False, **options)
+        self._temperature = _GivenTemperature()
+        self.loss.learnable_temperature = self._temperature
+
+    def forward(
+        self,
+        image_features: Float[Tensor, "batch dim"],
+        text_features: Float[Tensor, "batch dim"],
+        logit_scale: Float[Tensor, ""],
+        logit_bias: Float[Tensor, ""] | None = None,
+        output_dict: bool = False,
+        *,
+        groups: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, ""] | dict[str, Tensor]:
+        """Compute the loss of a batch of pairs.
+
+        Args:
+            image_features: embeddings of images, of length 1.
+            text_features: embeddings of their texts, row by row, of length 1.
+            logit_scale: factor of the similarities, 1 / temperature, with its gradient.
+            logit_bias: accepted for models that have one; it cancels in this loss.
+            output_dict: whether to return ``{"contrastive_loss": value}``.
+            groups: one integer per pair; pairs of one group, such as equal captions, are never
+                each other's negatives. See :func:`caption_groups`.
+        """
+        self.loss.gather = self.world_size > 1 and is_distributed()
+        self._temperature.value = 1 / torch.as_tensor(logit_scale, device=image_features.device)
+        value: Tensor = self.loss.in_batch(
+            image_features, text_features, groups=groups, both_directions=True
+        )
+        if logit_bias is not None:
+            value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
+        return {"contrastive_loss": value} if output_dict else value
+
+
+class DebiasedClipLoss(ClipLoss):
+    """:class:`ClipLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
+
+    loss_name = "DebiasedContrastiveLoss"
+
+
+class HardClipLoss(ClipLoss):
+    """:class:`ClipLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
+
+    loss_name = "HardContrastiveLoss"
+
+
+class BayesianClipLoss(ClipLoss):
+    """:class:`ClipLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
+
+    loss_name = "BayesianContrastiveLoss"
+
+
+class LatentClassClipLoss(ClipLoss):
+    """:class:`ClipLoss` with ``LatentClassContrastiveLoss``."""
+
+    loss_name = "LatentClassContrastiveLoss"
+
+
+def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
+    """Return one integer per caption, the same for captions of the same tokens.
+
+    Args:
+        texts: what open_clip's tokenizer returns.
+
+    Example:
+        >>> groups = caption_groups(torch.tensor([[1, 5, 2], [1, 6, 2], [1, 5, 2]]))
+        >>> (groups[:, None] == groups).int()
+        tensor([[1, 0, 1],
+                [0, 1, 0],
+                [1, 0, 1]], dtype=torch.int32)
+    """
+    return text_keys({"input_ids": texts})

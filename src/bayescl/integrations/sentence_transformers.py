@@ -1,0 +1,570 @@
+"""Ranking losses for sentence-transformers: one line instead of ``MultipleNegativesRankingLoss``.
+
+Wherever that library takes a loss, these stand in: in its trainer, under ``MatryoshkaLoss``, with
+its prompts and samplers, on several devices. A text that occurs twice in a batch is never its own
+negative. Tested with sentence-transformers 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import nn
+
+from bayescl import distributed
+from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl._checks import check_choice, check_count, check_finite_number, check_positive
+from bayescl.integrations._citations import citation_of
+from bayescl.integrations._extras import is_distributed, loss_named, missing
+from bayescl.integrations._texts import UNKNOWN, above_margin, equal_texts, text_keys
+from bayescl.losses import ContrastiveLoss
+
+try:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.losses import CachedLossMixin, has_static_embedding_input
+    from sentence_transformers.base.losses.merged_forward import embed_columns
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
+
+__all__ = [
+    "BayesianRankingLoss",
+    "CachedBayesianRankingLoss",
+    "CachedContrastiveRankingLoss",
+    "CachedDebiasedRankingLoss",
+    "CachedHardRankingLoss",
+    "CachedInfoNCERankingLoss",
+    "CachedLatentClassRankingLoss",
+    "ContrastiveRankingLoss",
+    "DebiasedRankingLoss",
+    "HardRankingLoss",
+    "InfoNCERankingLoss",
+    "LatentClassRankingLoss",
+    "LossStateCallback",
+]
+
+Features = dict[str, Any]
+STATE_FILE = "bayescl_loss.pt"
+"""The file beside a checkpoint that holds the losses' state."""
+
+
+class _Notes(NamedTuple):
+    """What is known of a batch besides its embeddings: one entry per column of texts."""
+
+    keys: list[Int[Tensor, " rows"]]
+    guide: list[Float[Tensor, "rows dim"]]
+
+
+class ContrastiveRankingLoss(nn.Module):
+    """A loss of this package on the columns of a batch of texts.
+
+    The first column holds anchors, the second their positives; all further columns are hard
+    negatives. An anchor's candidates are the positives of the other rows and all hard negatives,
+    as in ``MultipleNegativesRankingLoss``.
+
+    Args:
+        model: the model that is trained.
+        loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``. With ``gather=True``
+            candidates come from all devices; in a single process it has no effect here.
+        both_directions: whether every positive is also an anchor against all anchors. Hard
+            negatives do not take part in the second direction.
+        duplicates: ``"mask"`` so that equal texts are never each other's negatives: a candidate
+            that has the anchor's text, its positive's text or the same anchor does not count. Texts
+            are compared by their tokens, after truncation and prompts. ``"keep"`` counts them all.
+        margin: drops candidates whose similarity to the anchor is above its positive's plus this
+            margin; None (the default) drops none.
+        guide: another model that judges candidates: those that it finds more similar to the anchor
+            than the positive, less ``guide_margin``, do not count. It reads decoded tokens.
+        guide_margin: at 0 (the default) the rule of ``GISTEmbedLoss``.
+
+    Raises:
+        ValueError: if ``loss`` returns more than one value, or another argument leaves its range.
+
+    Example:
+        ::
+
+            loss = ContrastiveRankingLoss(model, BayesianContrastiveLoss(temperature=0.05))
+            SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss).train()
+
+    See Also:
+        :class:`CachedContrastiveRankingLoss`: large batches in the memory of small ones.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        loss: ContrastiveLoss,
+        both_directions: bool = False,
+        duplicates: Literal["mask", "keep"] = "mask",
+        *,
+        margin: float | None = None,
+        guide: SentenceTransformer | None = None,
+        guide_margin: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_choice("duplicates", duplicates, ("mask", "keep"))
+        if getattr(loss, "reduction", "mean") == "none":
+            raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
+        if getattr(loss, "needs_groups", False):
+            raise ValueError(f"loss must not need labels of texts, got {type(loss).__name__}")
+        self.model = model
+        self.loss = loss
+        self.both_directions = both_directions
+        self.duplicates = duplicates
+        self.margin = None if margin is None else check_finite_number("margin", margin)
+        self.guide = None if guide is None else guide.requires_grad_(False).eval()
+        self.guide_margin = check_finite_number("guide_margin", guide_margin)
+        self.gather_across_devices = bool(getattr(loss, "gather", False))
+
+    def forward(
+        self, sentence_features: Iterable[Features], labels: Tensor | None = None
+    ) -> Float[Tensor, ""]:
+        """Compute the loss of a batch.
+
+        Args:
+            sentence_features: the tokenized columns: anchors, positives, hard negatives.
+            labels: not used.
+
+        Raises:
+            ValueError: if there are fewer than two columns.
+        """
+        del labels
+        columns = list(sentence_features)
+        notes = self._notes(columns)
+        return self._value(embed_columns(self.model, columns), notes)
+
+    def _notes(self, columns: Sequence[Features]) -> _Notes:
+        """Read keys and the guide's embeddings, before the model changes the features in place."""
+        if len(columns) < 2:
+            raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
+        keys = [text_keys(column) for column in columns] if self.duplicates == "mask" else []
+        guide = []
+        if self.guide is not None:
+            for column in columns:
+                texts = _decoded(column, self.model)
+                guide.append(
+                    self.guide.encode(texts, convert_to_tensor=True, show_progress_bar=False)
+                )
+        return _Notes(keys, guide)
+
+    def _value(self, embeddings: Sequence[Tensor], notes: _Notes) -> Float[Tensor, ""]:
+        """Compute the loss from the embeddings of all columns."""
+        gather = self.gather_across_devices and is_distributed()
+        self.loss.gather = gather and distributed.world_size() > 1
+        self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
+        anchors, positives, *rest = embeddings
+        extra = torch.cat(rest) if rest else None
+        valid = self._valid(embeddings, notes)
+        if not self.both_directions:
+            return self._one_direction(anchors, positives, extra, valid)
+        gather, by_rule = self.loss.gather, self.margin is not None or self.guide is not None
+        together = not by_rule and not (gather and self.duplicates == "mask")
+        if together and (gather or len(anchors) > 1):
+            value: Tensor = self.loss.in_batch(
+                anchors, positives, extra=extra, valid=valid, both_directions=True
+            )
+            return value
+        # A rule drops other pairs in the second direction than in the first.
+        there = self._one_direction(anchors, positives, extra, valid)
+        turned = _Notes(*(column[1::-1] for column in notes))
+        back = self._one_direction(
+            positives, anchors, None, self._valid([positives, anchors], turned)
+        )
+        return (there + back) / 2 if self.loss.reduction == "mean" else there + back
+
+    def _one_direction(
+        self, anchors: Tensor, positives: Tensor, extra: Tensor | None, valid: Tensor | None
+    ) -> Tensor:
+        if len(anchors) == 1 and extra is None and not self.loss.gather:
+            return (anchors * positives).sum() * 0.0  # a last batch of one pair has no candidates
+        value: Tensor = self.loss.in_batch(anchors, positives, extra=extra, valid=valid)
+        return value
+
+    def _valid(
+        self, embeddings: Sequence[Tensor], notes: _Notes
+    ) -> Bool[Tensor, "rows columns"] | None:
+        """True where a pair counts; None where all of them do."""
+        dropped: Tensor | None = None
+        if notes.keys:
+            anchors, positives, *rest = notes.keys
+            unknown = torch.full_like(torch.cat(rest), UNKNOWN) if rest else positives[:0]
+            candidates = self._everywhere(torch.cat([positives, *rest]))
+            partners = self._everywhere(torch.cat([anchors, unknown]))
+            dropped = equal_texts(anchors, positives, candidates, partners)
+        rules = []
+        if self.margin is not None:
+            rules.append((embeddings, self.margin, self.loss.normalize))
+        if notes.guide:
+            rules.append((notes.guide, -self.guide_margin, True))
+        for (anchors, positives, *rest), margin, normalize in rules:
+            candidates = self._everywhere(torch.cat([positives, *rest]).detach())
+            above = above_margin(anchors, positives, candidates, margin, normalize=normalize)
+            dropped = above if dropped is None else dropped.logical_or_(above)
+        return None if dropped is None else dropped.logical_not_()
+
+    def _everywhere(self, rows: Tensor) -> Tensor:
+        """The rows of all devices where the loss gathers, in the order of its columns."""
+        return distributed.gather(rows.contiguous()) if self.loss.gather else rows
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the settings for the model card."""
+        guide = None if self.guide is None else type(self.guide).__name__
+        return {
+            "loss": f"{type(self.loss).__name__}({self.loss.extra_repr()})",
+            "both_directions": self.both_directions,
+            "duplicates": self.duplicates,
+            "margin": self.margin,
+            "guide": guide,
+            "guide_margin": self.guide_margin,
+            "gather_across_devices": self.gather_across_devices,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX entry of the loss's paper, for the model card."""
+        return citation_of(self.loss)
+
+
+class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
+    """The same loss with the memory of a small batch: texts are encoded twice, a few at a time.
+
+    Works on the cached engine of sentence-transformers, so it can be wrapped as its own cached
+    losses can. Models that start with a ``StaticEmbedding`` cannot be split and are refused.
+
+    Args:
+        model: the model that is trained.
+        loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``.
+        both_directions: see :class:`ContrastiveRankingLoss`, as for all other arguments.
+        duplicates: ``"mask"`` or ``"keep"``.
+        mini_batch_size: texts that are encoded at a time.
+        mini_batch_num_tokens: tokens that are encoded at a time, in place of a number of texts.
+        show_progress_bar: whether to show the progress of encoding.
+        **rules: ``margin``, ``guide`` and ``guide_margin``.
+
+    Raises:
+        ValueError: if an argument leaves its range or the model cannot be split.
+
+    Reference:
+        Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+        RepL4NLP 2021.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        loss: ContrastiveLoss,
+        both_directions: bool = False,
+        duplicates: Literal["mask", "keep"] = "mask",
+        *,
+        mini_batch_size: int = 32,
+        mini_batch_num_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        **rules: Any,
+    ) -> None:
+        super().__init__(model, loss, both_directions, duplicates, **rules)
+        if has_static_embedding_input(model):
+            raise ValueError(
+                "model must not start with a StaticEmbedding, whose batches cannot be split: "
+                "use ContrastiveRankingLoss"
+            )
+        self.mini_batch_size = check_count("mini_batch_size", mini_batch_size, 1)
+        if mini_batch_num_tokens is not None:
+            check_count("mini_batch_num_tokens", mini_batch_num_tokens, 1)
+        self.mini_batch_num_tokens = mini_batch_num_tokens
+        self.show_progress_bar = show_progress_bar
+
+    def forward(
+        self, sentence_features: Iterable[Features], labels: Tensor | None = None
+    ) -> Float[Tensor, ""]:
+        """Compute the loss of a batch; its gradients appear in the backward pass.
+
+        Args:
+            sentence_features: the tokenized columns: anchors, positives, hard negatives.
+            labels: not used.
+
+        Raises:
+            ValueError: if there are fewer than two columns.
+        """
+        del labels
+        columns = list(sentence_features)
+        trained = [each for each in self.loss.parameters() if each.requires_grad]
+        earlier = [each.grad for each in trained]
+        for each in trained:
+            each.grad = None
+        # What is known of the texts takes the way of the labels, which reaches calculate_loss
+        # under wrappers too.
+        value: Tensor = self.forward_cached(columns, self._notes(columns))
+        found = [each.grad for each in trained]
+        for each, gradient in zip(trained, earlier, strict=True):
+            each.grad = gradient
+        if value.requires_grad and trained:
+            value.register_hook(partial(_add_scaled, trained, found))
+        return value
+
+    def calculate_loss(
+        self,
+        reps: list[list[Tensor]],
+        labels: Any = None,
+        *,
+        with_backward: bool = False,
+    ) -> Float[Tensor, ""]:
+        """Compute the loss from embeddings in mini-batches, and their gradients if asked."""
+        embeddings = [torch.cat(column) for column in reps]
+        value = self._value(embeddings, _Notes([], []) if labels is None else labels)
+        if with_backward:
+            value.backward()
+            value = value.detach()
+        return value
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the settings for the model card."""
+        return {
+            **super().get_config_dict(),
+            "mini_batch_size": self.mini_batch_size,
+            "mini_batch_num_tokens": self.mini_batch_num_tokens,
+        }
+
+
+def _add_scaled(
+    parameters: Sequence[Tensor], gradients: Sequence[Tensor | None], factor: Tensor
+) -> None:
+    """Add the loss's own gradients, scaled as accumulation and loss scaling ask for."""
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        if gradient is not None:
+            scaled = gradient * factor
+            parameter.grad = scaled if parameter.grad is None else parameter.grad + scaled
+
+
+def _decoded(features: Mapping[str, Any], model: Any) -> list[str]:
+    """The texts of a column, from its tokens."""
+    model = getattr(model, "module", model)
+    model = getattr(model, "_orig_mod", model)
+    rows: list[list[int]]
+    tokens = features["input_ids"]
+    if tokens.ndim == 2 and "cu_seq_lens_q" not in features:
+        mask = features.get("attention_mask", torch.ones_like(tokens)).bool().tolist()
+        pairs = zip(tokens.tolist(), mask, strict=True)
+        rows = [[t for t, kept in zip(row, keep, strict=True) if kept] for row, keep in pairs]
+    else:
+        ends = features.get("cu_seq_lens_q")
+        ends = (
+            torch.cat([features["offsets"][1:], tokens.new_tensor([len(tokens)])])
+            if ends is None
+            else ends[1:]
+        )
+        flat, bounds = tokens.reshape(-1).tolist(), [0, *ends.tolist()]
+        rows = [flat[start:end] for start, end in pairwise(bounds)]
+    tokenizer = model.tokenizer
+    decode = getattr(tokenizer, "batch_decode", None) or tokenizer.decode_batch
+    texts: list[str] = decode(rows, skip_special_tokens=True)
+    return texts
+
+
+_WRAPPED = frozenset(
+    {
+        "both_directions",
+        "duplicates",
+        "margin",
+        "guide",
+        "guide_margin",
+        "mini_batch_size",
+        "mini_batch_num_tokens",
+        "show_progress_bar",
+    }
+)
+
+
+class _ScalePreset(ContrastiveRankingLoss):
+    """A loss made from the argument names of ``MultipleNegativesRankingLoss``."""
+
+    loss_name: str
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        scale: float = 20.0,
+        gather_across_devices: bool = False,
+        **options: Any,
+    ) -> None:
+        settings = {name: options.pop(name) for name in _WRAPPED & options.keys()}
+        temperature = 1 / check_positive("scale", scale)
+        loss = loss_named(self.loss_name)(
+            temperature=temperature, gather=gather_across_devices, **options
+        )
+        super().__init__(model, loss, **settings)
+        self.scale = scale
+
+
+class InfoNCERankingLoss(_ScalePreset):
+    """``MultipleNegativesRankingLoss`` itself, with duplicates masked.
+
+    Args:
+        model: the model that is trained.
+        scale: factor of the cosines, 1 / temperature.
+        gather_across_devices: whether candidates come from all devices.
+        **options: those of :class:`ContrastiveRankingLoss` (``both_directions``, ``duplicates``,
+            ``margin``, ``guide``, ``guide_margin``) and of the loss.
+    """
+
+    loss_name = "InfoNCELoss"
+
+
+class DebiasedRankingLoss(_ScalePreset):
+    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`.
+
+    Args:
+        model: the model that is trained.
+        scale: factor of the cosines, 1 / temperature.
+        gather_across_devices: whether candidates come from all devices.
+        **options: ``tau_plus`` and others of the loss, and those of
+            :class:`ContrastiveRankingLoss`.
+    """
+
+    loss_name = "DebiasedContrastiveLoss"
+
+
+class HardRankingLoss(_ScalePreset):
+    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.HardContrastiveLoss`.
+
+    Args:
+        model: the model that is trained.
+        scale: factor of the cosines, 1 / temperature.
+        gather_across_devices: whether candidates come from all devices.
+        **options: ``tau_plus``, ``concentration`` and others of the loss, and those of
+            :class:`ContrastiveRankingLoss`.
+    """
+
+    loss_name = "HardContrastiveLoss"
+
+
+class BayesianRankingLoss(_ScalePreset):
+    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`.
+
+    Args:
+        model: the model that is trained.
+        scale: factor of the cosines, 1 / temperature.
+        gather_across_devices: whether candidates come from all devices.
+        **options: ``tau_plus``, ``alpha``, ``beta``, ``num_classes`` and others of the loss, and
+            those of :class:`ContrastiveRankingLoss`.
+    """
+
+    loss_name = "BayesianContrastiveLoss"
+
+
+class LatentClassRankingLoss(_ScalePreset):
+    """:class:`InfoNCERankingLoss` with ``LatentClassContrastiveLoss``.
+
+    Args:
+        model: the model that is trained.
+        scale: factor of the cosines, 1 / temperature.
+        gather_across_devices: whether candidates come from all devices.
+        **options: those of the loss and of :class:`ContrastiveRankingLoss`.
+    """
+
+    loss_name = "LatentClassContrastiveLoss"
+
+
+class _CachedScalePreset(_ScalePreset, CachedContrastiveRankingLoss):
+    """A preset on the cached engine; takes ``mini_batch_size`` and the like besides."""
+
+
+class CachedInfoNCERankingLoss(_CachedScalePreset):
+    """:class:`InfoNCERankingLoss` on the cached engine, with ``mini_batch_size=32``."""
+
+    loss_name = "InfoNCELoss"
+
+
+class CachedDebiasedRankingLoss(_CachedScalePreset):
+    """:class:`DebiasedRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
+
+    loss_name = "DebiasedContrastiveLoss"
+
+
+class CachedHardRankingLoss(_CachedScalePreset):
+    """:class:`HardRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
+
+    loss_name = "HardContrastiveLoss"
+
+
+class CachedBayesianRankingLoss(_CachedScalePreset):
+    """:class:`BayesianRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
+
+    loss_name = "BayesianContrastiveLoss"
+
+
+class CachedLatentClassRankingLoss(_CachedScalePreset):
+    """:class:`LatentClassRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
+
+    loss_name = "LatentClassContrastiveLoss"
+
+
+class LossStateCallback(TrainerCallback):  # type: ignore[misc]
+    """Save what a loss has learned beside every checkpoint, and restore it on resuming.
+
+    The trainer saves the model alone. A learnable temperature, a memory, and hyper-parameters that
+    a schedule moved would start anew when training resumes.
+
+    Args:
+        loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
+
+    Raises:
+        FileNotFoundError: at the start of a resumed training, if its checkpoint was saved without
+            this callback.
+
+    Example:
+        ::
+
+            trainer = SentenceTransformerTrainer(
+                model=model, loss=loss, callbacks=[LossStateCallback(loss)], ...
+            )
+            trainer.train(resume_from_checkpoint=True)
+    """
+
+    def __init__(self, loss: nn.Module | Mapping[str, nn.Module]) -> None:
+        self._losses = dict(loss) if isinstance(loss, Mapping) else {"loss": loss}
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write the state of all losses into the checkpoint that was just saved."""
+        del control
+        if state.is_world_process_zero:
+            self.save(_checkpoint(args, state))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Restore the state, where training goes on from a checkpoint."""
+        del control
+        if state.global_step > 0:
+            self.load(_checkpoint(args, state))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the state of all losses into a folder."""
+        states = {name: module.state_dict() for name, module in self._stateful()}
+        path = Path(folder) / STATE_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        torch.save(states, unfinished)
+        unfinished.replace(path)
+
+    def load(self, folder: str | Path) -> None:
+        """Read the state of all losses from a folder; nothing in the file is executed."""
+        path = Path(folder) / STATE_FILE
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist: was LossStateCallback used there too?")
+        states = torch.load(path, map_location="cpu", weights_only=True)
+        for name, module in self._stateful():
+            module.load_state_dict(states[name])
+
+    def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
+        """The losses of this package, by their place in the wrappers around them."""
+        for first, loss in self._losses.items():
+            for name, module in loss.named_modules(prefix=first):
+                if isinstance(module, ContrastiveRankingLoss):
+                    yield name, module.loss
+
+
+def _checkpoint(args: Any, state: Any) -> Path:
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}"

@@ -1,0 +1,1 @@
+"""What is made from result files alone: tables, figures, sentences and pages."""

@@ -1,0 +1,1 @@
+"""Comparisons on images as tables, figures and pages."""

@@ -1,0 +1,1 @@
+"""The ranking table as Markdown, figure and page."""

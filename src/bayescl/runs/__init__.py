@@ -1,0 +1,1 @@
+"""One run: train, resume, judge and serve it. Knows no paper."""

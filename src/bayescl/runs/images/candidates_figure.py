@@ -1,0 +1,127 @@
+"""Images that a loss weighs least and most, beside their anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayescl._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
+from bayescl.vision.store import ImageStore
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """An anchor and its candidates at both ends, images by their number in the part.
+
+    Attributes:
+        anchor: the anchor's image.
+        down: those weighed least, the least first.
+        up: those weighed most, the most first.
+        down_weights: their weights.
+        up_weights: their weights.
+        down_false: whether each is a false negative; None without labels.
+        up_false: the same.
+    """
+
+    anchor: int
+    down: list[int]
+    up: list[int]
+    down_weights: list[float]
+    up_weights: list[float]
+    down_false: list[bool] | None
+    up_false: list[bool] | None
+
+    def figures(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return asdict(self)
+
+
+def candidates_figure(
+    store: ImageStore, rows: Sequence[CandidateRow], *, title: str, weighed_by: str
+) -> Figure:
+    """Draw one row per anchor: the anchor, what is weighed least, what is weighed most.
+
+    With labels, false negatives are framed in one colour and true ones in another.
+
+    Args:
+        store: the images that the rows count.
+        rows: anchors with their candidates, equally many each.
+        title: over the figure.
+        weighed_by: whose weights these are.
+    """
+    from matplotlib.patches import Patch
+
+    shown = len(rows[0].down)
+    # Between the three groups a narrow empty column.
+    widths = [1.0, 0.25, *[1.0] * shown, 0.25, *[1.0] * shown]
+    width, height = 0.9 * sum(widths) + 0.4, 1.15 * len(rows) + 1.1
+    # Placed by hand: a layout engine takes seconds for so many images.
+    figure = blank_figure(width, height, layout=None)
+    grid = figure.add_gridspec(
+        len(rows),
+        len(widths),
+        width_ratios=widths,
+        left=0.2 / width,
+        right=1 - 0.2 / width,
+        top=1 - 0.65 / height,
+        bottom=0.6 / height,
+        wspace=0.08,
+        hspace=0.3,
+    )
+    for place, row in enumerate(rows):
+        axis = figure.add_subplot(grid[place, 0])
+        _show(axis, store, row.anchor, NEUTRAL, f"no. {row.anchor}")
+        ends = (
+            (2, row.down, row.down_weights, row.down_false),
+            (3 + shown, row.up, row.up_weights, row.up_false),
+        )
+        for start, images, weights, false in ends:
+            kinds: Sequence[bool | None] = [None] * shown if false is None else false
+            for column, (image, weight, kind) in enumerate(
+                zip(images, weights, kinds, strict=True)
+            ):
+                axis = figure.add_subplot(grid[place, start + column])
+                colour = NEUTRAL if kind is None else FALSE_COLOUR if kind else TRUE_COLOUR
+                _show(axis, store, image, colour, f"{weight:.3f}")
+    words = (
+        f"{title}\nleft: anchor; middle: weighed least; right: weighed most ({weighed_by} below)"
+    )
+    figure.suptitle(words, fontsize=10, y=1 - 0.1 / height, va="top")
+    if rows[0].down_false is not None:
+        figure.legend(
+            handles=[
+                Patch(edgecolor=FALSE_COLOUR, fill=False, lw=2, label="false negative"),
+                Patch(edgecolor=TRUE_COLOUR, fill=False, lw=2, label="true negative"),
+            ],
+            loc="lower center",
+            ncols=2,
+            fontsize=9,
+            frameon=False,
+        )
+    return figure
+
+
+def _show(axis: Axes, store: ImageStore, image: int, colour: str, words: str) -> None:
+    """One framed image with a few words under it."""
+    axis.imshow(_pixels(store, image), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_xlabel(words, fontsize=7.5, labelpad=2)
+    for spine in axis.spines.values():
+        spine.set_edgecolor(colour)
+        spine.set_linewidth(2)
+
+
+def _pixels(store: ImageStore, image: int) -> NDArray[np.uint8]:
+    """An image as Matplotlib wants it: rows and columns, and three channels or none."""
+    pixels = store.take(torch.tensor([image], device=store.device))[0].cpu().numpy()
+    return pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]

@@ -1,0 +1,212 @@
+"""What a run's loss does to its candidates, and whether it is right: ``bayescl inspect``.
+
+The loss scores batches as it does in training, two views of as many images, but with the encoder
+in ``eval()`` mode. Labels only judge. Without labels the candidates that it weighs least and most
+remain to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bayescl._axes import Int, Tensor
+from bayescl._checks import check_choice, check_count
+from bayescl._figures import save_figure
+from bayescl._randomness import Purpose, derived_seed
+from bayescl.diagnostics import (
+    Diagnosis,
+    ScoredCandidates,
+    candidate_weights,
+    diagnose,
+    extreme_candidates,
+    reliability_figure,
+    score_candidates,
+    weights_figure,
+)
+from bayescl.losses import BayesianContrastiveLoss
+from bayescl.runs.images.alpha import embedded_views
+from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
+from bayescl.runs.images.run import ImageRun
+from bayescl.runs.losses import LOSSES
+from bayescl.runs.provenance import provenance
+from bayescl.vision.simclr import SimCLR
+from bayescl.vision.store import UNLABELLED, ImageStore
+
+PARTS = ("train", "evaluation")
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found, and where it was written.
+
+    Attributes:
+        diagnosis: the figures.
+        report: what ``inspection.json`` holds.
+        files: what was written into the run's folder.
+    """
+
+    diagnosis: Diagnosis
+    report: dict[str, Any]
+    files: tuple[Path, ...]
+
+
+def inspect_images(
+    path: Path,
+    *,
+    part: str = "train",
+    images: int = 1024,
+    anchors: int = 6,
+    shown: int = 6,
+    anchor_images: Sequence[int] = (),
+    seed: int = 0,
+) -> Inspection:
+    """Look at the last checkpoint of a run on images, finished or not.
+
+    Writes ``inspection.json``, ``inspection-weights.png``, ``inspection-candidates.png`` and, where
+    there are labels, ``inspection-reliability.png`` into the run's folder.
+
+    Args:
+        path: the run folder.
+        part: "train" for images that the loss has seen, or "evaluation" for those that judge.
+        images: how many images to score at most, in whole batches of the run's size.
+        anchors: how many images to show with their candidates.
+        shown: candidates at either end to show for each.
+        anchor_images: the images to show, by their number in the part; drawn unless given.
+        seed: which images are drawn, and their views.
+
+    Returns:
+        Figures and files.
+
+    Raises:
+        ValueError: if the folder holds no run on images or no checkpoint yet, or a number is out
+            of range.
+    """
+    check_choice("part", part, PARTS)
+    for name, value, least in (("images", images, 2), ("anchors", anchors, 1), ("shown", shown, 1)):
+        check_count(name, value, least)
+    check_count("seed", seed, 0)
+    folder, run, epochs = ImageRun.kept(path)
+    settings = run.settings
+    run.model.to(run.device)
+    run.model.loss.gather = False
+    store = run.parts.train if part == "train" else run.parts.evaluation
+    if store is None:
+        raise ValueError(f"the images of {path} have no evaluation part: ask for train")
+
+    rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
+    batches = [
+        scored_batch(run.model, store.subset(some), seed, step) for step, some in enumerate(rows)
+    ]
+    diagnosis = diagnose(batches)
+    first, by_loss = _weighed(batches[0])
+    chosen = torch.arange(min(len(anchor_images) or anchors, len(rows[0])))
+    table = _candidate_rows(first, rows[0].cpu(), chosen, shown)
+    report = {
+        "epochs": epochs,
+        "of_epochs": settings.epochs,
+        "part": part,
+        "images": sum(len(some) for some in rows),
+        "batches": len(rows),
+        "labelled": batches[0].false_negative is not None,
+        **diagnosis.figures(),
+        "candidates": {
+            "weighed_by": settings.loss.loss if by_loss else "the Bayesian loss at its defaults",
+            "anchors": [row.figures() for row in table],
+        },
+        "settings": settings.as_config(),
+        **provenance(),
+    }
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
+    figures = {"weights": weights_figure(diagnosis, title=title)}
+    if diagnosis.posteriors:
+        figures["reliability"] = reliability_figure(diagnosis, title=title)
+    figures["candidates"] = candidates_figure(
+        store, table, title=title, weighed_by="its own weights" if by_loss else "Bayesian weights"
+    )
+    files = [folder.write_result(report, name="inspection.json")]
+    for name, figure in figures.items():
+        files.append(folder.path / f"inspection-{name}.png")
+        save_figure(figure, files[-1])
+    return Inspection(diagnosis, report, tuple(files))
+
+
+def drawn_batches(
+    store: ImageStore, batch_size: int, images: int, first: Sequence[int], seed: int
+) -> list[Int[Tensor, " batch"]]:
+    """Rows of whole batches in an order drawn by the seed; those asked for come first.
+
+    Where only some images have a label the others are left out, unless too few would remain.
+    """
+    count = len(store)
+    for row in first:
+        if not 0 <= row < count:
+            raise ValueError(f"anchor_images must lie in [0, {count - 1}], got {row}")
+    if len(set(first)) < len(first):
+        raise ValueError("anchor_images must name every image once")
+    generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
+    order = torch.randperm(count, generator=generator)
+    labelled = store.labels.cpu()[order] != UNLABELLED
+    if int(labelled.sum()) >= min(batch_size, count):
+        order = order[labelled]
+    wanted = torch.tensor(list(first), dtype=torch.int64)
+    order = torch.cat([wanted, order[~torch.isin(order, wanted)]])
+    size = min(batch_size, len(order))
+    batches = max(1, min(images, len(order)) // size)
+    return list(order[: batches * size].split(size))
+
+
+def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> ScoredCandidates:
+    """One batch as a model's loss sees it, with the truth where every image has a label."""
+    views = embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
+    labels = store.labels if store.is_labelled else None
+    scored = score_candidates(model.loss, *views, labels=labels)
+    # The oracle's weights need labels; what it would weigh without them is InfoNCE.
+    return replace(scored, sees_labels=scored.sees_labels and labels is not None)
+
+
+def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
+    """The batch with a loss that tells candidates apart, and whether that is the run's own.
+
+    InfoNCE and the debiased loss weigh all candidates alike.
+    """
+    if scored.tells_apart:
+        return scored, True
+    return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
+
+
+def _candidate_rows(
+    scored: ScoredCandidates,
+    images: Int[Tensor, " batch"],
+    chosen: Int[Tensor, " chosen"],
+    shown: int,
+) -> list[CandidateRow]:
+    """Of each chosen anchor, the images that are weighed least and most."""
+    batch = len(images)
+    weights = candidate_weights(scored).cpu()
+    valid = scored.valid.cpu().clone()
+    valid[:, batch:] = False  # the second views of the same images
+    fewest = int(valid[chosen].sum(dim=1).min())
+    ends = extreme_candidates(
+        weights, scored.unlabeled.cpu(), valid, anchors=chosen, count=min(shown, fewest)
+    )
+    truth = None if scored.false_negative is None else scored.false_negative.cpu()
+    rows = []
+    for place, anchor in enumerate(chosen.tolist()):
+        down, up = ends.down[place], ends.up[place]
+        rows.append(
+            CandidateRow(
+                anchor=int(images[anchor]),
+                down=images[down].tolist(),
+                up=images[up].tolist(),
+                down_weights=weights[anchor, down].tolist(),
+                up_weights=weights[anchor, up].tolist(),
+                down_false=None if truth is None else truth[anchor, down].tolist(),
+                up_false=None if truth is None else truth[anchor, up].tolist(),
+            )
+        )
+    return rows

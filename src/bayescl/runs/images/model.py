@@ -1,0 +1,91 @@
+"""The module that a run on images trains, from its settings."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.vision.augmentation import AffineNoise, Normalization
+from bayescl.vision.augmentation_recipe import SimCLRAugmentation
+from bayescl.vision.encoders import SmallConvEncoder
+from bayescl.vision.heads import ProjectionHead
+from bayescl.vision.optimizers import OPTIMIZERS
+from bayescl.vision.simclr import SimCLR
+from bayescl.vision.store import ImageStore
+from bayescl.vision.torchvision_encoders import TorchvisionEncoder, feature_dim_of
+
+AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
+"""Strengths of views where none is given."""
+LARGEST_DRAWING = 32
+"""Pixels along the longer side of what ``auto`` takes for a drawing."""
+
+
+def build_model(
+    settings: ImageSettings,
+    train: ImageStore,
+    *,
+    steps_per_epoch: int,
+    encoder: nn.Module | None = None,
+) -> SimCLR:
+    """Build the module of a run, with weights drawn from its seed.
+
+    Args:
+        settings: the settings of the run.
+        train: the images to train on, for their shape and their mean and deviation.
+        steps_per_epoch: batches in an epoch, which the learning rate follows.
+        encoder: a network of the caller's own, in place of the one that the settings name.
+
+    Raises:
+        ValueError: if the settings do not fit together or the images.
+    """
+    with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
+        if encoder is None:
+            encoder = build_encoder(settings, train.image_shape)
+        feature_dim = feature_dim_of(encoder, train.image_shape)
+        head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
+    loss = settings.loss.build(gather=settings.devices * settings.num_nodes > 1)
+    if settings.channels_last:
+        encoder.to(memory_format=torch.channels_last)
+    if settings.compiled:
+        encoder.compile()
+    return SimCLR(
+        encoder=encoder,
+        projection_head=head,
+        loss=loss,
+        augmentation=build_augmentation(settings, train.image_shape),
+        normalization=Normalization(train),
+        optimizer=OPTIMIZERS[settings.optimizer],
+        learning_rate=settings.lr,
+        weight_decay=settings.weight_decay,
+        total_steps=settings.epochs * steps_per_epoch,
+        warmup_steps=settings.warmup_epochs * steps_per_epoch,
+        joint_views=settings.joint_views,
+        cache_chunk=settings.cache_chunk,
+        channels_last=settings.channels_last,
+        seed=settings.seed,
+    )
+
+
+def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+    """The encoder that the settings name, for images of that many channels and pixels."""
+    channels, *sides = image_shape
+    if settings.encoder == "small":
+        return SmallConvEncoder(channels, settings.width, settings.stride)
+    size = min(sides) if settings.view_size is None else settings.view_size
+    return TorchvisionEncoder(settings.encoder, channels=channels, image_size=size)
+
+
+def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+    """The views of a run, for images of that many channels and pixels."""
+    channels, *sides = image_shape
+    kind = settings.augmentation
+    if kind == "auto":
+        kind = "affine" if channels == 1 and max(sides) <= LARGEST_DRAWING else "simclr"
+    if kind == "affine":
+        if settings.view_size is not None:
+            raise ValueError("view_size belongs to the simclr augmentation, not to affine noise")
+        return AffineNoise(AFFINE_STRENGTH if settings.strength is None else settings.strength)
+    strength = RECIPE_STRENGTH if settings.strength is None else settings.strength
+    return SimCLRAugmentation(strength, settings.view_size)

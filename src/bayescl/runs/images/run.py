@@ -1,0 +1,217 @@
+"""One run on images: train, resume, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import lightning.pytorch as pl
+from torch import nn
+from typing_extensions import Unpack
+
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.alpha import alpha_callback
+from bayescl.runs.images.model import build_model
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.loop import fit_in_folder
+from bayescl.runs.losses import LOSSES
+from bayescl.runs.processes import process_rank
+from bayescl.runs.provenance import provenance
+from bayescl.runs.run import Result, TrainedRun, Watching, run_in_folder
+from bayescl.vision.batches import EpochOrder, StoreBatches
+from bayescl.vision.datasets import ImageParts, load_images
+from bayescl.vision.probes import knn_score, run_probes
+from bayescl.vision.simclr import SimCLR
+
+KIND = "train images"
+"""The kind of run: the command that makes it."""
+
+
+class ImageRun(TrainedRun[ImageSettings]):
+    """A run on images, ready to train: its images, its model and the order of its batches.
+
+    Everything that could be wrong with the input is found here, before a folder exists.
+
+    Args:
+        settings: the settings of the run.
+        encoder: a network of the caller's own, in place of the one that the settings name.
+
+    Attributes:
+        settings: the settings of the run.
+        parts: the images, on the run's device.
+        model: the module that trains.
+        alpha: the callback that changes the loss's alpha; None where that is fixed.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings.
+    """
+
+    kind = KIND
+    settings_type = ImageSettings
+    model: SimCLR
+
+    def __init__(self, settings: ImageSettings, encoder: nn.Module | None = None) -> None:
+        self.settings = settings
+        rank, local_rank = process_rank(settings.devices)
+        self.is_first = rank == 0
+        self.device = settings.torch_device(local_rank)
+        self.parts: ImageParts = load_images(
+            settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
+        )
+        loss = LOSSES[settings.loss.loss]
+        if loss.needs_labels:
+            self.parts.train.require_labels(f"the {loss.title} loss")
+        if settings.knn_every:
+            self.parts.labelled()  # refuses images without labels
+        order = EpochOrder(
+            len(self.parts.train),
+            settings.batch_size,
+            settings.seed,
+            rank=rank,
+            num_ranks=settings.devices * settings.num_nodes,
+        )
+        self.model = build_model(
+            settings, self.parts.train, steps_per_epoch=len(order), encoder=encoder
+        )
+        self.parts = self.parts.to(self.device)
+        self.batches = StoreBatches(self.parts.train, order)
+        self.alpha = alpha_callback(settings, self.parts.train)
+
+    def images(self) -> dict[str, int]:
+        """How many images there are to train on and to judge by."""
+        counts = {"train": len(self.parts.train)}
+        if self.parts.evaluation is not None:
+            counts[self.settings.evaluate_on] = len(self.parts.evaluation)
+        return counts
+
+    def probe(self) -> dict[str, float]:
+        """Judge the encoder as it is now."""
+        self.model.to(self.device)
+        return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+
+    def judge(
+        self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
+    ) -> Mapping[str, float]:
+        """Alpha where it changes, and every few epochs the k-NN score, for ``metrics.csv``."""
+        del rows
+        columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
+        every = self.settings.knn_every
+        if every and (trainer.current_epoch + 1) % every == 0:
+            columns["knn"] = knn_score(self.model, self.parts)
+        return columns
+
+    def carry_out(
+        self,
+        folder: RunFolder,
+        *,
+        checkpoint_every_steps: int | None = None,
+        **watching: Unpack[Watching],
+    ) -> Result:
+        """Train in the run's folder, from its last checkpoint if there is one, and judge."""
+        if folder.checkpoint.is_file():
+            self.load(folder.checkpoint)
+        settings = self.settings
+        journal = fit_in_folder(
+            self.model,
+            self.batches,
+            folder,
+            epochs=settings.epochs,
+            device=self.device,
+            devices=settings.devices,
+            num_nodes=settings.num_nodes,
+            precision=settings.precision,
+            checkpoint_every_steps=checkpoint_every_steps,
+            judge=self.judge,
+            throughput=("images_per_second", settings.batch_size),
+            callbacks=[] if self.alpha is None else [self.alpha],
+            **watching,
+        )
+        if not self.is_first:
+            return {}
+        return {
+            "settings": settings.as_config(),
+            "seed": settings.seed,
+            "epochs": settings.epochs,
+            "images": self.images(),
+            "remarks": list(self.parts.remarks),
+            "seconds_per_epoch": journal.seconds_per_epoch(),
+            **journal.medians("images_per_second"),
+            "loss": journal.rows[-1]["loss"],
+            "probes": self.probe() if self.parts.has_labels else {},
+        }
+
+
+def train_images(
+    settings: ImageSettings,
+    out: Path,
+    *,
+    encoder: nn.Module | None = None,
+    resume: bool = False,
+    checkpoint_every_steps: int | None = None,
+    **watching: Unpack[Watching],
+) -> Result:
+    """Train on images, judge the encoder by every probe and write both into a run folder.
+
+    A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
+    which its kernels add. On several devices each has a process of its own that calls this; all
+    but the first return an empty result.
+
+    Args:
+        settings: the settings of the run.
+        out: the run folder.
+        encoder: a network of the caller's own, in place of the one that the settings name; a
+            resumed run must be given it again.
+        resume: go on with the run in ``out``, from its last checkpoint or, before the first,
+            from the start. A finished run is left as it is. Else ``out`` must not exist or be
+            empty.
+        checkpoint_every_steps: steps between checkpoints within an epoch; default: none there.
+        **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
+
+    Returns:
+        What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+            the run, or holds another run or a damaged checkpoint.
+        OSError: if the disk is full; the checkpoint before is kept.
+    """
+    return run_in_folder(
+        out,
+        KIND,
+        settings,
+        lambda: partial(
+            ImageRun(settings, encoder).carry_out,
+            checkpoint_every_steps=checkpoint_every_steps,
+            **watching,
+        ),
+        resume=resume,
+        writes=process_rank(settings.devices).rank == 0,
+    )
+
+
+def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> Result:
+    """Judge the last checkpoint of a run, finished or not, and write ``evaluation.json``.
+
+    Args:
+        path: the run folder.
+        encoder: the network that the run was given, if it was.
+
+    Returns:
+        What ``evaluation.json`` holds: probes, the epochs the weights saw, and provenance.
+
+    Raises:
+        ValueError: if the folder holds no run on images, no usable checkpoint yet,
+            or its images have no labels.
+    """
+    folder, run, epochs = ImageRun.kept(path, encoder=encoder)
+    evaluation = {
+        "epochs": epochs,
+        "of_epochs": run.settings.epochs,
+        "evaluated_on": run.settings.evaluate_on,
+        "probes": run.probe(),
+        "settings": run.settings.as_config(),
+        **provenance(),
+    }
+    folder.write_result(evaluation, name="evaluation.json")
+    return evaluation

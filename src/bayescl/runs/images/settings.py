@@ -1,0 +1,180 @@
+"""The settings of one run on images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+
+from bayescl._fields import (
+    Among,
+    AtLeast,
+    Between,
+    Count,
+    CountOr0,
+    NonNegative,
+    Positive,
+    check_fields,
+)
+from bayescl.runs.devices import Device, check_device, chosen_device
+from bayescl.runs.losses import LossSettings, pop_loss, takes
+from bayescl.vision.optimizers import OPTIMIZERS
+
+OptimizerName = Annotated[str, Among(lambda: tuple(OPTIMIZERS))]
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """Everything that shapes one run on images, and nothing that does not.
+
+    Attributes:
+        loss: the loss and its hyper-parameters.
+        data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
+            an .npz file with arrays "images" and "labels".
+        evaluate_on: the part that probes are scored on; "validation" is for choosing settings:
+            training then leaves that part out.
+        classes: of the data set's classes only these, their names with commas between, or a
+            number of classes to draw; default: all.
+        max_train_images: train on so many images at most, as many of each class; default: on all.
+        image_size: side in pixels that images are brought to; default: their own.
+        encoder: "small", or a network of torchvision such as resnet18, resnet34 or resnet50.
+        width: channels of the small encoder's first block.
+        stride: of the small encoder's first convolution; 2 is cheaper on larger images.
+        hidden_dim: width of the projection head's hidden layer.
+        embedding_dim: length of an embedding.
+        augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto:
+            affine noise for images of one channel and at most 32 pixels.
+        strength: how much views differ from their image; default: 0.75 of affine noise and 1 of
+            the recipe.
+        view_size: side of the recipe's views in pixels; default: that of the images.
+        joint_views: send both views through the network in one call, so that batch normalisation
+            sees them together.
+        epochs: passes over the training images.
+        batch_size: images per step on all devices together; each gives two views.
+        optimizer: what changes the weights.
+        lr: highest learning rate; it follows a cosine down to 0.
+        weight_decay: of the optimizer.
+        warmup_epochs: epochs in which the learning rate rises first.
+        cache_chunk: images that go through the network together, where a step does not fit into
+            memory; default: all of a batch.
+        precision: float32, or bfloat16 by autocast.
+        channels_last: lay images out in memory pixel by pixel.
+        compiled: send the network through torch.compile.
+        alpha_schedule: how alpha comes about, for a loss that has one: fixed as given; by a ramp
+            from 0.501 to what is given, in up to 20 steps; measured with labels of a few training
+            images; or label-free, from two views of training images.
+        alpha_every: epochs between two measurements.
+        alpha_reading: how a measured AUC becomes alpha: by the paper's model, or as the auc itself,
+            as the paper's authors do.
+        alpha_labels: labelled images of each class that alpha is measured with.
+        knn_every: epochs between k-NN scores while training; 0 for none.
+        linear_protocol: of the linear probe: fast on cached features, or the paper's.
+        seed: of weights, order and views.
+        device: what trains; auto is a GPU where there is one.
+        devices: devices of each node, each with a process of its own.
+        num_nodes: nodes; start the command on each of them with torchrun.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    loss: LossSettings
+    data: str = "digits"
+    evaluate_on: Literal["test", "validation"] = "test"
+    classes: str | None = None
+    max_train_images: Annotated[int, AtLeast(2)] | None = None
+    image_size: Count | None = None
+    encoder: str = "small"
+    width: Count = 32
+    stride: Count = 1
+    hidden_dim: Count = 256
+    embedding_dim: Count = 128
+    augmentation: Literal["auto", "affine", "simclr"] = "auto"
+    strength: Annotated[float, Between(0.0, 5.0)] | None = None
+    view_size: Count | None = None
+    joint_views: bool = False
+    epochs: Count = 30
+    batch_size: Annotated[int, AtLeast(2)] = 256
+    optimizer: OptimizerName = "adam"
+    lr: Positive = 1e-3
+    weight_decay: NonNegative = 1e-6
+    warmup_epochs: CountOr0 = 0
+    cache_chunk: Count | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    channels_last: bool = False
+    compiled: bool = False
+    alpha_schedule: Literal["fixed", "ramp", "measured", "label-free"] = "fixed"
+    alpha_every: Count = 20
+    alpha_reading: Literal["model", "auc"] = "model"
+    alpha_labels: Annotated[int, AtLeast(2)] = 20
+    knn_every: CountOr0 = 0
+    linear_protocol: Literal["fast", "paper"] = "fast"
+    seed: CountOr0 = 0
+    device: Device = "auto"
+    devices: Count = 1
+    num_nodes: Count = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(
+                f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
+            )
+        if self.alpha_schedule != "fixed":
+            self._check_alpha_schedule()
+        processes = self.devices * self.num_nodes
+        if self.batch_size % processes:
+            raise ValueError(
+                f"batch_size must be divisible by the number of devices, "
+                f"got {self.batch_size} for {processes} devices"
+            )
+        check_device(self.device)
+
+    def _check_alpha_schedule(self) -> None:
+        """Refuse a schedule for a loss that has no alpha, or may not have all its values."""
+        if not takes(self.loss.loss, "alpha"):
+            raise ValueError(
+                f"alpha_schedule must be fixed for the loss {self.loss.loss}, which has no alpha, "
+                f"got {self.alpha_schedule!r}"
+            )
+        if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
+            raise ValueError("beta must be below 1 where alpha is measured, for that may be 1 too")
+
+    def torch_device(self, number: int = 0) -> torch.device:
+        """The device that the run uses on this machine; of several GPUs the one of a number."""
+        return chosen_device(self.device, number if self.devices > 1 else None)
+
+    def choice_of_images(self) -> dict[str, Any]:
+        """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
+        names = ("classes", "max_train_images", "image_size")
+        choice = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in choice.items() if value is not None}
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values; of the loss, every hyper-parameter it takes.
+
+        How alpha changes is named only where it does.
+        """
+        config = asdict(self)
+        del config["loss"]
+        if self.alpha_schedule == "fixed":
+            config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
+        return {"loss": self.loss.loss, **self.loss.resolved(), **config}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> ImageSettings:
+        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
+
+        Raises:
+            ValueError: if a setting is missing, unknown or out of range.
+        """
+        values = dict(config)
+        try:
+            return cls(loss=LossSettings(*pop_loss(values)), **values)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the settings of the run are damaged: {error}") from None
+
+
+_OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")

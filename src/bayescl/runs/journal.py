@@ -1,0 +1,203 @@
+"""What a run writes down: a row of ``metrics.csv`` per epoch, and checkpoints in between."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Checkpoint
+
+from bayescl.runs.folder import RunFolder
+
+Progress = Callable[[int, float], None]
+"""Called after every epoch with the number of finished epochs and the mean loss."""
+
+Judge = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
+"""Called after every epoch with the trainer and the rows of earlier epochs; gives the row's further
+columns. It may set ``trainer.should_stop``."""
+
+Pulse = Callable[[int, int, int, float], None]
+"""Called between steps, a few times a second at most, with the number of finished epochs, the
+steps done of this epoch, the steps of an epoch and the steps per second."""
+
+
+@runtime_checkable
+class HasReadings(Protocol):
+    """A loss that measures something of its own while it trains."""
+
+    def readings(self) -> Mapping[str, float]:
+        """Columns for ``metrics.csv``, such as ``trust``, as they stand after an epoch."""
+        ...
+
+
+class Journal(pl.Callback):
+    """Keep ``metrics.csv``: one row per epoch, those of a broken epoch dropped on resume.
+
+    The loss of an epoch is the mean over its steps. Its sum so far is part of every checkpoint, so
+    that an epoch which was broken and resumed has the figures of an unbroken one. A loss that
+    :class:`HasReadings` adds columns of its own.
+
+    Args:
+        folder: where the rows go.
+        progress: told of every finished epoch.
+        judge: gives further columns.
+        throughput: name of a column, and how many of what it counts per second one step takes in.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        progress: Progress | None = None,
+        judge: Judge | None = None,
+        throughput: tuple[str, int] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.progress = progress
+        self.judge = judge
+        self.throughput = throughput
+        self.rows = folder.read_metrics()
+        self._total: torch.Tensor | float = 0.0
+        self._steps = 0
+        self._timed_steps = 0
+        self._started = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The losses of the epoch so far; what Lightning puts into a checkpoint."""
+        return {"total": float(self._total), "steps": self._steps}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._total, self._steps = state_dict["total"], state_dict["steps"]
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Drop rows of epochs that the checkpoint has not seen, and start the clock."""
+        del pl_module
+        self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
+        self._started = time.perf_counter()
+        self._timed_steps = 0
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start an epoch; Lightning leaves this out where it resumes in the middle of one."""
+        del trainer, pl_module
+        self._total, self._steps, self._timed_steps = 0.0, 0, 0
+        self._started = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        """Add a step's loss, on its own device: nobody waits for it."""
+        del trainer, pl_module
+        self._total = self._total + outputs["loss"].detach().double()
+        self._steps += 1
+        self._timed_steps += 1
+
+    def check_finite(self, epoch: int) -> None:
+        """Raise a ``ValueError`` if a loss of this epoch was infinite or no number."""
+        total = float(self._total)
+        if not math.isfinite(total):
+            raise ValueError(f"the loss became {total} in epoch {epoch}: lower the learning rate")
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write the row of the epoch."""
+        epoch = trainer.current_epoch + 1
+        mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
+        if trainer.world_size > 1:
+            mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
+        self.check_finite(epoch)
+        loss = float(mean)
+        # The clock is read once the loss is known, and so once the device has done all steps.
+        seconds = time.perf_counter() - self._started
+        if not trainer.is_global_zero:
+            return
+        row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
+        if self.throughput is not None:
+            name, per_step = self.throughput
+            row[name] = round(per_step * self._timed_steps / seconds, 1)
+        trained = getattr(pl_module, "loss", None)
+        if isinstance(trained, HasReadings):
+            row |= trained.readings()
+        self.rows.append({**row, **(self.judge(trainer, self.rows) if self.judge else {})})
+        self.folder.write_metrics(self.rows)
+        figures = {name: value for name, value in self.rows[-1].items() if name != "epoch"}
+        for logger in trainer.loggers:
+            logger.log_metrics(figures, step=epoch)
+        if self.progress is not None:
+            self.progress(epoch, loss)
+
+    def seconds_per_epoch(self) -> float:
+        """The median time of an epoch: the first one warms up, and machines hiccup."""
+        return self.medians("seconds")["seconds"]
+
+    def medians(self, *columns: str) -> dict[str, float]:
+        """The upper median of each column over the epochs that have it; none if there are none."""
+        values = {
+            column: sorted(row[column] for row in self.rows if column in row) for column in columns
+        }
+        return {column: found[len(found) // 2] for column, found in values.items() if found}
+
+
+class LastCheckpoint(Checkpoint):
+    """Save every few epochs or steps, and after the last epoch, whichever that turns out to be.
+
+    Args:
+        folder: where the checkpoint goes.
+        every: epochs between checkpoints.
+        every_steps: steps between checkpoints within an epoch; none there unless given.
+        journal: must hold no loss that is not finite when a checkpoint is saved.
+    """
+
+    def __init__(
+        self, folder: RunFolder, every: int, every_steps: int | None, journal: Journal
+    ) -> None:
+        self.path = folder.checkpoint
+        self.every = every
+        self.every_steps = every_steps
+        self.journal = journal
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        """Save within an epoch; at its end the row of the epoch must be on disk first."""
+        if self.every_steps is None or trainer.is_last_batch:
+            return
+        if trainer.global_step % self.every_steps == 0:
+            self.journal.check_finite(trainer.current_epoch + 1)
+            trainer.save_checkpoint(self.path)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Save if it is time."""
+        del pl_module
+        done = trainer.current_epoch + 1
+        if done % self.every == 0 or done == trainer.max_epochs or trainer.should_stop:
+            trainer.save_checkpoint(self.path)
+
+
+class PulseCallback(pl.Callback):
+    """Tell how a long epoch gets on.
+
+    Args:
+        pulse: what to tell.
+        interval: seconds between two calls at least.
+    """
+
+    def __init__(self, pulse: Pulse, interval: float = 0.25) -> None:
+        self.pulse = pulse
+        self.interval = interval
+        self._last = (time.perf_counter(), 0)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start the clock."""
+        del pl_module
+        self._last = (time.perf_counter(), trainer.global_step)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        """Call if it is time."""
+        now, step = time.perf_counter(), trainer.global_step
+        before, done = self._last
+        if trainer.is_global_zero and now - before >= self.interval:
+            batch = trainer.fit_loop.batch_idx + 1
+            speed = (step - done) / (now - before)
+            self.pulse(trainer.current_epoch, batch, int(trainer.num_training_batches), speed)
+            self._last = (now, step)

@@ -1,0 +1,163 @@
+"""The loop of every run: Lightning, with checkpoints and metrics in the run's folder."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
+
+from bayescl.runs.checkpoints import AtomicCheckpointIO
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.journal import (
+    Journal,
+    Judge,
+    LastCheckpoint,
+    Progress,
+    Pulse,
+    PulseCallback,
+)
+
+__all__ = [
+    "Journal",
+    "Judge",
+    "Progress",
+    "Pulse",
+    "fit_in_folder",
+    "quiet_lightning",
+    "tensorboard_logger",
+]
+
+_PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
+"""Lightning's names."""
+
+
+def fit_in_folder(
+    module: pl.LightningModule,
+    batches: Iterable[Any],
+    folder: RunFolder,
+    *,
+    epochs: int,
+    device: torch.device,
+    devices: int = 1,
+    num_nodes: int = 1,
+    precision: str = "float32",
+    checkpoint_every: int = 1,
+    checkpoint_every_steps: int | None = None,
+    progress: Progress | None = None,
+    pulse: Pulse | None = None,
+    judge: Judge | None = None,
+    throughput: tuple[str, int] | None = None,
+    loggers: Sequence[Logger] = (),
+    callbacks: Sequence[pl.Callback] = (),
+) -> Journal:
+    """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
+
+    A checkpoint within an epoch can be resumed exactly if ``batches`` has ``state_dict`` and
+    ``load_state_dict`` and goes on where it stood, as
+    :class:`~bayescl.vision.batches.StoreBatches` does.
+
+    On several devices this is called by one process on each (Lightning starts those that
+    ``torchrun`` did not); all but the first train without writing. On GPUs batch normalisation
+    takes its statistics over all of them.
+
+    Args:
+        module: ``training_step`` returns the loss.
+        batches: one pass is an epoch.
+        folder: where ``metrics.csv`` and checkpoints go.
+        epochs: of the whole run, those before a resume included.
+        device: a CPU or GPU; of several GPUs, this process's own.
+        devices: devices on each node.
+        num_nodes: nodes.
+        precision: "float32", or "bfloat16" by autocast.
+        checkpoint_every: epochs between checkpoints.
+        checkpoint_every_steps: steps between checkpoints within an epoch; none unless given.
+        progress: told of every finished epoch.
+        pulse: told how an epoch gets on.
+        judge: gives further columns of ``metrics.csv``, and may end the run early; what it takes
+            is not part of an epoch's seconds.
+        throughput: name of a column, and how many of what it counts per second one step takes in.
+        loggers: Lightning's, given every row of ``metrics.csv``.
+        callbacks: Lightning's, called before the journal and the checkpoint are written.
+
+    Returns:
+        The journal, with one row per epoch.
+
+    Raises:
+        ValueError: if the loss is no longer finite.
+        OSError: if a checkpoint or the metrics cannot be written; what was there before is kept.
+    """
+    journal = Journal(folder, progress, judge, throughput)
+    # The journal's row of an epoch must be on disk before the checkpoint that skips it.
+    all_callbacks = [
+        *callbacks,
+        journal,
+        *([] if pulse is None else [PulseCallback(pulse)]),
+        LastCheckpoint(folder, checkpoint_every, checkpoint_every_steps, journal),
+    ]
+    on_gpu = device.type == "cuda"
+    several = devices * num_nodes > 1
+    with quiet_lightning():
+        trainer = pl.Trainer(
+            accelerator="gpu" if on_gpu else "cpu",
+            devices=devices,
+            num_nodes=num_nodes,
+            strategy="ddp" if several else "auto",
+            sync_batchnorm=several and on_gpu,
+            use_distributed_sampler=False,
+            precision=_PRECISIONS[precision],
+            max_epochs=epochs,
+            logger=list(loggers) or False,
+            log_every_n_steps=1,  # of what modules log themselves; rows come from the journal
+            callbacks=all_callbacks,
+            plugins=[AtomicCheckpointIO()],
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            default_root_dir=folder.path,
+        )
+        last = folder.checkpoint if folder.checkpoint.is_file() else None
+        try:
+            trainer.fit(module, batches, ckpt_path=last)
+        except SystemExit as stop:
+            # Lightning turns Ctrl-C into an exit of its own, with the status of a failure.
+            if isinstance(stop.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
+    return journal
+
+
+def tensorboard_logger(run: Path) -> Logger:
+    """Write metrics for TensorBoard into the folder ``tensorboard`` of a run.
+
+    Raises:
+        ValueError: if TensorBoard is not installed.
+    """
+    try:
+        return TensorBoardLogger(run, name="", version="tensorboard")
+    except ModuleNotFoundError:
+        raise ValueError(
+            "tensorboard needs a package that is not installed: pip install tensorboard"
+        ) from None
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Hide Lightning's announcements, and warnings about what is as it should be."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
+            warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,368 @@
+"""The table of losses: one row says all that runs, commands, tables and figures know of a loss.
+
+A new loss is a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. Its hyper-parameters,
+their types and what is said of them come from its class.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, get_args
+
+from torch import nn
+from typing_extensions import get_type_hints
+
+from bayescl._checks import check_choice
+from bayescl._figures import NEUTRAL
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    OracleContrastiveLoss,
+)
+from bayescl.recsys.bpr import BPRLoss
+from bayescl.recsys.extra_positives import ExtraPositivesDebiasedLoss
+
+_FIXED = ("minimum_similarity",)
+"""What a class calls a hyper-parameter and no run varies: it follows from the similarity."""
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """A loss as the table has it.
+
+    Attributes:
+        title: what a reader sees instead of the loss's name.
+        colour: in figures.
+        images: its class in runs on images; None where they do not have it.
+        ranking: its class in runs on interactions; None where they do not have it.
+
+    Raises:
+        ValueError: if there is neither class.
+    """
+
+    title: str
+    colour: str
+    images: type[ContrastiveLoss] | None = None
+    ranking: type[nn.Module] | None = None
+
+    def __post_init__(self) -> None:
+        if self.images is None and self.ranking is None:
+            raise ValueError(f"the loss {self.title} needs a class for images or for ranking")
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the loss is an oracle: undefined without labels."""
+        return self.images is not None and self.images.needs_groups
+
+    @property
+    def hyperparameters(self) -> Mapping[str, type]:
+        """Names and types of what runs may vary, ``float`` or ``int``."""
+        return {name: kind for name, (_, kind) in _parameters(self._class).items()}
+
+    def help(self, hyperparameter: str) -> str:
+        """The first clause of what the class's docstring says of a hyper-parameter."""
+        owner, _ = _parameters(self._class)[hyperparameter]
+        return _described(owner, hyperparameter)
+
+    @property
+    def _class(self) -> type[nn.Module]:
+        found = self.images or self.ranking
+        assert found is not None  # see __post_init__
+        return found
+
+
+LOSSES: dict[str, LossRow] = {
+    "info_nce": LossRow("InfoNCE", NEUTRAL, InfoNCELoss, InfoNCELoss),
+    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
+    "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
+    "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
+    "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
+    "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
+}
+"""Every loss by its name, in the order of tables: baselines first."""
+
+BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
+"""What differences are taken to, what they are about, and whose gap is to be closed."""
+
+
+def image_losses() -> tuple[str, ...]:
+    """Names of the losses that runs on images have, in the order of tables."""
+    return tuple(name for name, row in LOSSES.items() if row.images is not None)
+
+
+def ranking_losses() -> tuple[str, ...]:
+    """Names of the losses that recommenders have.
+
+    Nobody knows their true negatives, so there is no oracle among them.
+    """
+    return tuple(name for name, row in LOSSES.items() if row.ranking is not None)
+
+
+def takes(loss: str, hyperparameter: str) -> bool:
+    """Whether a loss has a hyper-parameter of that name."""
+    return hyperparameter in LOSSES[loss].hyperparameters
+
+
+@dataclass(frozen=True)
+class LossOption:
+    """A hyper-parameter of one or more losses, as a command offers it.
+
+    Attributes:
+        name: as in the constructors.
+        type: ``float`` or ``int``.
+        help: a few words without a full stop.
+        losses: names of those that take it.
+    """
+
+    name: str
+    type: type
+    help: str
+    losses: tuple[str, ...]
+
+
+def loss_options(losses: Iterable[str]) -> tuple[LossOption, ...]:
+    """Every hyper-parameter that any of some losses takes, each once.
+
+    Args:
+        losses: names, such as :func:`image_losses`.
+
+    Example:
+        >>> [option.name for option in loss_options(["hard", "bayesian"])]
+        ['temperature', 'tau_plus', 'concentration', 'alpha', 'beta']
+        >>> loss_options(["hard", "bayesian"])[1].losses
+        ('hard', 'bayesian')
+    """
+    takers: dict[str, list[str]] = {}
+    for loss in losses:
+        for name in LOSSES[loss].hyperparameters:
+            takers.setdefault(name, []).append(loss)
+    return tuple(
+        LossOption(
+            name, LOSSES[some[0]].hyperparameters[name], LOSSES[some[0]].help(name), tuple(some)
+        )
+        for name, some in takers.items()
+    )
+
+
+def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    """Take a loss and its hyper-parameters out of settings that were written down.
+
+    Args:
+        values: plain values; what is taken is gone afterwards.
+
+    Returns:
+        The loss's name and the hyper-parameters that are not None.
+
+    Raises:
+        KeyError: if there is no loss.
+    """
+    loss = values.pop("loss")
+    names = [option.name for option in loss_options(LOSSES)]
+    given = {name: values.pop(name) for name in names if name in values}
+    return loss, {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """A loss by name and the hyper-parameters given for it; the others keep their defaults.
+
+    Attributes:
+        loss: one of :func:`image_losses`.
+        hyperparameters: values by name.
+
+    Raises:
+        ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
+            is out of its range.
+
+    Example:
+        >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
+        {'temperature': 0.5, 'tau_plus': 0.2}
+    """
+
+    loss: str
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, image_losses())
+        _check_taken(self.loss, self.hyperparameters)
+        self.build()
+
+    def build(self, **options: Any) -> ContrastiveLoss:
+        """The loss itself, with further options that every loss takes."""
+        made = LOSSES[self.loss].images
+        assert made is not None  # see __post_init__
+        return made(**self.hyperparameters, **options)
+
+    def resolved(self) -> dict[str, float]:
+        """Every hyper-parameter of the loss, those left at their defaults included."""
+        return _values(self.loss, self.build())
+
+
+_RANKING_DEFAULTS = {
+    "temperature": {"cosine": 0.2, "inner": 1.0},
+    "beta": {"cosine": 0.7, "inner": 0.7},
+}
+"""Where recommenders' losses stand, by score, if nothing is given; else where their class does."""
+
+
+@dataclass(frozen=True)
+class RankingLoss:
+    """A recommender's loss by name and the hyper-parameters given for it.
+
+    Where ``tau_plus`` is not given it is the density of the interactions in training.
+
+    Attributes:
+        loss: one of :func:`ranking_losses`.
+        hyperparameters: values by name.
+
+    Raises:
+        ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
+            is out of its range.
+
+    Example:
+        >>> RankingLoss("debiased").resolved(score="cosine")
+        {'temperature': 0.2, 'tau_plus': None}
+        >>> RankingLoss("bayesian", {"beta": 0.5}).build(score="cosine", density=0.06).tau_plus
+        0.06
+    """
+
+    loss: str = "bayesian"
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, ranking_losses())
+        _check_taken(self.loss, self.hyperparameters)
+        self.build(score="cosine", density=0.01)
+
+    def resolved(self, *, score: str) -> dict[str, float | None]:
+        """Every hyper-parameter of the loss; a ``tau_plus`` of None stands for the density."""
+        values: dict[str, float | None] = {**_values(self.loss, self._class())}
+        values |= {name: by[score] for name, by in _RANKING_DEFAULTS.items() if name in values}
+        if "tau_plus" in values:
+            values["tau_plus"] = None
+        given = {name: float(value) for name, value in self.hyperparameters.items()}
+        return {**values, **given}
+
+    def build(self, *, score: str, density: float) -> nn.Module:
+        """The loss itself.
+
+        Args:
+            score: how the encoder scores, "cosine" or "inner".
+            density: of the interactions in training; the default of ``tau_plus``.
+        """
+        values = {
+            name: density if value is None else value
+            for name, value in self.resolved(score=score).items()
+        }
+        return self._class(normalize=score == "cosine", **values)
+
+    def offers(self, call: str, *arguments: str) -> bool:
+        """Whether the loss can be called in some way, and there takes some arguments by name.
+
+        Args:
+            call: name of a method, such as "in_batch".
+            *arguments: such as "extra_positives".
+        """
+        method = getattr(self._class, call, None)
+        return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
+
+    @property
+    def weighs_candidates(self) -> bool:
+        """Whether the loss weighs an anchor's candidates against one another."""
+        return issubclass(self._class, ContrastiveLoss)
+
+    @property
+    def _class(self) -> type[nn.Module]:
+        made = LOSSES[self.loss].ranking
+        assert made is not None  # see __post_init__
+        return made
+
+
+def choose_hyperparameters(
+    loss: str,
+    given: Mapping[str, float | None],
+    *,
+    num_classes: int | None = None,
+    recorded: Mapping[str, float] | None = None,
+) -> LossSettings:
+    """Settle a loss's hyper-parameters from what was asked for and what was recorded.
+
+    An explicit value wins over one derived from the number of classes, that over a recorded
+    one, and that over the loss's default.
+
+    Args:
+        loss: one of :func:`image_losses`.
+        given: values asked for; None where nothing was.
+        num_classes: sets ``tau_plus = 1 / num_classes`` and ``beta = 1 - 1 / num_classes``
+            for the losses that take them.
+        recorded: values chosen earlier for the same data.
+
+    Raises:
+        ValueError: if the loss is unknown, or does not take what was asked for, or not in that
+            range.
+
+    Example:
+        >>> choose_hyperparameters("hard", {"tau_plus": None}, num_classes=5).hyperparameters
+        {'tau_plus': 0.2}
+    """
+    check_choice("loss", loss, image_losses())
+    values = dict(recorded or {})
+    if num_classes is not None:
+        if not takes(loss, "tau_plus"):
+            raise ValueError(f"the loss {loss} does not take num_classes")
+        if num_classes < 2:
+            raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+        values["tau_plus"] = 1 / num_classes
+        if takes(loss, "beta"):
+            values["beta"] = 1 - 1 / num_classes
+    values |= {name: value for name, value in given.items() if value is not None}
+    return LossSettings(loss, values)
+
+
+def _check_taken(loss: str, hyperparameters: Iterable[str]) -> None:
+    """Refuse a hyper-parameter that a loss does not have."""
+    taken = LOSSES[loss].hyperparameters
+    for name in hyperparameters:
+        if name not in taken:
+            raise ValueError(f"the loss {loss} does not take {name}; it takes {', '.join(taken)}")
+
+
+def _values(loss: str, made: nn.Module) -> dict[str, float]:
+    """The hyper-parameters that a loss has been made with."""
+    kinds = LOSSES[loss].hyperparameters
+    return {name: kind(getattr(made, name)) for name, kind in kinds.items()}
+
+
+@cache
+def _parameters(made: type[nn.Module]) -> dict[str, tuple[type[nn.Module], type]]:
+    """A class's hyper-parameters: by name, whose constructor takes it, and its type."""
+    names = ("temperature", *getattr(made, "hyperparameters", ()))
+    return {name: _found(made, name) for name in names if name not in _FIXED}
+
+
+def _found(made: type[nn.Module], name: str) -> tuple[type[nn.Module], type]:
+    """The class in a loss's ancestry that takes a hyper-parameter, and the type that it wants."""
+    for owner in made.__mro__:
+        constructor = vars(owner).get("__init__")
+        if constructor is not None and name in inspect.signature(constructor).parameters:
+            hint = get_type_hints(constructor)[name]
+            wanted = get_args(hint) or (hint,)
+            return owner, float if float in wanted else int
+    raise TypeError(f"{made.__name__} has a hyper-parameter {name}, and no argument of that name")
+
+
+def _described(owner: type, argument: str) -> str:
+    """The first clause of an argument's description, as plain text."""
+    from docstring_parser import parse
+
+    described = {one.arg_name: one.description for one in parse(inspect.getdoc(owner) or "").params}
+    words = " ".join((described.get(argument) or "").split())
+    plain = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", words)
+    return re.split(r";|\.(?:\s|$)", plain, maxsplit=1)[0]

@@ -1,0 +1,1 @@
+"""Runs on interactions: trained recommenders and baselines."""

@@ -1,0 +1,95 @@
+"""What a run on interactions reads, and how the files are to be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from bayescl._fields import CountOr0, check_fields
+
+if TYPE_CHECKING:
+    from bayescl.recsys.interactions import RankingParts
+
+Split = Literal["per-user", "random", "last", "given", "author"]
+"""How a test part comes about."""
+
+
+@dataclass(frozen=True)
+class RankingData:
+    """A data set and everything that decides what is read from it.
+
+    Attributes:
+        data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
+            Parquet, RecBole's .inter) or of a folder with train.txt and test.txt.
+        split: how the test part comes about: per-user (at random 4:1), random, last (by time),
+            given, or author (ml-100k); default: given where the files have a test part, else
+            per-user.
+        split_seed: fixes what a split draws.
+        user_column: a table's column of users; default: "user".
+        item_column: a table's column of items; default: "item".
+        rating_column: a table's column of ratings; default: "rating".
+        timestamp_column: a table's column of times; default: "timestamp".
+        min_rating: the lowest rating that counts; default: every one.
+        k_core: fewest interactions of a user or item that stays.
+        separator: what stands between a table's values; default: found out.
+        test_data: a second table with the test part.
+
+    Raises:
+        ValueError: if a value is of another type.
+    """
+
+    data: str = "ml-100k"
+    split: Split | None = None
+    split_seed: int = 0
+    user_column: str | None = None
+    item_column: str | None = None
+    rating_column: str | None = None
+    timestamp_column: str | None = None
+    min_rating: float | None = None
+    k_core: CountOr0 = 0
+    separator: str | None = None
+    test_data: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def load(self, evaluate_on: str) -> RankingParts:
+        """Read the data set.
+
+        Args:
+            evaluate_on: "test", or "validation" to leave the test part unseen.
+
+        Raises:
+            ValueError: if it cannot be read as described.
+        """
+        from bayescl.recsys.datasets import load_interactions
+
+        return load_interactions(evaluate_on=evaluate_on, **asdict(self))
+
+    @property
+    def title(self) -> str:
+        """The data set as tables call it.
+
+        Example:
+            >>> RankingData("ml-100k", split="author").title
+            'ml-100k, author split'
+        """
+        return self.data if self.split is None else f"{self.data}, {self.split} split"
+
+    @classmethod
+    def taken_from(cls, values: dict[str, Any]) -> RankingData:
+        """Take the fields out of a mapping that holds others besides."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: values.pop(name) for name in names if name in values})
+
+
+def same_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two runs' settings read the same interactions.
+
+    Example:
+        >>> same_data({"data": "a", "lr": 1.0}, {"data": "a", "lr": 2.0})
+        True
+    """
+    names = [field.name for field in fields(RankingData)]
+    return all(one.get(name) == other.get(name) for name in names)

@@ -1,0 +1,200 @@
+"""What a recommender's loss does to items that a user has not met: ``bayescl inspect``.
+
+Every item that a user does not have in training is a candidate, and those held out play the part of
+false negatives: the user chose them too. They are a part of the false negatives only, since nobody
+knows what else a user would choose, so what is called a true negative here need not be one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bayescl._axes import Bool, Int, Tensor
+from bayescl._checks import check_count
+from bayescl._figures import save_figure
+from bayescl._randomness import Purpose, derived_seed
+from bayescl.diagnostics import (
+    Diagnosis,
+    ScoredCandidates,
+    candidate_weights,
+    diagnose,
+    extreme_candidates,
+    reliability_figure,
+    score_candidates,
+    weights_figure,
+)
+from bayescl.losses import BayesianContrastiveLoss
+from bayescl.recsys.interactions import Interactions
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.losses import LOSSES
+from bayescl.runs.provenance import provenance
+from bayescl.runs.ranking.baselines import BASELINES
+from bayescl.runs.ranking.run import KIND, RankingRun
+from bayescl.runs.ranking.settings import RankingSettings
+
+MOST_PAIRS = 4_000_000
+"""Pairs of user and item that are looked at unless more users are asked for by number."""
+CHUNK = 128
+"""Users at a time."""
+
+
+@dataclass(frozen=True)
+class RankingInspection:
+    """What was found, and where it was written.
+
+    Attributes:
+        diagnosis: the figures.
+        report: what ``inspection.json`` holds.
+        files: what was written into the run's folder.
+    """
+
+    diagnosis: Diagnosis
+    report: dict[str, Any]
+    files: tuple[Path, ...]
+
+
+def inspect_ranking(
+    path: Path, *, users: int | None = None, anchors: int = 6, shown: int = 6, seed: int = 0
+) -> RankingInspection:
+    """Look at the weights that a recommender's run keeps, finished or not.
+
+    Writes ``inspection.json``, ``inspection-weights.png`` and ``inspection-reliability.png`` into
+    the run's folder.
+
+    Args:
+        path: the run folder.
+        users: how many users to look at, drawn from those with held-out items; as many as make
+            some million pairs with items unless given.
+        anchors: for how many of them to list items.
+        shown: items at either end to list for each.
+        seed: which users are drawn.
+
+    Returns:
+        Figures and files.
+
+    Raises:
+        ValueError: if the folder holds no recommender or no checkpoint yet, its loss weighs no
+            candidates, nobody has held-out items, or a number is out of range.
+    """
+    for name, value in (("anchors", anchors), ("shown", shown), ("users", users)):
+        if value is not None:
+            check_count(name, value, 1)
+    check_count("seed", seed, 0)
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    if config.get("encoder") in BASELINES:
+        raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
+    settings = RankingSettings.from_config(config)
+    if not settings.loss.weighs_candidates:
+        raise ValueError(
+            f"the loss {settings.loss.loss} weighs no candidates: there is nothing to inspect"
+        )
+    folder, run, epochs = RankingRun.kept(path)
+    known, held_out = run.parts.train, run.parts.evaluation
+    rows = _drawn_users(known, held_out, users, seed)
+    batches = [_scored(run, some) for some in rows.split(CHUNK)]
+    diagnosis = diagnose(batches)
+    weighed, by_loss = _weighed(batches[0])
+    report = {
+        "epochs": epochs,
+        "of_epochs": settings.epochs,
+        "held_out": settings.evaluate_on,
+        "users": len(rows),
+        **diagnosis.figures(),
+        "candidates": {
+            "weighed_by": settings.loss.loss if by_loss else "the Bayesian loss at its defaults",
+            "anchors": _listed(weighed, rows, known, min(anchors, len(rows), CHUNK), shown),
+        },
+        "settings": settings.as_config(),
+        **provenance(),
+    }
+    title = f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs"
+    figures = {"weights": weights_figure(diagnosis, title=title)}
+    if diagnosis.posteriors:
+        figures["reliability"] = reliability_figure(diagnosis, title=title)
+    files = [folder.write_result(report, name="inspection.json")]
+    for name, figure in figures.items():
+        files.append(folder.path / f"inspection-{name}.png")
+        save_figure(figure, files[-1])
+    return RankingInspection(diagnosis, report, tuple(files))
+
+
+def _drawn_users(
+    known: Interactions, held_out: Interactions, users: int | None, seed: int
+) -> Int[Tensor, " users"]:
+    """Users with items both known and held out."""
+    counts = [np.diff(some.matrix.indptr) for some in (known, held_out)]
+    able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
+    if len(able) == 0:
+        raise ValueError(f"{held_out.name}: no user has items both known and held out")
+    generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 7))
+    count = max(1, MOST_PAIRS // known.num_items) if users is None else users
+    return able[torch.randperm(len(able), generator=generator)][:count]
+
+
+@torch.no_grad()
+def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
+    """Some users against all items that they do not have; the positive is one that they do."""
+    users, items = run.model.encoder.users_and_items()
+    known = _chosen(run.parts.train, rows)
+    held_out = _chosen(run.parts.evaluation, rows)
+    # A known item of each user, always the same one.
+    generator = torch.Generator().manual_seed(
+        derived_seed(run.settings.seed, Purpose.ESTIMATES, 0, 8)
+    )
+    luck = torch.rand(known.shape[1], generator=generator)
+    positives = (luck * known).argmax(dim=1)
+    device = users.device
+    return score_candidates(
+        run.model.loss,
+        users[rows.to(device)],
+        items[positives.to(device)],
+        items,
+        layout="sampled",
+        valid=~known.to(device),
+        false_negative=held_out.to(device),
+    )
+
+
+def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
+    """True where a user has an item."""
+    return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)
+
+
+def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
+    """The batch with a loss that tells candidates apart, and whether that is the run's own."""
+    if scored.tells_apart:
+        return scored, True
+    objective = BayesianContrastiveLoss().objective(1.0)
+    return ScoredCandidates(
+        scored.positive, scored.unlabeled, scored.valid, objective, scored.false_negative
+    ), False
+
+
+def _listed(
+    scored: ScoredCandidates,
+    rows: Int[Tensor, " users"],
+    known: Interactions,
+    anchors: int,
+    shown: int,
+) -> list[dict[str, Any]]:
+    """Of some users, the items that are weighed least and most."""
+    weights = candidate_weights(scored)
+    chosen = torch.arange(anchors, device=weights.device)
+    count = min(shown, int(scored.valid[chosen].sum(dim=1).min()))
+    ends = extreme_candidates(weights, scored.unlabeled, scored.valid, anchors=chosen, count=count)
+    names = known.item_ids if known.item_titles is None else known.item_titles
+    listed = []
+    for place in range(anchors):
+        entry: dict[str, Any] = {"user": str(known.user_ids[int(rows[place])])}
+        for end, columns in (("down", ends.down[place]), ("up", ends.up[place])):
+            entry[end] = [str(name) for name in names[columns.cpu().numpy()]]
+            entry[f"{end}_weights"] = weights[place, columns].tolist()
+            entry[f"{end}_false"] = scored.truth[place, columns].tolist()
+        listed.append(entry)
+    return listed

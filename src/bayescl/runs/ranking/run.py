@@ -1,0 +1,205 @@
+"""One trained recommender: train, resume, judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import Unpack
+
+from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.recsys.batches import PairBatches
+from bayescl.recsys.candidates import (
+    AllItems,
+    CandidateSource,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
+from bayescl.recsys.encoders import build_encoder
+from bayescl.recsys.interactions import Interactions, RankingParts
+from bayescl.recsys.metrics import evaluate_ranking
+from bayescl.recsys.module import RankingModule
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.loop import fit_in_folder
+from bayescl.runs.ranking.settings import PAPER, RankingSettings
+from bayescl.runs.ranking.watch import Rows, Watch, best_epoch, metrics_and_users, stopping_epoch
+from bayescl.runs.run import Result, TrainedRun, Watching, run_in_folder
+
+KIND = "train ranking"
+"""The kind of run: the command that makes it."""
+
+PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
+"""What marks a result of the paper's protocol."""
+
+
+class RankingRun(TrainedRun[RankingSettings]):
+    """A recommender, ready to train: its interactions, its model and the order of its batches.
+
+    Everything that could be wrong with the input is found here, before a folder exists.
+
+    Args:
+        settings: the settings of the run.
+
+    Attributes:
+        settings: the settings of the run.
+        parts: what the result is judged by; lists leave its ``train`` out.
+        watched: what chooses the epoch, or None.
+        train: the interactions that training sees.
+        model: the module that trains.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings.
+    """
+
+    kind = KIND
+    settings_type = RankingSettings
+    model: RankingModule
+
+    def __init__(self, settings: RankingSettings) -> None:
+        self.settings = settings
+        self.parts: RankingParts = settings.data.load(settings.evaluate_on)
+        self.watched = self._watched_parts()
+        self.train: Interactions = (self.watched or self.parts).train
+        device = settings.torch_device()
+        self.batches = PairBatches(self.train, settings.batch_size, settings.seed, device=device)
+        with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
+            encoder = build_encoder(settings.encoder, self.train, vars(settings))
+        steps = settings.epochs * len(self.batches)
+        self.model = RankingModule(
+            encoder=encoder,
+            loss=settings.loss.build(score=settings.score, density=self.train.density),
+            candidates=_candidates(settings, self.train),
+            learning_rate=settings.lr,
+            weight_decay=settings.weight_decay,
+            total_steps=steps if settings.schedule == "cosine" else None,
+            item_norm_exponent=settings.item_norm_exponent,
+            seed=settings.seed,
+        )
+
+    def _watched_parts(self) -> RankingParts | None:
+        """What chooses the epoch."""
+        settings = self.settings
+        if settings.watch_every == 0:
+            return None
+        if settings.protocol == PAPER or settings.evaluate_on == "validation":
+            return self.parts
+        return settings.data.load("validation")
+
+    def judge(self) -> dict[str, float]:
+        """Judge the recommender as it is now: figures, counts of users, and seconds."""
+        self.model.to(self.settings.torch_device())
+        started = time.perf_counter()
+        figures = evaluate_ranking(self.model.scorer(), self.parts)
+        return {**figures, "seconds": time.perf_counter() - started}
+
+    def sizes(self) -> dict[str, int]:
+        """Numbers of users, items and interactions by part."""
+        return {
+            "users": self.train.num_users,
+            "items": self.train.num_items,
+            "train": self.train.num_interactions,
+            self.settings.evaluate_on: self.parts.evaluation.num_interactions,
+        }
+
+    def carry_out(self, folder: RunFolder, **watching: Unpack[Watching]) -> Result:
+        """Train in the run's folder, from its last checkpoint if there is one, and judge."""
+        if folder.checkpoint.is_file():
+            self.load(folder.checkpoint)
+        settings = self.settings
+        # A run that was broken between its early stop and its result must not train on.
+        stopped = stopping_epoch(folder.read_metrics(), settings.patience)
+        watch = None
+        if self.watched is not None:
+            watch = Watch(
+                self.watched,
+                every=settings.watch_every,
+                patience=settings.patience,
+                epochs=settings.epochs,
+                best=folder.best_checkpoint,
+            )
+        journal = fit_in_folder(
+            self.model,
+            self.batches,
+            folder,
+            epochs=stopped or settings.epochs,
+            device=settings.torch_device(),
+            judge=watch,
+            **watching,
+        )
+        chosen = best_epoch(journal.rows) if self.watched else None
+        if chosen is not None:
+            self.load(folder.best_checkpoint)
+        judged = self.judge()
+        return {
+            "settings": settings.as_config(),
+            "seed": settings.seed,
+            "epochs": len(journal.rows),
+            "best_epoch": chosen,
+            "protocol": settings.protocol,
+            "evaluated_on": settings.evaluate_on,
+            **_figures(judged, journal.rows if settings.protocol == PAPER else ()),
+            "interactions": self.sizes(),
+            "density": self.train.density,
+            "report": dict(self.parts.report),
+            "seconds_per_epoch": journal.seconds_per_epoch(),
+            "evaluation_seconds": judged["seconds"],
+            "loss": journal.rows[-1]["loss"],
+        }
+
+
+def train_ranking(
+    settings: RankingSettings, out: Path, *, resume: bool = False, **watching: Unpack[Watching]
+) -> Result:
+    """Train a recommender, judge it by a full ranking and write both into a run folder.
+
+    A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
+    which its kernels add.
+
+    Args:
+        settings: the settings of the run.
+        out: the run folder.
+        resume: go on with the run in ``out``, from its last checkpoint or, before the first,
+            from the start. A finished run is left as it is. Else ``out`` must not exist or be
+            empty.
+        **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
+
+    Returns:
+        What ``result.json`` holds: settings, metrics, seconds per epoch, and provenance.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+            the run, or holds another run or a damaged checkpoint.
+    """
+    return run_in_folder(
+        out,
+        KIND,
+        settings,
+        lambda: partial(RankingRun(settings).carry_out, **watching),
+        resume=resume,
+    )
+
+
+def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:
+    """Metrics and counts of users; with rows, each metric at its own best epoch, and a mark."""
+    figures = metrics_and_users(judged)
+    if not rows:
+        return figures
+    epochs = {name: best_epoch(rows, name) for name in figures["metrics"]}
+    by_epoch = {int(row["epoch"]): row for row in rows}
+    best = {name: by_epoch[epoch][name] for name, epoch in epochs.items() if epoch is not None}
+    return {**figures, "metrics": best, "epochs_by_metric": epochs, "note": PAPER_NOTE}
+
+
+def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:
+    """Where candidates come from."""
+    masked, extra = settings.mask_known, settings.extra_positives
+    if settings.candidates == "in-batch":
+        return InBatchCandidates(train, mask_known=masked)
+    if settings.candidates == "all":
+        return AllItems(train, mask_known=masked, extra_positives=extra)
+    drawn = SharedCandidates if settings.candidates == "shared" else PerPairCandidates
+    return drawn(train, settings.count, mask_known=masked, extra_positives=extra)

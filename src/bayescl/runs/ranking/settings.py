@@ -1,0 +1,141 @@
+"""The settings of one trained recommender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+import torch
+
+from bayescl._fields import (
+    Among,
+    AtLeast,
+    Count,
+    CountOr0,
+    NonNegative,
+    Positive,
+    check_fields,
+)
+from bayescl.recsys.encoders import ENCODERS
+from bayescl.recsys.scorers import Score, check_item_norm_exponent
+from bayescl.runs.devices import Device, check_device, chosen_device
+from bayescl.runs.losses import RankingLoss, pop_loss
+from bayescl.runs.ranking.data import RankingData
+
+EncoderName = Annotated[str, Among(lambda: tuple(ENCODERS))]
+POPULARITY, EASE_NAME = "popularity", "ease"
+BASELINES = (POPULARITY, EASE_NAME)
+"""Names of the baselines; they stand where a trained run names its encoder."""
+PAPER: Literal["paper"] = "paper"
+
+
+@dataclass(frozen=True)
+class RankingSettings:
+    """Everything that shapes one trained recommender, and nothing that does not.
+
+    Attributes:
+        loss: the loss and its hyper-parameters.
+        data: what is read, and how.
+        encoder: what makes embeddings of users and items.
+        dim: coordinates of an embedding.
+        layers: steps over the graph of users and items (lightgcn).
+        score: cosine, or inner for inner products.
+        item_norm_exponent: cosines are multiplied by this power of an item's length when items are
+            ranked, which favours popular ones; training does not depend on it.
+        initial_scale: standard deviation of each coordinate at the start.
+        candidates: shared (drawn once per batch), per-pair, in-batch or all.
+        count: candidates that are drawn, per batch or per pair.
+        mask_known: whether items that a user has never count against the user.
+        extra_positives: further items that a pair's user has, drawn anew in every step, behind
+            the correction of the debiased loss.
+        batch_size: pairs per step.
+        lr: learning rate of Adam.
+        weight_decay: of Adam.
+        schedule: constant, or cosine for a learning rate that falls to 0.
+        epochs: passes over the training pairs, at most.
+        evaluate_on: the part that the result is about; "validation" is for choosing settings:
+            training then leaves that part out.
+        watch_every: epochs between looks at a validation part, which is taken out of training and
+            chooses the epoch (in the paper's protocol it is the test part); 0 for none, then the
+            last epoch is kept.
+        patience: looks without a better one after which training stops; 0 never stops early.
+        protocol: standard; or paper, for the best epoch on test, of each metric separately: that
+            inflates figures, and results are marked.
+        seed: of weights, order and candidates.
+        device: what trains; auto is a GPU where there is one.
+
+    Raises:
+        ValueError: if a value is out of its range, or values contradict each other.
+    """
+
+    loss: RankingLoss = field(default_factory=RankingLoss)
+    data: RankingData = field(default_factory=RankingData)
+    encoder: EncoderName = "mf"
+    dim: Count = 64
+    layers: CountOr0 = 2
+    score: Score = "cosine"
+    item_norm_exponent: float = 0.0
+    initial_scale: Positive = 0.1
+    candidates: Literal["shared", "per-pair", "in-batch", "all"] = "shared"
+    count: Count = 256
+    mask_known: bool = True
+    extra_positives: CountOr0 = 0
+    batch_size: Annotated[int, AtLeast(2)] = 1024
+    lr: Positive = 5e-3
+    weight_decay: NonNegative = 1e-6
+    schedule: Literal["constant", "cosine"] = "constant"
+    epochs: Count = 20
+    evaluate_on: Literal["test", "validation"] = "test"
+    watch_every: CountOr0 = 0
+    patience: CountOr0 = 0
+    protocol: Literal["standard", "paper"] = "standard"
+    seed: CountOr0 = 0
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_item_norm_exponent(self.item_norm_exponent, self.score)
+        if self.patience and not self.watch_every:
+            raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
+        if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
+            raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
+        if self.candidates == "in-batch" and not self.loss.offers("in_batch"):
+            raise ValueError(
+                f"the loss {self.loss.loss} needs candidates that are drawn, or all, got 'in-batch'"
+            )
+        if self.extra_positives and not self.loss.offers("sampled", "extra_positives"):
+            raise ValueError(
+                "extra_positives must be 0 for every loss but debiased, "
+                f"got {self.extra_positives} for {self.loss.loss}"
+            )
+        if self.extra_positives and self.candidates == "in-batch":
+            raise ValueError(
+                "extra_positives need candidates that are drawn, or all, got 'in-batch'"
+            )
+        check_device(self.device)
+
+    def torch_device(self) -> torch.device:
+        """The device that the run uses on this machine."""
+        return chosen_device(self.device)
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values; of the loss, every hyper-parameter it takes."""
+        config = asdict(self)
+        del config["loss"], config["data"]
+        loss = {"loss": self.loss.loss, **self.loss.resolved(score=self.score)}
+        return {**asdict(self.data), **loss, **config}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> RankingSettings:
+        """The settings that :meth:`as_config` wrote down.
+
+        Raises:
+            ValueError: if a setting is missing, unknown or out of range.
+        """
+        values = dict(config)
+        try:
+            loss = RankingLoss(*pop_loss(values))
+            return cls(loss=loss, data=RankingData.taken_from(values), **values)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the settings of the run are damaged: {error}") from None

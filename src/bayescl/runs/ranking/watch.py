@@ -1,0 +1,111 @@
+"""Looking at a part of the data after epochs: which epoch was best, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+
+from bayescl.recsys.interactions import RankingParts
+from bayescl.recsys.metrics import evaluate_ranking
+from bayescl.recsys.module import RankingModule
+from bayescl.runs.checkpoints import AtomicCheckpointIO
+
+CRITERION = "ndcg@20"
+"""The figure that chooses: epochs within a run, and settings between runs."""
+
+Rows = Sequence[Mapping[str, float]]
+"""Rows of ``metrics.csv``; those of epochs that were not looked at lack its figures."""
+
+
+class Watch:
+    """Judges a module after every few epochs; keeps the best weights, and stops when told to.
+
+    It has no memory but the rows of ``metrics.csv``, so a resumed run decides as an unbroken one.
+
+    Args:
+        parts: what to judge by.
+        every: epochs between looks; the last epoch is looked at besides.
+        patience: looks without a better one after which training stops; 0 never stops.
+        epochs: the most epochs of the run.
+        best: the checkpoint that holds the weights of the best epoch so far.
+    """
+
+    def __init__(
+        self, parts: RankingParts, *, every: int, patience: int, epochs: int, best: Path
+    ) -> None:
+        self.parts = parts
+        self.every = every
+        self.patience = patience
+        self.epochs = epochs
+        self.best = best
+
+    def __call__(self, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+        """Give the columns of the epoch that ended."""
+        epoch = trainer.current_epoch + 1
+        if epoch % self.every and epoch < self.epochs:
+            return {}
+        module = trainer.lightning_module
+        if not isinstance(module, RankingModule):
+            raise TypeError(f"a watch needs a RankingModule, got {type(module).__name__}")
+        figures = judged(module, self.parts)
+        now = {"epoch": float(epoch), **figures}
+        if best_epoch([*rows, now]) == epoch:
+            weights = {"state_dict": module.state_dict(), "epoch": trainer.current_epoch}
+            AtomicCheckpointIO().save_checkpoint(weights, self.best)
+        if stopping_epoch([*rows, now], self.patience) is not None:
+            trainer.should_stop = True
+        return figures
+
+
+def judged(module: RankingModule, parts: RankingParts) -> dict[str, float]:
+    """Every figure of a full ranking with the module as it is, without counts of users."""
+    metrics: dict[str, float] = metrics_and_users(evaluate_ranking(module.scorer(), parts))[
+        "metrics"
+    ]
+    return metrics
+
+
+def metrics_and_users(figures: Mapping[str, float]) -> dict[str, Any]:
+    """The figures of a full ranking as results hold them, counts of users apart from metrics."""
+    return {
+        "metrics": {name: value for name, value in figures.items() if "@" in name},
+        **{name: int(figures[name]) for name in ("users", "users_left_out")},
+    }
+
+
+def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
+    """The epoch with the highest figure, of equals the first; None if none was looked at.
+
+    Example:
+        >>> best_epoch([{"epoch": 1, "ndcg@20": 0.2}, {"epoch": 2}])
+        1
+    """
+    seen = [row for row in rows if metric in row]
+    if not seen:
+        return None
+    return int(max(seen, key=lambda row: row[metric])["epoch"])
+
+
+def stopping_epoch(rows: Rows, patience: int) -> int | None:
+    """The epoch after which patience ran out; None if it has not.
+
+    Example:
+        >>> rows = [{"epoch": n, "ndcg@20": value} for n, value in enumerate([0.1, 0.3, 0.2], 1)]
+        >>> stopping_epoch(rows, 1), stopping_epoch(rows, 2)
+        (3, None)
+    """
+    if patience == 0:
+        return None
+    best, waited = -math.inf, 0
+    for row in rows:
+        if CRITERION not in row:
+            continue
+        better = row[CRITERION] > best
+        best, waited = (row[CRITERION], 0) if better else (best, waited + 1)
+        if waited == patience:
+            return int(row["epoch"])
+    return None

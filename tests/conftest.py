@@ -1,0 +1,40 @@
+"""Fixtures that several rooms' tests share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from bayescl.runs.images.settings import ImageSettings
+
+
+@pytest.fixture
+def shapes(tmp_path) -> str:
+    """A small .npz file of noisy bars: three classes of 30 images."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    images = generator.uniform(0, 0.3, (90, 6, 6))
+    for image, label in zip(images, labels, strict=True):
+        image[2 * label] = 1.0
+    path = tmp_path / "shapes.npz"
+    np.savez(path, images=images, labels=labels)
+    return str(path)
+
+
+@pytest.fixture
+def settings(shapes) -> ImageSettings:
+    """Four epochs of three steps with a tiny encoder."""
+    from bayescl.runs.images.settings import ImageSettings
+    from bayescl.runs.losses import LossSettings
+
+    return ImageSettings(
+        loss=LossSettings("bayesian", {"alpha": 0.8}),
+        data=shapes,
+        epochs=4,
+        batch_size=20,
+        width=4,
+        device="cpu",
+    )

@@ -1,0 +1,43 @@
+"""What each of two processes computes for the test of open_clip's losses on several devices."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from ranks.launch import Findings
+
+pytest.importorskip("open_clip", reason="needs open_clip")
+
+OPTIONS = {"local_loss": True, "gather_with_grad": True, "world_size": 2}
+
+
+def rows(seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.nn.functional.normalize(torch.randn(6, 5, generator=generator), dim=1)
+
+
+def step(criterion: Any, own: slice, **call: Any) -> list[Any]:
+    inputs = [rows(0)[own].requires_grad_(), rows(1)[own].requires_grad_()]
+    scale = torch.tensor(12.0, requires_grad=True)
+    value = criterion(*inputs, scale, **call)
+    value.backward()
+    return [value.item(), scale.grad.item(), *(each.grad.tolist() for each in inputs)]
+
+
+def on_a_rank(rank: int, world_size: int) -> Findings:
+    warnings.simplefilter("default")
+    from open_clip import ClipLoss as Theirs
+
+    from bayescl.integrations.open_clip import BayesianClipLoss, ClipLoss
+
+    del world_size
+    equal, unequal = slice(3 * rank, 3 * rank + 3), [slice(0, 2), slice(2, 6)][rank]
+    groups = torch.tensor([0, 1, 2, 0, 3, 1])
+    return {
+        "ours": step(ClipLoss(rank=rank, **OPTIONS), equal),
+        "theirs": step(Theirs(rank=rank, **OPTIONS), equal),
+        "unequal": step(BayesianClipLoss(rank=rank, **OPTIONS), unequal, groups=groups[unequal]),
+    }

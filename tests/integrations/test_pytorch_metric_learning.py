@@ -1,0 +1,166 @@
+"""Losses for pytorch-metric-learning: equal to its NTXentLoss with all that may stand around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("pytorch_metric_learning", reason="needs pytorch-metric-learning")
+
+from pytorch_metric_learning import distances, losses, miners, reducers, regularizers
+from ranks import launch
+
+import bayescl
+from bayescl.integrations import pytorch_metric_learning as ours
+from integrations import examples
+
+LABELS = torch.tensor([0, 0, 1, 1, 1, 2, 2, 3])
+
+
+def rows(count: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 6, generator=generator).requires_grad_()
+
+
+def assert_same(mine, reference, call) -> None:
+    """Values and gradients of ``call(loss, embeddings, others)`` agree."""
+    outcomes = []
+    for loss in (mine, reference):
+        inputs = rows(8, 0), rows(8, 1)
+        value = call(loss, *inputs)
+        value.backward()
+        outcomes.append((value.detach(), [each.grad for each in inputs]))
+    (value, found), (expected, wanted) = outcomes
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-6)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
+OPTIONS = {
+    "as it is": {},
+    "Euclidean distance": {"distance": distances.LpDistance()},
+    "inner product": {"distance": distances.DotProductSimilarity(normalize_embeddings=False)},
+    "threshold reducer": {"reducer": reducers.AvgNonZeroReducer()},
+    "anchor reducer": {"reducer": reducers.PerAnchorReducer()},
+    "regularizer": {"embedding_regularizer": regularizers.LpRegularizer()},
+}
+
+
+@pytest.mark.parametrize("options", list(OPTIONS))
+@pytest.mark.parametrize("temperature", [0.07, 0.5])
+def test_info_nce_is_their_ntxent_loss(options: str, temperature: float) -> None:
+    if options == "inner product":
+        temperature *= 10  # theirs stops at 87 for one pair, where its exponential underflows
+    made = [kind(temperature, **OPTIONS[options]) for kind in (ours.NTXentLoss, losses.NTXentLoss)]
+    assert_same(*made, lambda loss, first, _: loss(first, LABELS))
+
+
+MINERS = {
+    "pairs": miners.MultiSimilarityMiner(epsilon=0.2),
+    "triplets": miners.TripletMarginMiner(margin=0.5, type_of_triplets="all"),
+    "few negatives": miners.BatchEasyHardMiner(),
+}
+
+
+@pytest.mark.parametrize("name", list(MINERS))
+def test_info_nce_takes_what_miners_find(name: str) -> None:
+    made = ours.NTXentLoss(0.2), losses.NTXentLoss(0.2)
+    assert_same(
+        *made, lambda loss, first, _: loss(first, LABELS, MINERS[name](first.detach(), LABELS))
+    )
+
+
+def test_info_nce_takes_references_of_their_own() -> None:
+    made = ours.NTXentLoss(0.2), losses.NTXentLoss(0.2)
+    assert_same(
+        *made,
+        lambda loss, first, second: loss(first, LABELS, ref_emb=second, ref_labels=LABELS.roll(3)),
+    )
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_info_nce_works_inside_self_supervised_loss(symmetric: bool) -> None:
+    made = (
+        ours.SelfSupervisedLoss(ours.NTXentLoss(0.2), symmetric=symmetric),
+        losses.SelfSupervisedLoss(losses.NTXentLoss(0.2), symmetric=symmetric),
+    )
+    assert_same(*made, lambda loss, first, second: loss(first, second))
+
+
+def test_info_nce_works_inside_cross_batch_memory() -> None:
+    def three_steps(loss, first, second):
+        loss(first.detach(), LABELS)
+        loss(second.detach(), LABELS)
+        return loss(first * 2 + second, LABELS)
+
+    made = (
+        ours.CrossBatchMemory(ours.NTXentLoss(0.2), 6, memory_size=20),
+        losses.CrossBatchMemory(losses.NTXentLoss(0.2), 6, memory_size=20),
+    )
+    assert_same(*made, three_steps)
+
+
+def test_a_pair_named_twice_counts_twice() -> None:
+    pairs = tuple(torch.tensor(each) for each in ([0, 0, 2], [1, 1, 3], [0, 0, 0, 2], [4, 4, 5, 6]))
+    made = ours.NTXentLoss(0.2), losses.NTXentLoss(0.2)
+    assert_same(*made, lambda loss, first, _: loss(first, LABELS, pairs))
+
+
+def test_two_views_are_two_views_of_our_own_loss() -> None:
+    first, second = rows(5, 0), rows(5, 1)
+    options = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}
+    wrapped = ours.SelfSupervisedLoss(ours.BayesianNTXentLoss(0.3, **options))
+    direct = bayescl.BayesianContrastiveLoss(temperature=0.3, **options)
+    torch.testing.assert_close(wrapped(first, second), direct(first, second))
+
+
+@pytest.mark.parametrize("name", ["DebiasedNTXentLoss", "HardNTXentLoss"])
+def test_the_others_are_our_own_losses_too(name: str) -> None:
+    first, second = rows(5, 0), rows(5, 1)
+    wrapped = ours.SelfSupervisedLoss(getattr(ours, name)(0.3, tau_plus=0.2))
+    direct = getattr(bayescl, name.replace("NTXent", "Contrastive"))(temperature=0.3, tau_plus=0.2)
+    torch.testing.assert_close(wrapped(first, second), direct(first, second))
+
+
+def test_a_batch_without_pairs_costs_nothing() -> None:
+    for labels in (torch.arange(4), torch.zeros(4, dtype=torch.int64)):
+        embeddings = rows(4, 0)
+        value = ours.BayesianNTXentLoss()(embeddings, labels)
+        value.backward()
+        assert value == 0
+        assert not embeddings.grad.any()
+
+
+def test_a_learnable_temperature_is_trained() -> None:
+    temperature = bayescl.LearnableTemperature(0.2)
+    loss = ours.NTXentLoss(temperature)
+    assert loss.temperature == pytest.approx(0.2)
+    loss(rows(8, 0), LABELS).backward()
+    assert temperature.logit.grad is not None
+    assert temperature.logit.grad != 0
+
+
+@pytest.mark.distributed
+def test_two_processes_are_two_processes_of_theirs() -> None:
+    from integrations import metric_learning_ranks
+
+    for rank in launch.run(metric_learning_ranks.on_a_rank, 2, seconds=300):
+        for efficient in (False, True):
+            mine, reference = rank[f"ours, {efficient}"], rank[f"theirs, {efficient}"]
+            assert mine[0] == pytest.approx(reference[0], rel=1e-6)
+            torch.testing.assert_close(
+                torch.tensor(mine[1]), torch.tensor(reference[1]), rtol=0, atol=1e-5
+            )
+
+
+def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:
+    before, after = examples.both_ways(
+        "pytorch_metric_learning.md", "metric_learning_digits.py", tmp_path
+    )
+    assert isinstance(before["loss_func"], losses.NTXentLoss)
+    assert isinstance(after["loss_func"], ours.BayesianNTXentLoss)
+    assert min(before["precision"], after["precision"]) > 0.9

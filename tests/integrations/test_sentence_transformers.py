@@ -1,0 +1,389 @@
+"""Ranking losses in sentence-transformers: parity with its own, duplicates, caching, resuming."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+pytest.importorskip("datasets", reason="needs the trainer's requirements")
+
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer import losses as theirs
+from torch import Tensor
+
+import bayescl
+from bayescl.integrations import sentence_transformers as ours
+from integrations import examples, tiny_models
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+ANCHORS = ["alpha cat", "beta dog runs", "gamma", "delta bird sleeps red", "fish"]
+POSITIVES = ["cat red", "dog", "gamma gamma blue eats", "bird", "fish flies green"]
+FIRST_NEGATIVES = ["red", "blue dog", "eats eats", "alpha beta", "green cat"]
+SECOND_NEGATIVES = ["runs", "sleeps", "flies red", "delta", "gamma fish bird"]
+COLUMNS = {
+    "pairs": [ANCHORS, POSITIVES],
+    "triplets": [ANCHORS, POSITIVES, FIRST_NEGATIVES],
+    "four columns": [ANCHORS, POSITIVES, FIRST_NEGATIVES, SECOND_NEGATIVES],
+}
+SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+LOSSES = {
+    "info_nce": bayescl.InfoNCELoss,
+    "debiased": bayescl.DebiasedContrastiveLoss,
+    "hard": bayescl.HardContrastiveLoss,
+    "bayesian": bayescl.BayesianContrastiveLoss,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bert")
+
+
+def model_of(kind: str, folder: Path, **options: object) -> SentenceTransformer:
+    made = tiny_models.static() if kind == "static" else tiny_models.bert(folder, **options)
+    return made.eval()  # the trainer decides on the mode; here nothing is dropped
+
+
+def step(loss: torch.nn.Module, model: SentenceTransformer, columns: list[list[str]]) -> Tensor:
+    model.zero_grad()
+    value = loss(tiny_models.features(model, columns), None)
+    value.backward()
+    return value.detach()
+
+
+def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
+    return {
+        name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
+    }
+
+
+def assert_same_step(
+    mine: torch.nn.Module,
+    reference: torch.nn.Module,
+    model: SentenceTransformer,
+    columns: list[list[str]],
+) -> None:
+    torch.manual_seed(1)
+    expected = step(reference, model, columns)
+    wanted = gradients(model)
+    torch.manual_seed(1)
+    value = step(mine, model, columns)
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-6)
+    found = gradients(model)
+    assert found.keys() == wanted.keys()
+    # A gradient of a fresh model reaches some tens; float32 keeps 1e-7 of its largest terms.
+    scale = max(1.0, *(gradient.abs().max().item() for gradient in wanted.values()))
+    for name, gradient in found.items():
+        distance = (gradient - wanted[name]).abs().max().item()
+        assert distance <= 1e-5 * scale, f"{name}: {distance} at scale {scale}"
+
+
+@pytest.mark.parametrize("kind", ["static", "bert"])
+@pytest.mark.parametrize("columns", list(COLUMNS))
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_info_nce_is_multiple_negatives_ranking_loss(
+    kind: str, columns: str, symmetric: bool, folder: Path
+) -> None:
+    model = model_of(kind, folder)
+    reference = theirs.MultipleNegativesRankingLoss(model, **(SYMMETRIC if symmetric else {}))
+    mine = ours.InfoNCERankingLoss(model, both_directions=symmetric)
+    assert_same_step(mine, reference, model, COLUMNS[columns])
+
+
+@pytest.mark.parametrize("columns", list(COLUMNS))
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_cached_info_nce_is_their_cached_loss_with_the_same_dropout(
+    columns: str, symmetric: bool, folder: Path
+) -> None:
+    model = model_of("bert", folder, dropout=0.3).train()
+    reference = theirs.CachedMultipleNegativesRankingLoss(
+        model, mini_batch_size=2, **(SYMMETRIC if symmetric else {})
+    )
+    mine = ours.CachedInfoNCERankingLoss(model, both_directions=symmetric, mini_batch_size=2)
+    assert_same_step(mine, reference, model, COLUMNS[columns])
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("rules", [{}, {"both_directions": True, "margin": 0.05}])
+def test_cached_equals_plain(name: str, rules: dict, folder: Path) -> None:
+    model = model_of("bert", folder)
+    columns = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]], FIRST_NEGATIVES]
+    loss = LOSSES[name](temperature=0.2)
+    plain = ours.ContrastiveRankingLoss(model, loss, **rules)
+    cached = ours.CachedContrastiveRankingLoss(model, loss, mini_batch_size=2, **rules)
+    assert_same_step(cached, plain, model, columns)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_matryoshka_around_info_nce_is_matryoshka_around_theirs(cached: bool, folder: Path) -> None:
+    model = model_of("bert", folder)
+    prefix = "Cached" if cached else ""
+    options = {"mini_batch_size": 2} if cached else {}
+    reference = getattr(theirs, f"{prefix}MultipleNegativesRankingLoss")(model, **options)
+    mine = getattr(ours, f"{prefix}InfoNCERankingLoss")(model, **options)
+    wrapped = [
+        theirs.MatryoshkaLoss(model, loss, [8, 4, 2], [1.0, 0.5, 2.0]) for loss in (mine, reference)
+    ]
+    assert_same_step(*wrapped, model, COLUMNS["triplets"])
+
+
+def test_matryoshka_masks_duplicates_at_every_size(folder: Path) -> None:
+    model = model_of("bert", folder)
+    columns = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]]]
+    plain = theirs.MatryoshkaLoss(model, ours.BayesianRankingLoss(model), [8, 4])
+    cached = theirs.MatryoshkaLoss(
+        model, ours.CachedBayesianRankingLoss(model, mini_batch_size=2), [8, 4]
+    )
+    assert_same_step(cached, plain, model, columns)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_duplicate_is_no_negative_under_any_padding(side: str, folder: Path) -> None:
+    model = model_of("bert", folder, padding_side=side)
+    # "dog" is padded to 1 + 3 words in the second column and to 2 in the third.
+    positives = ["dog", "red", "dog", "red green blue eats"]
+    negatives = ["cat cat", "dog", "flies", "blue"]
+    anchors = ["alpha", "beta beta", "gamma", "delta"]
+    columns = tiny_models.features(model, [anchors, positives, negatives])
+    value = ours.InfoNCERankingLoss(model)([dict(column) for column in columns], None)
+    embeddings = [model(column)["sentence_embedding"] for column in columns]
+    valid = torch.ones(4, 8, dtype=torch.bool)
+    valid[0, 2] = valid[2, 0] = valid[0, 5] = valid[2, 5] = False
+    expected = bayescl.InfoNCELoss(temperature=0.05).in_batch(
+        embeddings[0], embeddings[1], extra=embeddings[2], valid=valid
+    )
+    torch.testing.assert_close(value, expected)
+    kept = ours.InfoNCERankingLoss(model, duplicates="keep")(columns, None)
+    reference = theirs.MultipleNegativesRankingLoss(model)(columns, None)
+    torch.testing.assert_close(kept, reference)
+    assert kept > value
+
+
+def test_equal_anchors_and_positives_are_masked_in_both_directions(folder: Path) -> None:
+    model = model_of("static", folder)
+    anchors = ["cat", "cat", "dog", "red"]
+    positives = ["bird", "fish", "cat", "blue"]  # the third positive is the first two anchors
+    columns = tiny_models.features(model, [anchors, positives])
+    value = ours.InfoNCERankingLoss(model, both_directions=True)(columns, None)
+    queries, documents = (model(column)["sentence_embedding"] for column in columns)
+    valid = torch.ones(4, 4, dtype=torch.bool)
+    valid[0, 1] = valid[1, 0] = valid[0, 2] = valid[1, 2] = False
+    loss = bayescl.InfoNCELoss(temperature=0.05)
+    there = loss.in_batch(queries, documents, valid=valid)
+    back = loss.in_batch(documents, queries, valid=valid.T)
+    torch.testing.assert_close(value, (there + back) / 2)
+
+
+def test_a_batch_of_nothing_but_duplicates_is_finite(folder: Path) -> None:
+    model = model_of("static", folder)
+    value = step(ours.BayesianRankingLoss(model), model, [["cat"] * 3, ["dog"] * 3])
+    assert value.isfinite()
+    assert all(gradient.isfinite().all() for gradient in gradients(model).values())
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.1])
+def test_a_guides_mask_is_that_of_gist(margin: float, folder: Path) -> None:
+    guide = tiny_models.bert(folder, dim=4, seed=5)
+    model = model_of("bert", folder)
+    reference = theirs.GISTEmbedLoss(
+        model,
+        guide,
+        temperature=0.05,
+        margin=margin,
+        contrast_anchors=False,
+        contrast_positives=False,
+    )
+    mine = ours.InfoNCERankingLoss(model, guide=guide, guide_margin=margin)
+    assert_same_step(mine, reference, model, COLUMNS["triplets"])
+    plain = ours.InfoNCERankingLoss(model)
+    assert not torch.isclose(
+        step(mine, model, COLUMNS["triplets"]), step(plain, model, COLUMNS["triplets"])
+    )
+
+
+def test_the_margin_rule_uses_each_directions_own_threshold(folder: Path) -> None:
+    model = model_of("static", folder)
+    columns = tiny_models.features(model, COLUMNS["pairs"])
+    mine = ours.InfoNCERankingLoss(model, both_directions=True, margin=0.0)(columns, None)
+    queries, documents = (model(column)["sentence_embedding"] for column in columns)
+    cosines = torch.nn.functional.cosine_similarity(queries[:, None], documents[None], dim=2)
+    own, values = cosines.diagonal(), []
+    for matrix in (cosines, cosines.T):
+        counted = matrix.masked_fill(matrix > own[:, None] + 1e-6, -torch.inf)
+        values.append((counted * 20).logsumexp(1) - own * 20)
+    torch.testing.assert_close(mine, torch.cat(values).mean())
+    far = ours.InfoNCERankingLoss(model, margin=2.0)(columns, None)
+    torch.testing.assert_close(far, ours.InfoNCERankingLoss(model)(columns, None))
+
+
+def test_a_last_batch_of_one_pair_costs_nothing(folder: Path) -> None:
+    model = model_of("bert", folder)
+    for made in (ours.BayesianRankingLoss, ours.CachedBayesianRankingLoss):
+        for both in (False, True):
+            value = step(made(model, both_directions=both), model, [["cat"], ["dog"]])
+            assert value == 0
+            assert all(not gradient.any() for gradient in gradients(model).values())
+
+
+def test_the_loss_follows_the_models_mode(folder: Path) -> None:
+    model = model_of("static", folder)
+    wrapped = ours.BayesianRankingLoss(model)
+    for training in (True, False):
+        model.train(training)
+        wrapped(tiny_models.features(model, COLUMNS["pairs"]), None)
+        assert wrapped.loss.training is training
+
+
+def test_a_learnable_temperature_gets_the_cached_gradient_with_its_factor(folder: Path) -> None:
+    model = model_of("bert", folder)
+    found = []
+    for made in (ours.ContrastiveRankingLoss, ours.CachedContrastiveRankingLoss):
+        temperature = bayescl.LearnableTemperature(0.1)
+        wrapped = made(model, bayescl.InfoNCELoss(temperature=temperature))
+        for factor in (0.5, 2.0):  # two steps of accumulation
+            columns = tiny_models.features(model, COLUMNS["pairs"])
+            (wrapped(columns, None) * factor).backward()
+        found.append(temperature.logit.grad)
+    torch.testing.assert_close(*found)
+
+
+def test_gathering_does_nothing_in_a_single_process(folder: Path) -> None:
+    model = model_of("static", folder)
+    alone = step(ours.BayesianRankingLoss(model), model, COLUMNS["pairs"])
+    gathered = ours.BayesianRankingLoss(model, gather_across_devices=True)
+    assert step(gathered, model, COLUMNS["pairs"]) == alone
+
+
+def test_settings_and_citation_are_for_the_model_card(folder: Path) -> None:
+    model = model_of("bert", folder)
+    wrapped = ours.CachedBayesianRankingLoss(model, scale=10.0, tau_plus=0.2, mini_batch_size=4)
+    settings = json.loads(json.dumps(wrapped.get_config_dict()))
+    assert "BayesianContrastiveLoss(tau_plus=0.2" in settings["loss"]
+    assert "temperature=0.1" in settings["loss"]
+    assert settings["mini_batch_size"] == 4
+    assert "Bayesian Self-Supervised" in wrapped.citation
+    assert "Contrastive Predictive Coding" in ours.InfoNCERankingLoss(model).citation
+
+
+def test_what_cannot_work_is_refused(folder: Path) -> None:
+    model = model_of("static", folder)
+    with pytest.raises(ValueError, match="reduction"):
+        ours.ContrastiveRankingLoss(model, bayescl.InfoNCELoss(reduction="none"))
+    with pytest.raises(ValueError, match="labels"):
+        ours.ContrastiveRankingLoss(model, bayescl.OracleContrastiveLoss())
+    with pytest.raises(ValueError, match="duplicates"):
+        ours.InfoNCERankingLoss(model, duplicates="drop")
+    with pytest.raises(ValueError, match="StaticEmbedding"):
+        ours.CachedInfoNCERankingLoss(model)
+    with pytest.raises(ValueError, match="scale"):
+        ours.InfoNCERankingLoss(model, scale=0.0)
+    with pytest.raises(ValueError, match="2 columns"):
+        step(ours.InfoNCERankingLoss(model), model, [ANCHORS])
+
+
+def trained(
+    model: SentenceTransformer,
+    loss: torch.nn.Module,
+    output: Path,
+    *,
+    steps: int = 4,
+    resume: bool = False,
+    callbacks: tuple = (),
+) -> None:
+    pairs = Dataset.from_dict({"anchor": ANCHORS * 2, "positive": POSITIVES * 2})
+    settings = SentenceTransformerTrainingArguments(
+        output_dir=str(output),
+        max_steps=steps,
+        per_device_train_batch_size=4,
+        save_steps=2,
+        save_strategy="steps",
+        logging_strategy="no",
+        report_to="none",
+        learning_rate=0.05,
+        lr_scheduler_type="constant",
+        warmup_steps=0,
+        use_cpu=True,
+        disable_tqdm=True,
+        seed=3,
+    )
+    SentenceTransformerTrainer(
+        model=model, args=settings, train_dataset=pairs, loss=loss, callbacks=list(callbacks)
+    ).train(resume_from_checkpoint=resume or None)
+
+
+def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
+    return ours.ContrastiveRankingLoss(
+        model, bayescl.BayesianContrastiveLoss(temperature=bayescl.LearnableTemperature(0.2))
+    )
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_training_that_resumes_ends_where_one_without_a_break_does(
+    wrapped: bool, tmp_path: Path
+) -> None:
+    def made(model: SentenceTransformer) -> tuple[torch.nn.Module, torch.nn.Module]:
+        inner = with_temperature(model)
+        return inner, theirs.MatryoshkaLoss(model, inner, [8, 4]) if wrapped else inner
+
+    straight = tiny_models.static()
+    expected, loss = made(straight)
+    trained(straight, loss, tmp_path / "straight")
+
+    first = tiny_models.static()
+    inner, loss = made(first)
+    callback = ours.LossStateCallback(loss)
+    trained(first, loss, tmp_path / "broken", steps=2, callbacks=(callback,))
+    assert (tmp_path / "broken/checkpoint-2" / ours.STATE_FILE).exists()
+    moved = inner.loss.learnable_temperature().item()
+    assert moved != pytest.approx(0.2, abs=1e-4)
+
+    second = tiny_models.static(seed=9)
+    inner, loss = made(second)
+    callback = ours.LossStateCallback(loss)
+    trained(second, loss, tmp_path / "broken", resume=True, callbacks=(callback,))
+    torch.testing.assert_close(second.state_dict(), straight.state_dict())
+    torch.testing.assert_close(inner.loss.state_dict(), expected.loss.state_dict())
+
+
+def test_resuming_without_a_saved_state_is_refused(tmp_path: Path) -> None:
+    model = tiny_models.static()
+    loss = with_temperature(model)
+    trained(model, loss, tmp_path, steps=2)
+    with pytest.raises(FileNotFoundError, match="LossStateCallback"):
+        trained(model, loss, tmp_path, resume=True, callbacks=(ours.LossStateCallback(loss),))
+
+
+def test_the_state_holds_the_loss_and_not_the_model(tmp_path: Path) -> None:
+    model = tiny_models.static()
+    losses = {
+        "first": with_temperature(model),
+        "second": ours.BayesianRankingLoss(model, alpha=0.8),
+    }
+    ours.LossStateCallback(losses).save(tmp_path)
+    stored = torch.load(tmp_path / ours.STATE_FILE, weights_only=True)
+    assert sorted(stored) == ["first", "second"]
+    assert not [name for state in stored.values() for name in state if "embedding" in name]
+    other = {
+        "first": with_temperature(model),
+        "second": ours.BayesianRankingLoss(model, alpha=0.6),
+    }
+    ours.LossStateCallback(other).load(tmp_path)
+    assert other["second"].loss.alpha == 0.8
+
+
+def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:
+    before, after = examples.both_ways("sentence_transformers.md", "train_text_pairs.py", tmp_path)
+    assert isinstance(before["loss"], theirs.MultipleNegativesRankingLoss)
+    assert isinstance(after["loss"], ours.BayesianRankingLoss)
+    for names in (before, after):
+        assert names["similarity"].argmax(1).tolist() == [0, 1, 2]

@@ -1,0 +1,82 @@
+"""Sentence encoders that need no download: a bag of embeddings and a fresh BERT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "cat",
+    "dog",
+    "bird",
+    "fish",
+    "red",
+    "green",
+    "blue",
+    "runs",
+    "sleeps",
+    "eats",
+    "flies",
+]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def tokenizer() -> Tokenizer:
+    made = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.train_from_iterator(WORDS, trainers.WordLevelTrainer(special_tokens=SPECIAL))
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", made.token_to_id("[CLS]")), ("[SEP]", made.token_to_id("[SEP]"))],
+    )
+    return made
+
+
+def static(dim: int = 8, seed: int = 0) -> SentenceTransformer:
+    torch.manual_seed(seed)
+    return SentenceTransformer(
+        modules=[StaticEmbedding(tokenizer(), embedding_dim=dim)], device="cpu"
+    )
+
+
+def bert(
+    folder: Path, dim: int = 8, seed: int = 0, dropout: float = 0.0, padding_side: str = "right"
+) -> SentenceTransformer:
+    torch.manual_seed(seed)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer(),
+        padding_side=padding_side,
+        **{f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")},
+    )
+    config = BertConfig(
+        vocab_size=len(fast),
+        hidden_size=dim,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=2 * dim,
+        max_position_embeddings=32,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    BertModel(config).save_pretrained(folder)
+    fast.save_pretrained(folder)
+    encoder = Transformer(str(folder))
+    return SentenceTransformer(modules=[encoder, Pooling(dim)], device="cpu")
+
+
+def features(model: SentenceTransformer, columns: list[list[str]]) -> list[dict]:
+    return [model.preprocess(texts) for texts in columns]

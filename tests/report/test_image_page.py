@@ -1,0 +1,136 @@
+"""The page on images says what the committed results say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bayescl.cli._app import commands
+from bayescl.experiments.images.summary import exceeds_noise, summarise
+from bayescl.experiments.images.tuning import PLANS
+from bayescl.report.images.markdown import comparison_markdown, difference_table
+from bayescl.report.images.page import comparison_part
+from bayescl.report.quoting import refreshed
+from bayescl.runs.losses import image_losses
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/images.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"<!-- quote: comparison \.\./results/(\S+)/comparison\.json -->", PAGE)
+
+
+def comparison(name: str) -> dict:
+    return json.loads((ROOT / "results" / name / "comparison.json").read_text())
+
+
+def tuning(name: str) -> dict:
+    return json.loads((ROOT / "results" / name / "settings.json").read_text())
+
+
+def test_the_page_is_up_to_date_with_the_results():
+    assert SHOWN
+    assert refreshed(PAGE, ROOT / "docs") == PAGE
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_part_of_the_page_holds_the_tables_of_its_comparison(name):
+    result = comparison(name)
+    part = comparison_part(result, tuning(name))
+    assert comparison_markdown(result) in part
+    assert difference_table(result).markdown() in part
+    assert part in PAGE
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_summary_of_a_comparison_follows_from_its_runs(name):
+    result = comparison(name)
+    runs = [{**run, "seed": run["settings"]["seed"]} for run in result["runs"].values()]
+    losses = summarise(runs)["losses"]
+    for loss, entry in result["summary"]["losses"].items():
+        assert losses[loss]["probes"] == entry["probes"]
+        assert losses[loss]["gap_closed"] == entry["gap_closed"]
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
+    result, choice = comparison(name), tuning(name)["choice"]
+    assert tuple(result["settings"]["hyperparameters"]) == image_losses()
+    for loss, values in choice["losses"].items():
+        assert result["settings"]["hyperparameters"][loss] == values
+    for setting, value in choice["shared"].items():
+        assert result["settings"][setting] == value
+    for run in result["runs"].values():
+        assert run["settings"]["seed"] not in PLANS[name].seeds
+        assert run["settings"]["evaluate_on"] == "test"
+
+
+def test_what_differed_while_settings_were_chosen_is_said():
+    result, record = comparison("digits"), tuning("digits")
+    fixed = {"epochs": 6, "width": result["settings"]["width"], "data": "elsewhere"}
+    part = comparison_part(result, {**record, "fixed": fixed})
+    assert "12 settings for every loss (and epochs 6): strength" in part
+    assert "for every loss: strength" in comparison_part(result, record)
+
+
+def test_what_the_page_says_of_cifar10_jpeg_is_what_its_figures_say():
+    summary = comparison("cifar10-jpeg")["summary"]
+    paired = {
+        loss: entry["paired_difference"]
+        for loss, entry in summary["losses"].items()
+        if loss != "info_nce"
+    }
+    away = {
+        loss: {probe for probe, one in of_loss.items() if exceeds_noise(one, len(summary["seeds"]))}
+        for loss, of_loss in paired.items()
+    }
+    assert 0 < paired["oracle"]["few_label_1"]["mean"] < 0.01
+    assert 0 < paired["oracle"]["few_label_5"]["mean"] < 0.01
+    assert away["hard"] == {"few_label_5", "knn", "linear"}
+    assert away["bayesian"] == {"knn", "linear"}
+    for probe, one in paired["hard"].items():
+        assert one["mean"] > max(0, paired["bayesian"][probe]["mean"])
+    assert away["debiased"] == set(paired["debiased"])
+    assert all(one["mean"] < 0 for one in paired["debiased"].values())
+    assert all(paired["bayesian"][probe]["mean"] > 0 for probe in away["bayesian"])
+
+    plan, chosen = PLANS["cifar10-jpeg"], tuning("cifar10-jpeg")["choice"]["losses"]
+    at_edge = {
+        loss
+        for loss, grid in plan.loss_grids.items()
+        if chosen[loss]["temperature"] == min(grid["temperature"])
+    }
+    assert at_edge == {"debiased", "hard", "bayesian", "oracle"}
+    lowest = {loss: min(grid["temperature"]) for loss, grid in plan.loss_grids.items()}
+    assert min(lowest, key=lambda loss: lowest[loss]) in {"info_nce", "oracle"}
+    assert lowest["info_nce"] == lowest["oracle"] < lowest["bayesian"]
+
+
+def test_prose_holds_no_figures_of_its_own():
+    prose = re.sub(r"<!-- quote: .*?<!-- /quote -->", "", PAGE, flags=re.DOTALL)
+    assert not re.findall(r"\d\.\d|\d ?%|±", prose)
+
+
+def test_what_lies_within_two_standard_errors_is_noise():
+    assert exceeds_noise({"mean": 0.2, "spread": 0.2}, 4)
+    assert not exceeds_noise({"mean": -0.19, "spread": 0.2}, 4)
+    assert not exceeds_noise({"mean": 0.5, "spread": None}, 1)
+
+
+def test_a_page_without_its_results_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no file .*digits/comparison\.json"):
+        refreshed("<!-- quote: comparison digits/comparison.json -->\n<!-- /quote -->\n", tmp_path)
+    assert refreshed("no part\n", tmp_path) == "no part\n"
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", PAGE))
+def test_every_link_of_the_page_leads_somewhere(link):
+    assert (ROOT / "docs" / link).exists()
+
+
+def test_every_command_that_the_page_shows_exists():
+    known = commands()
+    shown = re.findall(r"^bayescl ([a-z]+ [a-z]+)", PAGE, re.MULTILINE)
+    assert shown
+    assert set(shown) <= set(known)

@@ -1,0 +1,110 @@
+"""Pages quote their figures from the committed results, and every quote is what the files say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bayescl.report.quoting import BLOCK, INLINE, refresh_pages, refreshed, taken
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "benchmarks/README.md"]
+QUOTES = {
+    "docs/simulation.md": 20,
+    "docs/estimation.md": 10,
+    "docs/diagnostics.md": 10,
+    "docs/ranking.md": 8,
+    "docs/images.md": 2,
+    "benchmarks/README.md": 8,
+    "README.md": 1,
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_quote_of_a_page_is_what_the_files_say(page: Path) -> None:
+    assert refresh_pages([page], check=True) == []
+
+
+@pytest.mark.parametrize(("page", "least"), QUOTES.items())
+def test_pages_that_show_results_quote_them(page: str, least: int) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(INLINE.findall(text)) + len(BLOCK.findall(text)) >= least
+
+
+def test_no_page_speaks_another_language_of_comments() -> None:
+    for page in PAGES:
+        comments = re.findall(r"<!--(.*?)-->", page.read_text(encoding="utf-8"), re.DOTALL)
+        assert all(text.startswith(" quote: ") or text == " /quote " for text in comments), page
+
+
+def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,-0.5\n")
+    for what, shown in (
+        ("error:.2f n=2", "-0.50"),
+        ("error:~.2f n=2", "-.50"),
+        ("count:d", "2"),
+        ("largest/error:.1f", "0.5"),
+        ("min/error:+.1f", "-0.5"),
+        ("error:.0% n=1", "25%"),
+    ):
+        comment = f"<!-- quote: value a.csv {what} -->"
+        assert refreshed(f"It is (9.9e+26{comment}).", tmp_path) == f"It is ({shown}{comment})."
+
+
+def test_a_table_has_a_row_for_each_record_and_blanks_for_what_one_lacks(tmp_path) -> None:
+    rows = [{"loss": "hard", "ms": [1.0, 3.0]}, {"loss": "soft", "ms": []}, {"loss": "other"}]
+    (tmp_path / "2024-1-speed.json").write_text("{}")
+    (tmp_path / "2024-2-speed.json").write_text(json.dumps({"rows": rows}))
+    opening = '<!-- quote: table *-speed.json rows loss={loss} "ms, most={ms/max:.1f}" -->'
+    text = refreshed(f"{opening}\nyesterday\n<!-- /quote -->\n", tmp_path)
+    table = "| loss | ms, most |\n| --- | --: |\n| hard | 3.0 |\n| soft |  |\n| other |  |"
+    assert text == f"{opening}\n\n{table}\n\n<!-- /quote -->\n"
+    assert refreshed(text, tmp_path) == text
+
+
+def test_pages_are_written_only_when_they_are_not_just_checked(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("7<!-- quote: value ../a.csv n:d -->\n")
+    assert refresh_pages([tmp_path], check=True) == [page]
+    assert page.read_text().startswith("7")
+    assert refresh_pages([tmp_path / "docs"]) == [page]
+    assert page.read_text().startswith("1<!--")
+    assert refresh_pages([page]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1<!-- quote: value a.csv error:.2f -->", "2 records match, expected one"),
+        ("1<!-- quote: value a.csv none:.2f n=1 -->", "there is nothing at none"),
+        ("1<!-- quote: value a.csv error:q n=1 -->", "cannot quote .*Unknown format code"),
+        ("1<!-- quote: value b.csv error:.2f -->", r"there is no file .*b\.csv"),
+        ("1<!-- quote: value *-b.csv error:.2f -->", r"there is no file .*\*-b\.csv"),
+        ("1<!-- quote: guess a.csv -->", "there is no quotation guess, only value, table"),
+        ("1<!-- quote: value -->", "not enough values"),
+        ("1<!-- quote: paired c.json -->", "missing 2 required"),
+        ("1<!-- quote: best a.csv n -->", "cannot quote .*is damaged"),
+        ("1<!-- quote: paired c.json soft ndcg@20/mean -->", "there is no 'soft'"),
+        ("<!-- quote: value a.csv error:.2f n=1 -->", "neither a number before it nor an end"),
+        ("<!-- quote: probes a.csv -->\n", "neither a number before it nor an end"),
+        ("<!-- /quote -->\n", "neither a number before it nor an end"),
+    ],
+)
+def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,0.5\n")
+    entry = {"metrics": {"ndcg@20": {"values": [1]}}}
+    (tmp_path / "c.json").write_text(json.dumps({"losses": {"hard": entry, "info_nce": entry}}))
+    with pytest.raises(ValueError, match=message):
+        refreshed(text, tmp_path)
+
+
+def test_conditions_leave_records_on_the_way_to_a_place() -> None:
+    content = {"rows": [{"b": 1, "ms": [5, 7]}, {"b": 2, "ms": [6, 8]}]}
+    assert taken(content, "rows/ms/1", {"b": 2}) == 8
+    with pytest.raises(ValueError, match="2 records match"):
+        taken(content, "rows/ms")

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bayescl.estimation import LinearRamp, anchor_aucs
+from bayescl.functional import unit_vectors
+from bayescl.runs.checkpoints import read_checkpoint
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.alpha import (
+    LabelFreeAlpha,
+    LabelledAlpha,
+    alpha_callback,
+    embedded_views,
+    labelled_part,
+)
+from bayescl.runs.images.run import ImageRun, train_images
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.losses import LossSettings
+from bayescl.vision.augmentation import AffineNoise
+
+
+class PowerCut(BaseException):
+    """What no handler of the library may swallow."""
+
+
+def alphas(out) -> list[float]:
+    return [row["alpha"] for row in RunFolder(out, "train images").read_metrics()]
+
+
+def losses(out) -> list[float]:
+    return [row["loss"] for row in RunFolder(out, "train images").read_metrics()]
+
+
+def final_alpha(out) -> float:
+    state = read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"]
+    return state["loss._extra_state"]["alpha"]
+
+
+@pytest.fixture(autouse=True)
+def _no_probes(monkeypatch) -> None:
+    """Probes come after training and take longer than it."""
+    monkeypatch.setattr("bayescl.runs.images.run.run_probes", lambda *_, **__: {})
+
+
+def cut_power_at(monkeypatch, call: int) -> None:
+    """Stop the run at the n-th draw of views: in the middle of a step, or of a measurement."""
+    draw = AffineNoise.forward
+    calls = 0
+
+    def failing(self, images, *, seed):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise PowerCut
+        return draw(self, images, seed=seed)
+
+    monkeypatch.setattr(AffineNoise, "forward", failing)
+
+
+# Two views per step and three steps per epoch; each measurement, in the first epoch and in the
+# third, draws two views more.
+@pytest.mark.parametrize(
+    ("schedule", "call"),
+    [("ramp", 11), ("measured", 2), ("measured", 16), ("measured", 19), ("label-free", 18)],
+)
+def test_a_run_cut_off_anywhere_goes_on_with_the_same_alpha(
+    settings, tmp_path, monkeypatch, schedule, call
+) -> None:
+    settings = replace(settings, alpha_schedule=schedule, alpha_every=2, alpha_reading="auc")
+    train_images(settings, tmp_path / "unbroken", checkpoint_every_steps=1)
+    with monkeypatch.context() as patch:
+        cut_power_at(patch, call)
+        with pytest.raises(PowerCut):
+            train_images(settings, tmp_path / "broken", checkpoint_every_steps=1)
+    train_images(settings, tmp_path / "broken", resume=True, checkpoint_every_steps=1)
+    assert alphas(tmp_path / "broken") == alphas(tmp_path / "unbroken")
+    assert losses(tmp_path / "broken") == losses(tmp_path / "unbroken")
+    assert final_alpha(tmp_path / "broken") == alphas(tmp_path / "unbroken")[-1]
+
+
+def test_a_ramp_reaches_the_alpha_that_was_given(settings, tmp_path) -> None:
+    train_images(replace(settings, alpha_schedule="ramp"), tmp_path / "run")
+    ramp = LinearRamp.over(4, 0.8)
+    assert alphas(tmp_path / "run") == pytest.approx([ramp.value(epoch) for epoch in range(4)])
+    assert final_alpha(tmp_path / "run") == 0.8
+
+
+def test_alpha_is_measured_as_often_as_asked_and_kept_in_between(settings, tmp_path) -> None:
+    settings = replace(settings, alpha_schedule="measured", alpha_every=2, alpha_reading="auc")
+    train_images(settings, tmp_path / "run")
+    found = alphas(tmp_path / "run")
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert found[0] != found[2]
+    assert 0.5 < min(found) <= max(found) <= 1
+
+
+def test_a_fixed_alpha_has_no_column_and_no_callback(settings, tmp_path) -> None:
+    train_images(replace(settings, epochs=1), tmp_path / "run")
+    assert "alpha" not in RunFolder(tmp_path / "run", "train images").read_metrics()[0]
+    assert ImageRun(settings).alpha is None
+
+
+def test_measuring_changes_neither_model_nor_generator(settings) -> None:
+    run = ImageRun(settings)
+    run.model.train()
+    before = {name: value.clone() for name, value in run.model.state_dict().items()
+              if torch.is_tensor(value)}  # fmt: skip
+    generator = torch.get_rng_state()
+    for schedule in ("measured", "label-free"):
+        callback = alpha_callback(replace(settings, alpha_schedule=schedule), run.parts.train)
+        assert callback is not None
+        found = [callback.source.alpha(run.model, epoch) for epoch in (3, 3, 4)]
+        assert found[0] == found[1]
+        assert all(0.5 <= alpha <= 1 for alpha in found)
+    assert run.model.training
+    assert torch.equal(torch.get_rng_state(), generator)
+    after = run.model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def test_alpha_with_labels_is_the_auc_of_the_views_of_that_part(settings) -> None:
+    run = ImageRun(settings)
+    part = labelled_part(run.parts.train, per_class=6, seed=1)
+    view_1, view_2 = embedded_views(run.model, part, 1, 5)
+    scores = unit_vectors(view_1) @ unit_vectors(view_2).T
+    same = part.labels[:, None] == part.labels
+    others = ~torch.eye(len(part), dtype=torch.bool)
+    auc = float(anchor_aucs(scores, same, valid=others).mean())
+    assert LabelledAlpha(part, "auc", 1).alpha(run.model, 5) == pytest.approx(max(auc, 0.5))
+    model = min(1.0, max(0.5, 0.5 + 1.5 * (auc - 0.5)))
+    assert LabelledAlpha(part, "model", 1).alpha(run.model, 5) == pytest.approx(model)
+
+
+def test_without_labels_no_label_is_looked_at(settings) -> None:
+    run = ImageRun(settings)
+    images = run.parts.train
+    shuffled = replace(images, labels=images.labels.flip(0))
+    for size in (20, 512):
+        one, other = (LabelFreeAlpha(some, size=size) for some in (images, shuffled))
+        assert one.alpha(run.model, 0) == other.alpha(run.model, 0)
+
+
+def test_the_labelled_part_is_stratified_and_of_training_images_alone(settings) -> None:
+    images = ImageRun(settings).parts.train
+    part = labelled_part(images, per_class=5, seed=3)
+    assert part.labels.bincount().tolist() == [5, 5, 5]
+    again = labelled_part(images, per_class=5, seed=3)
+    assert torch.equal(part.images, again.images)
+    pixels = {image.numpy().tobytes() for image in images.images}
+    assert all(image.numpy().tobytes() in pixels for image in part.images)
+    everything = labelled_part(images, per_class=1000)
+    assert len(everything) == len(images)
+
+
+def test_schedules_that_make_no_sense_are_refused(settings) -> None:
+    with pytest.raises(ValueError, match="alpha_schedule must be fixed for the loss info_nce"):
+        replace(settings, loss=LossSettings("info_nce"), alpha_schedule="ramp")
+    hardest = LossSettings("bayesian", {"alpha": 0.7, "beta": 1.0})
+    with pytest.raises(ValueError, match="beta must be below 1 where alpha is measured"):
+        replace(settings, loss=hardest, alpha_schedule="measured")
+    with pytest.raises(ValueError, match="alpha_schedule must be one of fixed, ramp, measured"):
+        replace(settings, alpha_schedule="cosine")
+    with pytest.raises(ValueError, match="alpha_every must be a whole number of at least 1"):
+        replace(settings, alpha_schedule="measured", alpha_every=0)
+
+
+def test_settings_name_the_schedule_where_there_is_one(settings) -> None:
+    assert not any(name.startswith("alpha_") for name in settings.as_config())
+    measured = replace(settings, alpha_schedule="measured", alpha_reading="auc", alpha_every=3)
+    config = measured.as_config()
+    assert config["alpha_schedule"] == "measured"
+    assert ImageSettings.from_config(config).as_config() == config
+
+
+def test_images_of_unknown_class_are_not_taken_for_a_class_of_their_own(settings) -> None:
+    images = ImageRun(settings).parts.train
+    labels = images.labels.clone()
+    labels[labels == 2] = -1
+    part = labelled_part(replace(images, labels=labels), per_class=4)
+    assert part.labels.unique().tolist() == [0, 1]
+    labels[:] = -1
+    with pytest.raises(ValueError, match="two labelled images each are needed"):
+        labelled_part(replace(images, labels=labels))

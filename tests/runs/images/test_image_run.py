@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bayescl.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.losses import LossSettings
+from bayescl.vision.augmentation import AffineNoise
+
+
+class PowerCut(BaseException):
+    """What no handler of the library may swallow."""
+
+
+def cut_power_at(monkeypatch, call: int) -> None:
+    """Stop the run in the middle of a step: at the n-th draw of views."""
+    draw = AffineNoise.forward
+    calls = 0
+
+    def failing(self, images, *, seed):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise PowerCut
+        return draw(self, images, seed=seed)
+
+    monkeypatch.setattr(AffineNoise, "forward", failing)
+
+
+def final_weights(folder) -> dict[str, torch.Tensor]:
+    return read_checkpoint(folder / "checkpoints" / "last.ckpt")["state_dict"]
+
+
+def assert_same_run(one, other) -> None:
+    """Same weights bit for bit, same losses, same probes."""
+    weights, others = final_weights(one), final_weights(other)
+    assert weights.keys() == others.keys()
+    for name, value in weights.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, others[name]), name
+        else:
+            assert value == others[name], name
+    first, second = (RunFolder(path, "train images") for path in (one, other))
+    assert [row["loss"] for row in first.read_metrics()] == [
+        row["loss"] for row in second.read_metrics()
+    ]
+    assert first.read_result()["probes"] == second.read_result()["probes"]
+
+
+@pytest.mark.parametrize("call", [1, 6, 7, 14, 24])
+def test_a_run_cut_off_anywhere_and_resumed_equals_the_unbroken_run(
+    settings, tmp_path, monkeypatch, call
+):
+    train_images(settings, tmp_path / "unbroken")
+    with monkeypatch.context() as patch:
+        cut_power_at(patch, call)
+        with pytest.raises(PowerCut):
+            train_images(settings, tmp_path / "broken")
+    torch.rand(7)  # the resumed process need not stand where the unbroken one stood
+    train_images(settings, tmp_path / "broken", resume=True)
+    assert_same_run(tmp_path / "unbroken", tmp_path / "broken")
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(settings, tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_images(replace(settings, seed=seed), tmp_path / name)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+    weight = "encoder.layers.0.weight"
+    assert not torch.equal(
+        final_weights(tmp_path / "a")[weight], final_weights(tmp_path / "c")[weight]
+    )
+
+
+def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
+    runs = [ImageRun(replace(settings, loss=LossSettings(loss))) for loss in ("info_nce", "oracle")]
+    states = [run.model.encoder.state_dict() for run in runs]
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name])
+    batches = [next(iter(run.batches)) for run in runs]
+    assert torch.equal(batches[0].images, batches[1].images)
+    embeddings = [
+        run.model.embed_view(batch.images, view=1, step=0)
+        for run, batch in zip(runs, batches, strict=True)
+    ]
+    assert torch.equal(*embeddings)
+
+
+def test_training_separates_the_classes_of_plain_bars(settings, tmp_path):
+    result = train_images(replace(settings, epochs=12), tmp_path / "run")
+    assert result["probes"]["few_label_5"] > 0.9
+
+
+def test_a_finished_run_is_not_trained_again(settings, tmp_path):
+    first = train_images(settings, tmp_path / "run")
+    before = (tmp_path / "run" / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    assert train_images(settings, tmp_path / "run", resume=True) == first
+    assert (tmp_path / "run" / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before
+
+
+def test_evaluating_a_finished_run_finds_the_figures_of_training(settings, tmp_path):
+    result = train_images(settings, tmp_path / "run")
+    evaluation = evaluate_images(tmp_path / "run")
+    assert evaluation["probes"] == result["probes"]
+    assert evaluation["epochs"] == settings.epochs
+
+
+def test_a_running_run_can_be_evaluated(settings, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        cut_power_at(patch, 14)
+        with pytest.raises(PowerCut):
+            train_images(settings, tmp_path / "run")
+    assert evaluate_images(tmp_path / "run")["epochs"] == 2
+    train_images(settings, tmp_path / "run", resume=True)
+
+
+def test_a_result_says_what_it_rests_on(settings, tmp_path):
+    result = train_images(settings, tmp_path / "run")
+    assert result["settings"]["alpha"] == 0.8
+    assert result["images"] == {"train": 63, "test": 27}
+    assert {"python", "torch", "lightning", "bayescl"} <= result["versions"].keys()
+    assert {"cpu", "threads", "gpu"} <= result["hardware"].keys()
+    assert result["seconds_per_epoch"] > 0
+    assert ImageSettings.from_config(result["settings"]) == replace(
+        settings, loss=LossSettings("bayesian", settings.loss.resolved())
+    )
+
+
+def test_the_checkpoint_holds_no_code(settings, tmp_path):
+    train_images(settings, tmp_path / "run")
+    checkpoint = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=True)
+    assert checkpoint["epoch"] == settings.epochs - 1
+
+
+def test_a_checkpoint_with_code_in_it_is_refused(tmp_path):
+    torch.save({"state_dict": {}, "callback": ImageSettings}, tmp_path / "a.ckpt")
+    with pytest.raises(ValueError, match="is damaged"):
+        read_checkpoint(tmp_path / "a.ckpt")
+
+
+def test_a_save_that_fails_keeps_the_checkpoint_before(tmp_path):
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 1}, path)
+    with pytest.raises(Exception, match="pickle"):
+        AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "f": lambda: None}, path)
+    assert read_checkpoint(path)["epoch"] == 1
+    assert [file.name for file in path.parent.iterdir()] == ["last.ckpt"]
+
+
+def test_the_checkpoint_of_another_encoder_is_refused(settings, tmp_path):
+    train_images(settings, tmp_path / "narrow")
+    wide = ImageRun(replace(settings, width=8))
+    with pytest.raises(ValueError, match="is of another model"):
+        wide.load(tmp_path / "narrow" / "checkpoints" / "last.ckpt")
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_a_reason(settings, tmp_path):
+    with pytest.raises(ValueError, match="lower the learning rate"):
+        train_images(replace(settings, lr=1e30), tmp_path / "run")
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_threads_and_generator_of_the_caller_are_left_alone(settings, tmp_path):
+    before = torch.get_rng_state()
+    train_images(replace(settings, epochs=1), tmp_path / "run")
+    assert torch.equal(torch.get_rng_state(), before)

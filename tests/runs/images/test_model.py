@@ -1,0 +1,168 @@
+"""What the settings of a run make of encoder, views, optimizer and the loop around them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from lightning.pytorch.loggers import CSVLogger
+from torch import nn
+
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.model import build_augmentation, build_encoder
+from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.losses import LossSettings
+from bayescl.vision.augmentation import AffineNoise
+from bayescl.vision.augmentation_recipe import SimCLRAugmentation
+from bayescl.vision.augmented_linear_probe import augmented_linear_probe
+from bayescl.vision.optimizers import Lars
+
+PLAIN = ImageSettings(loss=LossSettings("info_nce"), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ((1, 8, 8), AffineNoise),
+        ((1, 32, 32), AffineNoise),
+        ((1, 33, 32), SimCLRAugmentation),
+        ((3, 8, 8), SimCLRAugmentation),
+    ],
+)
+def test_drawings_get_affine_noise_and_photographs_the_recipe(shape, kind):
+    augmentation = build_augmentation(PLAIN, shape)
+    assert isinstance(augmentation, kind)
+    assert augmentation.strength == (0.75 if kind is AffineNoise else 1.0)
+    assert build_augmentation(replace(PLAIN, strength=0.3), shape).strength == 0.3
+
+
+def test_an_augmentation_may_be_chosen_whatever_the_images():
+    chosen = replace(PLAIN, augmentation="simclr", view_size=6)
+    images = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    assert build_augmentation(chosen, (1, 8, 8))(images, seed=0).shape == (2, 1, 6, 6)
+    assert isinstance(
+        build_augmentation(replace(PLAIN, augmentation="affine"), (3, 64, 64)), AffineNoise
+    )
+    with pytest.raises(ValueError, match="view_size belongs to the simclr augmentation"):
+        build_augmentation(replace(PLAIN, view_size=6), (1, 8, 8))
+
+
+def test_the_size_of_views_decides_the_stem():
+    settings = replace(PLAIN, encoder="resnet18")
+    assert build_encoder(settings, (3, 96, 96)).network.conv1.kernel_size == (7, 7)
+    small = build_encoder(replace(settings, view_size=32), (3, 96, 96)).network
+    assert small.conv1.kernel_size == (3, 3)
+
+
+def test_a_module_of_ones_own_trains_and_is_judged(settings, tmp_path):
+    def own() -> nn.Module:
+        torch.manual_seed(3)
+        return nn.Sequential(nn.Flatten(), nn.Linear(36, 7), nn.ReLU())
+
+    result = train_images(settings, tmp_path / "run", encoder=own())
+    assert evaluate_images(tmp_path / "run", encoder=own())["probes"] == result["probes"]
+    with pytest.raises(ValueError, match="is of another model"):
+        evaluate_images(tmp_path / "run")
+
+
+def test_settings_written_before_there_were_so_many_are_still_read():
+    old = {
+        "loss": "bayesian",
+        "temperature": 0.5,
+        "tau_plus": 0.1,
+        "alpha": 0.9,
+        "beta": 0.5,
+        "data": "digits",
+        "evaluate_on": "test",
+        "epochs": 30,
+        "batch_size": 256,
+        "lr": 0.001,
+        "strength": 0.75,
+        "width": 32,
+        "seed": 0,
+        "device": "auto",
+    }
+    settings = ImageSettings.from_config(old)
+    assert settings.as_config().items() >= old.items()
+    assert ImageSettings.from_config(settings.as_config()) == settings
+    assert (settings.encoder, settings.optimizer, settings.precision) == (
+        "small",
+        "adam",
+        "float32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"optimizer": "adamw"}, "optimizer must be one of adam, sgd, lars"),
+        ({"precision": "float16"}, "precision must be one of float32, bfloat16"),
+        ({"augmentation": "crops"}, "augmentation must be one of auto, affine, simclr"),
+        ({"warmup_epochs": 30}, "warmup_epochs must be less than epochs, got 30 of 30"),
+        ({"devices": 3}, "divisible by the number of devices, got 256 for 3 devices"),
+        ({"cache_chunk": 0}, "cache_chunk must be a whole number of at least 1"),
+        ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
+        ({"linear_protocol": "mine"}, "linear_protocol must be one of fast, paper"),
+    ],
+)
+def test_a_setting_out_of_range_is_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        replace(PLAIN, **changes)
+
+
+def test_optimizer_warm_up_and_dimensions_reach_the_model(settings):
+    chosen = replace(
+        settings, optimizer="lars", warmup_epochs=1, lr=2.0, hidden_dim=9, embedding_dim=5
+    )
+    model = ImageRun(chosen).model
+    assert model.projection_head.layers[0].out_features == 9
+    assert model.projection_head.layers[3].out_features == 5
+    optimizer = model.configure_optimizers()["optimizer"]
+    assert isinstance(optimizer, Lars)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(2.0 / 3)  # of three steps the first
+
+
+def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(settings, tmp_path):
+    short = replace(settings, epochs=1)
+    losses = [
+        train_images(one, tmp_path / name)["loss"]
+        for name, one in {
+            "plain": short,
+            "half": replace(short, precision="bfloat16", channels_last=True),
+        }.items()
+    ]
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+def test_metrics_hold_images_per_second_and_the_k_nn_score_of_every_few_epochs(settings, tmp_path):
+    seen = []
+    train_images(
+        replace(settings, knn_every=2),
+        tmp_path / "run",
+        loggers=[CSVLogger(tmp_path / "csv", name="", version="")],
+        pulse=lambda *state: seen.append(state),
+    )
+    rows = RunFolder(tmp_path / "run", "train images").read_metrics()
+    assert ["knn" in row for row in rows] == [False, True, False, True]
+    final = evaluate_images(tmp_path / "run")["probes"]
+    assert rows[-1]["knn"] == final["knn"]
+    for row in rows:
+        assert row["images_per_second"] == pytest.approx(60 / row["seconds"], rel=0.05)
+    logged = (tmp_path / "csv" / "metrics.csv").read_text().splitlines()
+    assert len(logged) == 1 + 4
+    assert {"knn", "loss", "images_per_second"} <= set(logged[0].split(","))
+    assert all(0 <= epoch < 4 and 1 <= step <= 3 and speed > 0 for epoch, step, _, speed in seen)
+
+
+def test_the_papers_linear_probe_can_be_asked_for(settings, tmp_path):
+    run = ImageRun(replace(settings, linear_protocol="paper"))
+    fast = ImageRun(settings)
+    fast.model.load_state_dict(run.model.state_dict())
+    scores, others = run.probe(), fast.probe()
+    assert scores.keys() == others.keys()
+    assert scores["knn"] == others["knn"]
+    train, evaluation = run.parts.train, run.parts.evaluation
+    assert scores["linear"] == augmented_linear_probe(run.model, train, evaluation).top_1

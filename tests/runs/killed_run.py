@@ -1,0 +1,59 @@
+"""A run in a process of its own that is killed without notice at a certain point."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point: str) -> int:
+    """Train in another process that kills itself, and return its exit status.
+
+    ``point`` is "view 7" (while the seventh view is drawn, in the middle of a step),
+    "checkpoint 2" (the second one is written, but not yet in its place), or "row 2" (the row of
+    the second epoch is on disk, its checkpoint is not).
+    """
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["bayescl.runs.images.run"])
+    process = context.Process(target=_train, args=(settings, out, options, point))
+    process.start()
+    process.join(timeout=120)
+    process.kill()
+    return process.exitcode
+
+
+def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> None:
+    from bayescl.runs.images.run import train_images
+    from bayescl.runs.journal import Journal
+    from bayescl.vision.augmentation import AffineNoise
+
+    torch.set_num_threads(1)
+    kind, _, number = point.partition(" ")
+    owner, name = {
+        "view": (AffineNoise, "forward"),
+        "checkpoint": (Path, "replace"),
+        "row": (Journal, "on_train_epoch_end"),
+    }[kind]
+    method = getattr(owner, name)
+    calls = 0
+
+    def deadly(self: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        if kind == "checkpoint" and "ckpt" not in self.name:
+            return method(self, *arguments, **named)
+        calls += 1
+        if kind == "row":
+            method(self, *arguments, **named)
+        if calls == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return None if kind == "row" else method(self, *arguments, **named)
+
+    setattr(owner, name, deadly)
+    train_images(settings, out, **options)

@@ -1,0 +1,292 @@
+"""One recommender: settings, resume, the choice of the epoch, baselines, lists."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from ranking_data import write_groups
+
+from bayescl.recsys.candidates import SharedCandidates
+from bayescl.runs.checkpoints import read_checkpoint
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.losses import RankingLoss, ranking_losses
+from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.evaluation import evaluate_run
+from bayescl.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
+from bayescl.runs.ranking.serving import load_recommender
+from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.ranking.watch import best_epoch, stopping_epoch
+
+
+class PowerCut(BaseException):
+    """What no handler of the library may swallow."""
+
+
+@pytest.fixture
+def settings(tmp_path) -> RankingSettings:
+    """Four epochs of some steps on three groups of users and items."""
+    file = write_groups(tmp_path)
+    return RankingSettings(
+        data=RankingData(str(file), user_column="customer", item_column="product"),
+        dim=8,
+        count=8,
+        batch_size=64,
+        lr=0.03,
+        epochs=4,
+        device="cpu",
+    )
+
+
+def weights(path) -> dict[str, torch.Tensor]:
+    state = read_checkpoint(path / "checkpoints" / "last.ckpt")["state_dict"]
+    return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+
+
+def cut_power_at(monkeypatch, call: int) -> None:
+    """Stop the run in the middle of a step: at the n-th draw of candidates."""
+    draw = SharedCandidates.draw
+    calls = 0
+
+    def failing(self, *, seed):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise PowerCut
+        return draw(self, seed=seed)
+
+    monkeypatch.setattr(SharedCandidates, "draw", failing)
+
+
+@pytest.mark.parametrize(("call", "watch_every", "patience"), [(1, 0, 0), (12, 1, 0), (12, 2, 1)])
+def test_a_run_cut_off_and_resumed_equals_the_unbroken_run(
+    settings, tmp_path, monkeypatch, call, watch_every, patience
+):
+    settings = replace(settings, watch_every=watch_every, patience=patience)
+    unbroken = train_ranking(settings, tmp_path / "unbroken")
+    with monkeypatch.context() as patch:
+        cut_power_at(patch, call)
+        with pytest.raises(PowerCut):
+            train_ranking(settings, tmp_path / "broken")
+    torch.rand(7)  # the resumed process need not stand where the unbroken one stood
+    resumed = train_ranking(settings, tmp_path / "broken", resume=True)
+    for name, value in weights(tmp_path / "unbroken").items():
+        assert torch.equal(value, weights(tmp_path / "broken")[name]), name
+    assert resumed["metrics"] == unbroken["metrics"]
+    assert resumed["best_epoch"] == unbroken["best_epoch"]
+    rows = [RunFolder(tmp_path / run, "").read_metrics() for run in ("broken", "unbroken")]
+    for one, other in zip(*rows, strict=True):
+        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+
+
+@pytest.mark.parametrize("loss", ranking_losses())
+@pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
+def test_every_loss_finds_the_groups(settings, tmp_path, loss, encoder):
+    settings = replace(settings, loss=RankingLoss(loss), encoder=encoder, epochs=12)
+    result = train_ranking(settings, tmp_path / "run")
+    assert result["metrics"]["recall@10"] > 0.9
+    assert result["density"] == RankingRun(settings).train.density
+
+
+@pytest.mark.parametrize("candidates", ["shared", "per-pair", "all"])
+def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resume(
+    settings, tmp_path, monkeypatch, candidates
+):
+    plain = replace(settings, loss=RankingLoss("debiased", {"tau_plus": 0.2}))
+    settings = replace(plain, candidates=candidates, epochs=2, extra_positives=4)
+    result = train_ranking(settings, tmp_path / "extra")
+    without = train_ranking(replace(settings, extra_positives=0), tmp_path / "plain")
+    assert result["settings"]["extra_positives"] == 4
+    assert result["loss"] != without["loss"]
+    if candidates == "shared":
+        with monkeypatch.context() as patch:
+            cut_power_at(patch, 5)
+            with pytest.raises(PowerCut):
+                train_ranking(settings, tmp_path / "broken")
+        assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]
+
+
+def test_the_exponent_of_lengths_changes_the_ranking_and_nothing_else(settings, tmp_path):
+    plain = train_ranking(settings, tmp_path / "plain")
+    result = train_ranking(replace(settings, item_norm_exponent=1.0), tmp_path / "lengths")
+    assert result["loss"] == plain["loss"]
+    assert result["metrics"] != plain["metrics"]
+    scorer = load_recommender(tmp_path / "lengths").scorer
+    users, items = (weights(tmp_path / "plain")[f"encoder.{of}_table"] for of in ("user", "item"))
+    expected = torch.nn.functional.normalize(users, dim=1) @ items.T
+    torch.testing.assert_close(scorer.scores(torch.arange(len(users))), expected)
+
+
+def test_a_run_from_before_a_setting_existed_is_gone_on_with(settings, tmp_path):
+    result = train_ranking(settings, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    lines = config.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "item_norm_exponent" not in line]
+    assert len(kept) == len(lines) - 1
+    config.write_text("".join(kept))
+    assert train_ranking(settings, tmp_path / "run", resume=True) == result
+
+
+def test_settings_come_back_from_their_plain_values(settings):
+    for loss in ranking_losses():
+        one = replace(settings, loss=RankingLoss(loss), score="inner")
+        again = RankingSettings.from_config(json.loads(json.dumps(one.as_config())))
+        assert again.as_config() == one.as_config()
+
+
+def test_tau_plus_is_the_density_of_training_unless_given(settings):
+    run = RankingRun(replace(settings, loss=RankingLoss("bayesian")))
+    assert run.model.loss.tau_plus == pytest.approx(run.train.density)
+    run = RankingRun(replace(settings, loss=RankingLoss("bayesian", {"tau_plus": 0.2})))
+    assert run.model.loss.tau_plus == 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encoder": "gcn"}, "encoder must be one of mf, lightgcn, got 'gcn'"),
+        ({"candidates": "some"}, "candidates must be one of shared, per-pair, in-batch, all"),
+        ({"patience": 2}, "patience must be 0 where watch_every is 0, got 2"),
+        ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
+        ({"count": 0}, "count must be a whole number of at least 1, got 0"),
+        ({"weight_decay": -1.0}, "weight_decay must be at least 0, got -1.0"),
+        ({"schedule": "linear"}, "schedule must be one of constant, cosine, got 'linear'"),
+        (
+            {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
+            "the loss bpr needs candidates that are drawn, or all, got 'in-batch'",
+        ),
+        (
+            {"score": "inner", "item_norm_exponent": 0.5},
+            "item_norm_exponent must be 0 where the score is inner, got 0.5",
+        ),
+        ({"item_norm_exponent": -1.0}, "item_norm_exponent must be at least 0, got -1.0"),
+        (
+            {"loss": RankingLoss("hard"), "extra_positives": 3},
+            "extra_positives must be 0 for every loss but debiased, got 3 for hard",
+        ),
+        (
+            {"loss": RankingLoss("debiased"), "extra_positives": 3, "candidates": "in-batch"},
+            "extra_positives need candidates that are drawn, or all, got 'in-batch'",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(settings, **change)
+
+
+def test_an_oracle_does_not_exist_here():
+    with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, bpr, got 'oracle'"):
+        RankingLoss("oracle")
+
+
+def test_watching_takes_the_validation_part_out_of_training_and_judges_on_test(settings):
+    plain = RankingRun(settings)
+    watching = RankingRun(replace(settings, watch_every=1))
+    held = watching.watched.evaluation
+    assert watching.train.num_interactions + held.num_interactions == plain.train.num_interactions
+    test = plain.parts.evaluation.matrix
+    assert (watching.parts.evaluation.matrix != test).nnz == 0
+    assert held.matrix.multiply(test).nnz == 0
+    # Lists are judged against all that training knew, the validation part included.
+    assert watching.parts.train.num_interactions == plain.train.num_interactions
+
+
+def test_the_best_epoch_is_kept_and_judged(settings, tmp_path):
+    settings = replace(settings, watch_every=1, evaluate_on="validation", epochs=6)
+    result = train_ranking(settings, tmp_path / "run")
+    rows = RunFolder(tmp_path / "run", "").read_metrics()
+    best = max(rows, key=lambda row: row["ndcg@20"])
+    assert result["best_epoch"] == best["epoch"]
+    assert result["metrics"]["ndcg@20"] == pytest.approx(best["ndcg@20"])
+    again = evaluate_run(tmp_path / "run")
+    assert again["metrics"] == result["metrics"]
+    assert again["epochs"] == best["epoch"]
+
+
+def test_patience_ends_a_run_and_a_resume_does_not_train_on(settings, tmp_path):
+    # With a learning rate of next to nothing no epoch is better than the first.
+    settings = replace(settings, watch_every=1, patience=2, epochs=9, lr=1e-12)
+    result = train_ranking(settings, tmp_path / "run")
+    assert (result["epochs"], result["best_epoch"]) == (3, 1)
+    (tmp_path / "run" / "result.json").unlink()
+    again = train_ranking(settings, tmp_path / "run", resume=True)
+    assert (again["epochs"], again["metrics"]) == (3, result["metrics"])
+
+
+def test_rows_that_were_not_looked_at_choose_nothing():
+    rows = [{"epoch": 1}, {"epoch": 2, "ndcg@20": 0.3}, {"epoch": 3}, {"epoch": 4, "ndcg@20": 0.3}]
+    assert best_epoch(rows) == 2
+    assert best_epoch(rows[:1]) is None
+    assert stopping_epoch(rows, 1) == 4
+    assert stopping_epoch(rows, 2) is None
+    assert stopping_epoch(rows, 0) is None
+
+
+def test_the_papers_protocol_takes_each_metric_at_its_best_epoch_on_test_and_says_so(
+    settings, tmp_path
+):
+    settings = replace(settings, protocol="paper", watch_every=1, epochs=6)
+    result = train_ranking(settings, tmp_path / "run")
+    rows = RunFolder(tmp_path / "run", "").read_metrics()
+    assert result["note"] == PAPER_NOTE
+    assert result["interactions"]["train"] == RankingRun(settings).parts.train.num_interactions
+    for metric, value in result["metrics"].items():
+        assert value == max(row[metric] for row in rows)
+        assert rows[result["epochs_by_metric"][metric] - 1][metric] == value
+
+
+def test_a_finished_run_is_not_trained_again_and_other_settings_are_refused(settings, tmp_path):
+    first = train_ranking(settings, tmp_path / "run")
+    before = (tmp_path / "run" / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    assert train_ranking(settings, tmp_path / "run", resume=True) == first
+    assert (tmp_path / "run" / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match="holds a run with other settings"):
+        train_ranking(replace(settings, seed=1), tmp_path / "run", resume=True)
+
+
+def test_baselines_are_judged_in_the_same_way_and_have_no_embeddings(settings, tmp_path):
+    for name, recall in (("popularity", 0.3), ("ease", 1.0)):
+        baseline = BaselineSettings(name, settings.data, regularization=5.0)
+        result = fit_baseline(baseline, tmp_path / name)
+        assert result["metrics"]["recall@10"] >= recall
+        assert result["users"] == 48
+        assert fit_baseline(baseline, tmp_path / name, resume=True) == result
+        assert evaluate_run(tmp_path / name)["metrics"] == result["metrics"]
+    with pytest.raises(ValueError, match="a baseline has no embeddings"):
+        load_recommender(tmp_path / "ease").embeddings("items")
+
+
+def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_path):
+    train_ranking(replace(settings, epochs=12), tmp_path / "run")
+    recommender = load_recommender(tmp_path / "run")
+    known = recommender.parts.train
+    row = known.user_row("u-3")
+    lists = recommender.recommend("u-3", k=2)
+    assert lists.columns == ["user", "rank", "item", "score"]
+    assert lists["user"].to_list() == ["u-3", "u-3"]
+    assert lists["rank"].to_list() == [1, 2]
+    assert lists["score"].is_sorted(descending=True)
+    seen = set(known.item_ids[known.matrix[[row]].indices])
+    assert not seen & set(lists["item"])
+    unseen_of_group = {f"film {item}" for item in range(24) if item % 3 == 0} - seen
+    assert set(lists["item"]) <= unseen_of_group
+    everyone = recommender.recommend(k=2)
+    own = everyone.filter(everyone["user"] == "u-3")
+    assert own.drop("score").equals(lists.drop("score"))
+    assert own["score"].to_list() == pytest.approx(lists["score"].to_list(), abs=1e-5)
+
+
+def test_a_list_is_never_filled_up_with_known_items(settings, tmp_path):
+    train_ranking(replace(settings, epochs=1), tmp_path / "run")
+    recommender = load_recommender(tmp_path / "run")
+    known = recommender.parts.train
+    lists = recommender.recommend("u-0", k=1000)
+    unseen = known.num_items - int(np.diff(known.matrix.indptr)[known.user_row("u-0")])
+    assert len(lists) == unseen
+    with pytest.raises(ValueError, match="has no user u-99"):
+        recommender.recommend("u-99")

@@ -1,0 +1,150 @@
+"""The table of losses: one row is all that a new loss needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from ranking_data import write_groups
+from typing_extensions import Unpack
+
+from bayescl._axes import Tensor
+from bayescl.experiments.images.comparison import ImageComparison, compare_images
+from bayescl.functional import Objective
+from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.hyperparameters import Hyperparameter
+from bayescl.report.images.figure import draw_comparison
+from bayescl.report.images.markdown import comparison_markdown
+from bayescl.runs import losses
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.images.inspection import inspect_images
+from bayescl.runs.images.run import train_images
+from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.losses import (
+    LOSSES,
+    LossOption,
+    LossRow,
+    LossSettings,
+    RankingLoss,
+    image_losses,
+    loss_options,
+    ranking_losses,
+)
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.inspection import inspect_ranking
+from bayescl.runs.ranking.run import train_ranking
+from bayescl.runs.ranking.settings import RankingSettings
+
+
+class PowerLoss(ContrastiveLoss):
+    """A toy: InfoNCE with candidates weighted by a power of their exponentiated logit.
+
+    Args:
+        power: exponent of the weights of a :class:`~torch.Tensor`; 0 is InfoNCE.
+        **shared: what every loss takes.
+    """
+
+    power = Hyperparameter(lambda value: value)
+    hyperparameters = ("power",)
+
+    def __init__(self, *, power: int = 3, **shared: Unpack[SharedOptions]) -> None:
+        super().__init__(**shared)
+        self.power = power
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        self.calls += 1
+        weighted = HardContrastiveLoss(concentration=float(self.power), tau_plus=0.0)
+        return weighted.objective(temperature)
+
+    def readings(self) -> dict[str, float]:
+        return {"calls": float(self.calls)}
+
+
+@pytest.fixture
+def toy(monkeypatch) -> str:
+    """A loss that is nowhere but in one row of the table."""
+    row = LossRow("power", "#000000", images=PowerLoss, ranking=PowerLoss)
+    monkeypatch.setitem(LOSSES, "power", row)
+    return "power"
+
+
+def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
+    assert toy in image_losses()
+    assert toy in ranking_losses()
+    option = LossOption("power", int, "exponent of the weights of a Tensor", ("power",))
+    assert option in loss_options(LOSSES)
+    assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}
+    of_ranking = RankingLoss(toy, {"power": 2}).resolved(score="cosine")
+    assert of_ranking == {"temperature": 0.2, "power": 2}
+    with pytest.raises(ValueError, match="does not take alpha; it takes temperature, power"):
+        LossSettings(toy, {"alpha": 0.9})
+
+
+def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, settings, tmp_path):
+    settings = replace(settings, epochs=2)
+    comparison = ImageComparison(
+        (LossSettings("info_nce"), LossSettings(toy, {"power": 2})), seeds=1, shared=settings
+    )
+    result = compare_images(comparison, tmp_path / "all")
+    assert f"| {LOSSES[toy].title} |" in comparison_markdown(result)
+    draw_comparison(result, tmp_path / "all.png")
+    run = tmp_path / "all" / "runs" / "power-seed0"
+    loss = ImageSettings.from_config(RunFolder.find(run).config()).loss
+    assert loss.hyperparameters["power"] == 2
+    assert len(inspect_images(run, images=20).files) >= 3
+
+
+def test_what_a_loss_measures_and_remembers_survives_a_resume(toy, settings, tmp_path):
+    settings = replace(settings, loss=LossSettings(toy))
+    train_images(settings, tmp_path / "unbroken")
+
+    class PowerCut(BaseException):
+        pass
+
+    def cut(epoch: int, loss: float) -> None:
+        if epoch == 3:
+            raise PowerCut
+
+    with pytest.raises(PowerCut):
+        train_images(settings, tmp_path / "broken", progress=cut)
+    train_images(settings, tmp_path / "broken", resume=True)
+    columns = [
+        [row["calls"] for row in RunFolder.find(tmp_path / run).read_metrics()]
+        for run in ("unbroken", "broken")
+    ]
+    assert columns[0] == columns[1]
+    assert columns[0] == sorted(set(columns[0]))
+
+
+def test_a_new_row_trains_recommenders_and_is_inspected(toy, tmp_path):
+    file = write_groups(tmp_path)
+    settings = RankingSettings(
+        loss=RankingLoss(toy, {"power": 4}),
+        data=RankingData(str(file), user_column="customer", item_column="product"),
+        dim=8,
+        count=8,
+        batch_size=64,
+        epochs=2,
+        device="cpu",
+    )
+    result = train_ranking(settings, tmp_path / "run")
+    assert result["settings"]["power"] == 4
+    assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]
+    assert inspect_ranking(tmp_path / "run").files
+
+
+def test_a_row_without_a_class_is_refused():
+    with pytest.raises(ValueError, match="needs a class for images or for ranking"):
+        LossRow("nothing", "#000000")
+
+
+def test_a_hyperparameter_without_an_argument_is_refused(monkeypatch):
+    class Careless(PowerLoss):
+        hyperparameters = ("power", "bottom")
+
+    monkeypatch.setitem(LOSSES, "careless", LossRow("careless", "#000000", images=Careless))
+    with pytest.raises(TypeError, match="Careless has a hyper-parameter bottom, and no argument"):
+        losses.takes("careless", "power")

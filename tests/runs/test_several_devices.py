@@ -1,0 +1,104 @@
+"""Two gloo ranks, each with half of every batch, train what one process trains."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from runs.train_on_ranks import CASES, train_all
+
+from bayescl.runs.processes import ProcessRank, process_rank
+
+SCRIPT = Path(__file__).with_name("train_on_ranks.py")
+
+
+def free_port() -> int:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return unused.getsockname()[1]
+
+
+def train_on_ranks(folder: Path, ranks: int) -> list[dict]:
+    """What every rank found, when started as a launcher would start them."""
+    folder.mkdir()
+    port, processes = str(free_port()), []
+    for rank in range(ranks):
+        environment = {
+            **os.environ,
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_RANK": str(rank),
+            "NODE_RANK": "0",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "OMP_NUM_THREADS": "1",
+        }
+        command = [sys.executable, str(SCRIPT), str(folder), str(ranks)]
+        processes.append(
+            subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        )
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=240)
+            assert process.returncode == 0, output.decode()
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    return train_all(folder / "one", 1), train_on_ranks(folder / "two", 2)
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("case", list(CASES))
+def test_two_ranks_end_with_the_weights_of_one_process(case, found):
+    one, two = found
+    for rank in two:
+        for name, value in one[case]["weights"].items():
+            torch.testing.assert_close(rank[case]["weights"][name], value, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("case", list(CASES))
+def test_the_first_rank_writes_the_loss_over_all_ranks_and_the_others_nothing(case, found):
+    one, (first, second) = found
+    assert len(one[case]["losses"]) == 2
+    assert first[case]["losses"] == pytest.approx(one[case]["losses"], rel=1e-5)
+    assert second[case]["losses"] == []
+
+
+@pytest.mark.distributed
+def test_without_batch_normalisation_a_gradient_cache_changes_nothing(found):
+    whole, cached = (found[0][case]["weights"] for case in ("bayesian", "gradient cache"))
+    for name, value in whole.items():
+        torch.testing.assert_close(cached[name], value, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("environment", "devices", "expected"),
+    [
+        ({}, 1, (0, 0)),
+        ({"LOCAL_RANK": "5", "RANK": "7"}, 1, (0, 0)),  # of somebody else's processes
+        ({"LOCAL_RANK": "1", "NODE_RANK": "2"}, 4, (9, 1)),
+        ({"WORLD_SIZE": "8", "LOCAL_RANK": "1", "RANK": "5", "GROUP_RANK": "1"}, 4, (5, 1)),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "0", "GROUP_RANK": "1"}, 1, (1, 0)),
+    ],
+)
+def test_a_process_finds_its_rank_in_what_launchers_say(
+    environment, devices, expected, monkeypatch
+):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert process_rank(devices) == ProcessRank(*expected)

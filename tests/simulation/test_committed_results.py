@@ -1,0 +1,19 @@
+"""Every experiment has its committed files and its place on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bayescl.simulation.experiments import EXPERIMENTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "simulation.md"
+RESULTS = ROOT / "results" / "simulation"
+
+
+def test_every_experiment_has_its_files_and_its_place_on_the_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for experiment in EXPERIMENTS:
+        assert (RESULTS / f"{experiment.name}.csv").is_file()
+        assert (RESULTS / f"{experiment.name}.png").is_file()
+        assert f"results/simulation/{experiment.name}.png" in text

@@ -1,0 +1,83 @@
+"""The pages quote their figures from the committed tables, and the tables say what must hold."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bayescl.simulation.tables import Table
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results" / "estimation"
+SCRIPT = importlib.util.spec_from_file_location(
+    "estimation_study", ROOT / "benchmarks" / "estimation_study.py"
+)
+study = importlib.util.module_from_spec(SCRIPT)
+SCRIPT.loader.exec_module(study)
+
+
+def test_every_picture_of_the_pages_is_there() -> None:
+    for name in ("estimation.md", "diagnostics.md"):
+        for line in (ROOT / "docs" / name).read_text(encoding="utf-8").splitlines():
+            if line.startswith("!["):
+                assert (ROOT / "docs" / line.split("(")[1].rstrip(")")).is_file()
+
+
+def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
+    table = Table.read(RESULTS / "process.csv")
+    for record in table.records:
+        alpha = float(record["alpha"])
+        for column in ("alpha_model", "free_alpha"):
+            # Clamping to [0.5, 1] moves the mean inwards at the ends.
+            tolerance = 4 * float(record[f"{column}_error"]) + (0.02 if alpha in (0.5, 1) else 0)
+            assert float(record[column]) == pytest.approx(alpha, abs=tolerance)
+        if alpha >= 0.7:
+            assert float(record["alpha_authors"]) < alpha - 0.05
+            assert float(record["ece"]) < float(record["ece_auc"])
+            assert float(record["skill"]) > float(record["skill_auc"])
+
+
+def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> None:
+    table = Table.read(RESULTS / "digits.csv")
+    for record in table.where(variant="fixed").records:
+        auc, bias_true = float(record["auc"]), float(record["bias_true"])
+        bias_false = float(record["bias_false"])
+        assert bias_true > 0.05
+        assert bias_false > 0.02
+        expected = min(1.0, auc + bias_true + bias_false)
+        assert float(record["free_auc"]) == pytest.approx(expected, abs=0.01)
+
+
+def test_the_process_is_studied_anew_with_the_same_result() -> None:
+    first = study.process_study(draws=2, anchors=30)
+    assert first == study.process_study(draws=2, anchors=30)
+    assert len(first.records) == len(study.ALPHAS) * len(study.PRIORS)
+
+
+def test_the_study_of_digits_runs_and_pairs_seeds(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(study, "SEEDS", (0, 1))
+    names = ("InfoNCE", "measured as AUC")
+    monkeypatch.setattr(study, "VARIANTS", {name: study.VARIANTS[name] for name in names})
+    monkeypatch.setattr(study, "SCORED_IMAGES", 64)
+    monkeypatch.setattr(study, "LABELS_PER_CLASS", (1,))
+    base = replace(study.BASE, epochs=1, batch_size=64, width=2)
+    by_epoch, by_variant = study.digits_study(tmp_path / "runs", base=base)
+    assert by_epoch.distinct("epoch") == [0, 1]
+    assert by_epoch.number("alpha_in_use", variant="InfoNCE", epoch=1) == 0.5
+    assert 0.5 < by_epoch.number("alpha_in_use", variant="measured as AUC", epoch=1) < 1
+    chance, most = 10, 100
+    for name in names:
+        assert chance < by_variant.number("few_label_1", variant=name) < most
+    above = by_variant.number("few_label_1_above", variant="measured as AUC")
+    means = [by_variant.number("few_label_1", variant=name) for name in names]
+    assert above == pytest.approx(means[1] - means[0], abs=1e-3)
+
+
+def test_both_studies_make_one_figure() -> None:
+    tables = [Table.read(RESULTS / name) for name in ("process.csv", "digits.csv")]
+    figure = study.estimation_figure(*tables)
+    left, right = figure.axes
+    assert [len(axis.containers) for axis in (left, right)] == [3, 6]

@@ -1,0 +1,116 @@
+"""Files are there as a whole or not at all, whatever stops their writer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from bayescl._cores import usable_cores
+from bayescl._files import open_atomically, staged_file, staged_folder, write_atomically
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"), [("é\r\n\n", b"\xc3\xa9\r\n\n"), (b"\x00\xff", b"\x00\xff")]
+)
+def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(
+    tmp_path: Path, content: str | bytes, expected: bytes
+) -> None:
+    file = tmp_path / "result.json"
+    file.write_bytes(b"before")
+    write_atomically(file, content)
+    assert file.read_bytes() == expected
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError])
+def test_a_writer_that_stops_halfway_leaves_what_was_there_before(
+    tmp_path: Path, stop: type[BaseException]
+) -> None:
+    file = tmp_path / "weights.pt"
+    file.write_bytes(b"before")
+
+    def through_a_handle() -> None:
+        with open_atomically(file) as opened:
+            opened.write(b"half")
+            raise stop
+
+    def through_a_path() -> None:
+        with staged_file(file) as staged:
+            staged.write_bytes(b"half")
+            raise stop
+
+    for write in (through_a_handle, through_a_path):
+        with pytest.raises(stop):
+            write()
+    assert file.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_nothing_is_at_the_target_before_the_block_ends(tmp_path: Path) -> None:
+    file = tmp_path / "pixels.npy"
+    with staged_file(file) as staged:
+        assert staged.parent == tmp_path  # a move within one file system
+        staged.write_bytes(b"pixels")
+        assert not file.exists()
+    assert file.read_bytes() == b"pixels"
+
+
+def test_a_file_reaches_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "result.json"
+    synced = []
+
+    def fsync(descriptor: int) -> None:
+        assert not file.exists()
+        synced.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(file, b"12345")
+    assert synced == [5]
+
+
+def test_a_disk_that_refuses_is_named_with_the_target_even_through_two_writers(
+    tmp_path: Path,
+) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "inner"
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        pytest.raises(OSError, match=r"^cannot write \S*/inner: No space left on device$"),
+        staged_file(outer),
+        open_atomically(inner),
+    ):
+        raise full
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match=r"^cannot write \S*/nowhere/file: No such file or directory"):
+        write_atomically(tmp_path / "nowhere" / "file", "")
+
+
+def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "above" / "run"
+
+    def interrupted() -> None:
+        with staged_folder(folder) as staged:
+            (staged / "config.yaml").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(folder.parent.iterdir()) == []
+    folder.mkdir()
+    with staged_folder(folder) as staged:
+        (staged / "config.yaml").write_text("whole")
+    assert (folder / "config.yaml").read_text() == "whole"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    with pytest.raises(OSError, match="not empty"), staged_folder(folder):
+        pass
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+def test_at_least_one_core_and_no_more_than_the_machine_has_may_be_used() -> None:
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
