@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.runs or Path("runs") / f"{plan.name}-settings",
         data=options.data,
         workers=options.workers,
-        progress=lambda run, _, done: sys.stderr.write(f"\r{done} epochs: {run:<70}"),
+        progress=_tell,
     )
     sys.stderr.write("\n")
     results = options.results or Path("results") / plan.name
@@ -59,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_atomically(results / "settings.json", as_json(record))
     choice = Path(__file__).with_name(f"{plan.name}_choice.json")
     write_atomically(choice, as_json(record["choice"]))
+
+
+def _tell(run: str, _: int, done: int) -> None:
+    """Show how far the runs are, in one line."""
+    sys.stderr.write(f"\r{done} epochs: {run:<70}")
 
 
 def tune(
@@ -141,7 +146,7 @@ def tune(
 
 def best(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """The values of the setting with the highest mean score; of equals the first."""
-    return max(scores.values(), key=lambda entry: entry["score"]["mean"])["values"]
+    return dict(max(scores.values(), key=lambda entry: entry["score"]["mean"])["values"])
 
 
 def _score(
