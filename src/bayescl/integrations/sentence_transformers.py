@@ -298,7 +298,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
             each.grad = None
         # What is known of the texts takes the way of the labels, which reaches calculate_loss
         # under wrappers too.
-        value: Tensor = self.forward_cached(columns, self._notes(columns))
+        value: Tensor = CachedLossMixin.forward_cached(self, columns, self._notes(columns))
         found = [each.grad for each in trained]
         for each, gradient in zip(trained, earlier, strict=True):
             each.grad = gradient
