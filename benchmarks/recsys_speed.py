@@ -29,8 +29,7 @@ from rich.table import Table
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import AllItems, CandidateSource
-from bayescl.recsys.drawn_candidates import SharedCandidates
+from bayescl.recsys.candidates import AllItems, CandidateSource, SharedCandidates
 from bayescl.recsys.full_ranking import full_ranking
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.matrix_factorization import MatrixFactorization

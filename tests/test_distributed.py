@@ -38,7 +38,7 @@ Found = Callable[[int], list[launch.Findings]]
 
 @pytest.fixture(scope="session")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What every rank found; starting processes costs more than all they do."""
+    """What every process found; starting processes costs more than all they do."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of all workers of this run
@@ -136,24 +136,24 @@ def test_the_gradient_cache_equals_the_uncached_step_on_every_rank(
 
 REFUSALS = {  # rank 1 is the one that differs
     "an empty batch": "view_1 must not be empty, got shape [0, 3]",
-    "other dimensions": "the shape of a row must be the same on every rank, got [3] on rank 0",
-    "another precision": "dtype must be the same on every rank, got float32 on rank 0",
-    "no gradient": "requires_grad must be the same on every rank, got True on rank 0",
-    "groups on one rank": "whether groups are given must be the same on every rank",
+    "other dimensions": "the shape of a row must be the same on every process, got [3] on rank 0",
+    "another precision": "dtype must be the same on every process, got float32 on rank 0",
+    "no gradient": "requires_grad must be the same on every process, got True on rank 0",
+    "groups on one process": "whether groups are given must be the same on every process",
     "views that do not fit": "view_2 must have shape [4, 3], got [3, 3]",
     "no tensor": "view_1 must be a tensor, got list",
-    "rows elsewhere": "the kind of device must be the same on every rank, got cpu on rank 0",
+    "rows elsewhere": "the kind of device must be the same on every process, got cpu on rank 0",
     "no memory": "out of memory",
     "a NaN": "view_1 must be finite, got 12 NaN or infinite entries",
-    "a mask of its own columns": "] on rank 1 (its anchors, the candidates of all ranks",
+    "a mask of its own columns": "] on rank 1 (its anchors, the candidates of all processes",
     "a mask for both directions": "valid must be None where both_directions and gather are set",
-    "another layout": "the layout must be the same on every rank, got in_batch on rank 0",
-    "one direction": "the number of directions must be the same on every rank, got 1 on rank 0",
-    "its own candidates": "the layout must be the same on every rank, got sampled on rank 0",
+    "another layout": "the layout must be the same on every process, got in_batch on rank 0",
+    "one direction": "the number of directions must be the same on every process, got 1 on rank 0",
+    "its own candidates": "the layout must be the same on every process, got sampled on rank 0",
     "logits that do not fit": "unlabeled must have shape [3, candidates], got [4, 3]",
-    "no rows to gather": "every rank must hold at least one row, got 2 on rank 0",
+    "no rows to gather": "every process must hold at least one row, got 2 on rank 0",
     "a scalar to gather": "rows must have at least one axis, got a scalar",
-    "another shape to gather": "the shape of a row must be the same on every rank",
+    "another shape to gather": "the shape of a row must be the same on every process",
     "a queue of another width": "embeddings must have shape [rows, 3], got [2, 4]",
 }
 

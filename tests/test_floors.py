@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "bayescl"
 FLOORS: dict[str, int] = {
     "_axes": 0,
     "_checks": 0,
+    "_fields": 0,
     "_randomness": 0,
     "_files": 0,
     "_cores": 0,
@@ -42,8 +43,10 @@ STRANGERS = {"simulation", "vision", "recsys"}
 NEIGHBOURS = {
     ("diagnostics", "losses"),
     ("diagnostics", "estimation"),
+    ("_fields", "_checks"),
     ("_downloads", "_files"),
     ("_figures", "_files"),
+    ("_fields", "_checks"),
 }
 """Rooms that may look into another room of their own floor: first the one that looks."""
 
@@ -95,6 +98,60 @@ def test_a_file_imports_only_lower_floors(path: Path) -> None:
         assert allowed, f"{module_name(path)} (floor {FLOORS[room]}) imports {target}"
 
 
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("path", FILES, ids=[module_name(path) for path in FILES])
+def test_no_private_name_is_imported_from_another_room(path: Path) -> None:
+    own = room_of(module_name(path))
+    for target in imports_of(path):
+        room = room_of(target)
+        # Floor 0 is shared by all: its rooms are private to the package, not to a floor.
+        inside = target.split(".")[2:]
+        private = [name for name in inside if is_private(name)]
+        assert room == own or not private, f"{module_name(path)} imports {target}"
+
+
+def defined_privately(tree: ast.AST) -> set[str]:
+    """Private names that a file defines: functions, classes, methods, attributes, fields."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return {name for name in found if is_private(name)}
+
+
+def test_no_private_attribute_is_used_in_another_room() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    defined: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        defined.setdefault(room_of(module_name(path)), set()).update(defined_privately(tree))
+    everywhere = set().union(*defined.values())
+    for path, tree in trees.items():
+        room = room_of(module_name(path))
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        foreign = {name for name in used if is_private(name)} & everywhere - defined[room]
+        assert not foreign, f"{module_name(path)} uses {sorted(foreign)} of another room"
+
+
+def test_rooms_make_no_circle() -> None:
+    rooms: dict[str, set[str]] = {}
+    for path in FILES:
+        room = room_of(module_name(path))
+        others = {room_of(target) for target in imports_of(path)} & set(FLOORS)
+        rooms.setdefault(room, set()).update(others - {room})
+    rooms.pop("")  # the front door re-exports
+    while rooms:
+        free = {room for room, others in rooms.items() if not others & set(rooms)}
+        assert free, f"circle among {sorted(rooms)}"
+        rooms = {room: others for room, others in rooms.items() if room not in free}
+
+
 def test_imports_make_no_circle() -> None:
     known = {module_name(path): path for path in FILES}
     graph: dict[str, set[str]] = {}
@@ -122,15 +179,31 @@ def test_imports_make_no_circle() -> None:
         visit(name, ())
 
 
-def test_importing_bayescl_loads_torch_and_nothing_heavier() -> None:
+def loaded_by(statement: str, *, before: str = "") -> set[str]:
+    """Top-level packages outside the standard library that a statement brings in."""
     program = (
-        "import sys, json, torch, numpy, jaxtyping\n"
-        "before = set(sys.modules)\n"
-        "import bayescl\n"
+        f"import sys, json\n{before}\nbefore = set(sys.modules)\n{statement}\n"
         "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
     )
     output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
-    added = {name for name in json.loads(output) if name not in sys.stdlib_module_names}
-    assert added == {"bayescl"}
+    found = json.loads(output.splitlines()[-1])
+    return {name for name in found if name not in sys.stdlib_module_names}
+
+
+def test_importing_bayescl_loads_nothing_else() -> None:
+    assert loaded_by("import bayescl") == {"bayescl"}
+
+
+def test_a_loss_loads_torch_and_nothing_heavier() -> None:
+    before = "import torch, numpy, jaxtyping"
+    assert loaded_by("from bayescl import *", before=before) == {"bayescl"}
+
+
+def test_an_overview_of_the_commands_loads_nothing_else() -> None:
+    assert loaded_by("from bayescl.cli import main; main(['--help'])") == {"bayescl"}
+
+
+def test_a_list_of_the_data_sets_does_without_torch() -> None:
+    assert "torch" not in loaded_by("from bayescl.cli import main; main(['data', 'list'])")

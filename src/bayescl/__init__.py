@@ -1,22 +1,26 @@
 """Contrastive learning that is not fooled by false negatives.
 
 Every unlabeled candidate is weighed by the posterior probability that it is a true negative.
-Importing this package costs what importing torch costs; images, recommenders and commands live in
-subpackages with requirements of their own.
+Importing this package costs nothing; the first name taken from it costs what importing torch
+costs. Images, recommenders and commands live in subpackages with requirements of their own.
 """
 
-from bayescl import distributed, functional
-from bayescl.losses import (
-    BayesianContrastiveLoss,
-    CandidateQueue,
-    ContrastiveLoss,
-    DebiasedContrastiveLoss,
-    HardContrastiveLoss,
-    InfoNCELoss,
-    LearnableTemperature,
-    OracleContrastiveLoss,
-    cached_backward,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayescl import distributed, functional
+    from bayescl.losses import (
+        BayesianContrastiveLoss,
+        CandidateQueue,
+        ContrastiveLoss,
+        DebiasedContrastiveLoss,
+        HardContrastiveLoss,
+        InfoNCELoss,
+        LearnableTemperature,
+        OracleContrastiveLoss,
+        cached_backward,
+    )
 
 __version__ = "0.1.0"
 
@@ -34,3 +38,19 @@ __all__ = [
     "distributed",
     "functional",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for, so that commands answer without waiting for torch."""
+    if name in ("distributed", "engines", "functional", "losses"):
+        return import_module(f"{__name__}.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.losses"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})

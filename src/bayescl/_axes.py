@@ -17,7 +17,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-PositiveLogits = Float[Tensor, "anchors"]
+PositiveLogits = Float[Tensor, " anchors"]
 """The logit of each anchor's positive."""
 
 UnlabeledLogits = Float[Tensor, "anchors candidates"]
@@ -26,7 +26,7 @@ UnlabeledLogits = Float[Tensor, "anchors candidates"]
 CandidateMask = Bool[Tensor, "anchors candidates"]
 """True where a candidate counts for an anchor."""
 
-PerAnchor = Float[Tensor, "anchors"]
+PerAnchor = Float[Tensor, " anchors"]
 """One value per anchor."""
 
 __all__ = [

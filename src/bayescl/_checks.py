@@ -1,12 +1,16 @@
-"""Argument checks, so that every message names the argument, its value and what was expected."""
+"""Argument checks, so that every message names the argument, its value and what was expected.
+
+Those of plain values need no torch, so that a command line is refused before torch is loaded.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def check_interval(
@@ -83,6 +87,8 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
 
 def check_floating(name: str, tensor: Tensor) -> None:
     """Refuse a tensor that holds no real floating-point numbers."""
+    from torch import Tensor
+
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if not tensor.is_floating_point():
@@ -91,7 +97,9 @@ def check_floating(name: str, tensor: Tensor) -> None:
 
 def check_mask(name: str, mask: Tensor, expected: Sequence[int | str | None]) -> None:
     """Refuse a mask that is not boolean or has another shape than ``expected``."""
-    if not isinstance(mask, Tensor):
+    import torch
+
+    if not isinstance(mask, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(mask).__name__}")
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be boolean (True = may count), got {mask.dtype}")
@@ -100,6 +108,8 @@ def check_mask(name: str, mask: Tensor, expected: Sequence[int | str | None]) ->
 
 def check_finite(name: str, tensor: Tensor) -> None:
     """Refuse a tensor with NaN or infinite entries. Waits for the device."""
+    import torch
+
     if not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite entries")

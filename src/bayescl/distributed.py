@@ -1,8 +1,8 @@
-"""Rows of all ranks on every rank, with gradients flowing back to their owners.
+"""Rows of all processes on every process, with gradients flowing back to their owners.
 
-Ranks may hold unequal numbers of rows. Before anything large is sent, every rank sends a short
-note of what it holds; all ranks read the same notes and so all go on or all raise the same error,
-and nobody is left waiting for a rank that gave up.
+Processes may hold unequal numbers of rows. Before anything large is sent, every process sends a
+short note of what it holds; all processes read the same notes and so all go on or all raise the
+same error, and nobody is left waiting for a process that gave up.
 
 Reading the notes waits for them; unequal batches need that, since sizes of tensors live on the
 host. Over NCCL alone it costs one synchronisation with the GPU per call; a group made with
@@ -27,13 +27,13 @@ _RANKS_NAMED = 8
 
 
 def world_size(group: dist.ProcessGroup | None = None) -> int:
-    """Return the number of ranks.
+    """Return the number of processes.
 
     Args:
         group: process group; the default one unless given.
 
     Returns:
-        At least 1. A group of one rank has nothing to gather, and nothing is sent.
+        At least 1. A group of one process has nothing to gather, and nothing is sent.
 
     Raises:
         RuntimeError: if ``torch.distributed`` has no process group yet.
@@ -47,31 +47,31 @@ def world_size(group: dist.ProcessGroup | None = None) -> int:
 
 
 def rank(group: dist.ProcessGroup | None = None) -> int:
-    """Return this rank's number in the group, from 0."""
+    """Return this process's number in the group, from 0."""
     return dist.get_rank(group)
 
 
 def gather(
-    rows: Float[Tensor, "rows *shape"], group: dist.ProcessGroup | None = None
-) -> Float[Tensor, "all_rows *shape"]:
-    """Return the rows of all ranks in the order of ranks; gradients flow back to their owners.
+    rows: Float[Tensor, " rows *shape"], group: dist.ProcessGroup | None = None
+) -> Float[Tensor, " all_rows *shape"]:
+    """Return the rows of all processes, by rank; gradients flow back to their owners.
 
-    Every rank receives all rows, so what it computes from them may depend on the rows of others;
-    the gradients that all ranks find for a row are added up on the rank that owns it. May be
-    differentiated any number of times, though not by ``torch.func``. Every rank of the group must
-    call it.
+    Every process receives all rows, so what it computes from them may depend on the rows of others;
+    the gradients that all processes find for a row are added up on the process that owns it. May be
+    differentiated any number of times, though not by ``torch.func``. Every process of the group
+    must call it.
 
     Args:
-        rows: this rank's rows, one or more; the number may differ between ranks. Integers and
-            booleans (labels, masks) are gathered too, without gradient.
+        rows: this process's rows, one or more; the number may differ between processes. Integers
+            and booleans (labels, masks) are gathered too, without gradient.
         group: process group; the default one unless given.
 
     Returns:
-        All rows on every rank; ``rows`` itself where the group has one rank.
+        All rows on every process; ``rows`` itself where the group has one process.
 
     Raises:
-        ValueError: on every rank alike, if a rank holds no row or the ranks' rows differ in
-            shape, dtype, kind of device or in whether they need a gradient.
+        ValueError: on every process alike, if a process holds no row or the processes' rows differ
+            in shape, dtype, kind of device or in whether they need a gradient.
         RuntimeError: if ``torch.distributed`` has no process group yet.
 
     Example:
@@ -90,7 +90,7 @@ def gather(
 
 
 def describe(rows: Tensor) -> dict[str, Any]:
-    """Note what :func:`agreed_sizes` compares between ranks."""
+    """Note what :func:`agreed_sizes` compares between processes."""
     return {
         "rows": rows.shape[0],
         "shape": list(rows.shape[1:]),
@@ -101,22 +101,22 @@ def describe(rows: Tensor) -> dict[str, Any]:
 
 
 def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return how many rows each rank holds, or refuse ranks whose rows do not fit together.
+    """Return how many rows each process holds, or refuse processes whose rows do not fit together.
 
     Args:
         notes: by rank, what :func:`describe` says.
 
     Raises:
-        ValueError: on every rank alike, naming ranks and values.
+        ValueError: on every process alike, naming ranks and values.
     """
     sizes = [int(note["rows"]) for note in notes]
     if min(sizes) == 0:
-        raise ValueError(f"every rank must hold at least one row, got {by_rank(sizes)}")
+        raise ValueError(f"every process must hold at least one row, got {by_rank(sizes)}")
     for key, name in (
         ("shape", "the shape of a row"),
         ("dtype", "dtype"),
         ("device", "the kind of device"),
-        # Gradients are added up by all ranks together: one that does not take part would leave
+        # Gradients are added up by all processes together: one that does not take part would leave
         # the others waiting.
         ("gradient", "requires_grad"),
     ):
@@ -125,9 +125,9 @@ def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def agreed(name: str, values: Sequence[Any]) -> Any:
-    """Return the one value that all ranks hold, or raise ``ValueError`` naming who holds what."""
+    """Return the value that all processes hold, or raise ``ValueError`` naming who holds what."""
     if any(value != values[0] for value in values):
-        raise ValueError(f"{name} must be the same on every rank, got {by_rank(values)}")
+        raise ValueError(f"{name} must be the same on every process, got {by_rank(values)}")
     return values[0]
 
 
@@ -151,14 +151,15 @@ def _holders(held: Iterable[tuple[int, Any]]) -> dict[str, str]:
 def exchange(
     note: Mapping[str, Any], group: dist.ProcessGroup | None = None
 ) -> list[dict[str, Any]]:
-    """Send this rank's note to all ranks and return everybody's, in the order of ranks.
+    """Send this process's note to all processes and return everybody's, by rank.
 
     Args:
         note: a few numbers and words, less than four kilobytes as JSON.
         group: process group; the default one unless given.
 
     Raises:
-        ValueError: on every rank alike, if a rank refused its input; see :func:`shared_refusals`.
+        ValueError: on every process alike, if a process refused its input; see
+            :func:`shared_refusals`.
     """
     notes = _exchange(note, group)
     refusal = _refusal(notes)
@@ -170,10 +171,10 @@ def exchange(
 def shared_refusals(
     active: bool = True, group: dist.ProcessGroup | None = None
 ) -> AbstractContextManager[None]:
-    """Let every rank raise when one refuses its input, in place of waiting for it forever.
+    """Let every process raise when one refuses its input, in place of waiting for it forever.
 
-    What is inside checks this rank's input and sends nothing. Where it raises, the other ranks,
-    which go on to :func:`exchange`, raise a ``ValueError`` with the same message there.
+    What is inside checks this process's input and sends nothing. Where it raises, the other
+    processes, which go on to :func:`exchange`, raise a ``ValueError`` with the same message there.
 
     Args:
         active: whether to do anything at all.
@@ -196,7 +197,7 @@ def _refusals_shared(group: dist.ProcessGroup | None) -> Iterator[None]:
 
 
 def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
-    """What ranks refused, or an empty string."""
+    """What processes refused, or an empty string."""
     holders = _holders((i, note["refusal"]) for i, note in enumerate(notes) if "refusal" in note)
     return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders.items())
 
@@ -222,7 +223,7 @@ def _note_device(group: dist.ProcessGroup | None) -> torch.device:
 def gather_rows(
     rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None = None
 ) -> Tensor:
-    """Gather rows whose number on each rank is known and whose fit was checked."""
+    """Gather rows whose number on each process is known and whose fit was checked."""
     if rows.requires_grad:
         gathered: Tensor = _Gather.apply(rows, sizes, group)
         return gathered
@@ -230,7 +231,7 @@ def gather_rows(
 
 
 class _Gather(torch.autograd.Function):
-    """All ranks' rows; backward adds up what all ranks found for this rank's rows."""
+    """All processes' rows; backward adds up what all processes found for this process's rows."""
 
     @staticmethod
     def forward(

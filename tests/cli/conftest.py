@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -52,3 +54,20 @@ def bars(tmp_path) -> str:
         image[2 * label] = 1.0
     np.savez(tmp_path / "bars.npz", images=images, labels=labels)
     return "--data bars.npz --batch_size 20 --width 4 --epochs 3 --device cpu"
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory) -> Path:
+    """Where the first test that needs a trained run leaves it for the others."""
+    return tmp_path_factory.mktemp("trained") / "run"
+
+
+@pytest.fixture
+def image_run(bayescl, bars, trained_once) -> str:
+    """A finished run on bars, trained once and copied into the test's own folder."""
+    if not trained_once.exists():
+        assert bayescl(f"train images {bars} --out run").status == 0
+        shutil.copytree("run", trained_once)
+    else:
+        shutil.copytree(trained_once, "run")
+    return "run"

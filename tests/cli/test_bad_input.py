@@ -97,6 +97,107 @@ def test_a_senseless_command_line_is_answered_in_one_line(bayescl, tmp_path, lin
     assert list(tmp_path.iterdir()) == []
 
 
+HOSTILE = [
+    # numbers
+    ("train images --checkpoint_every 0", "checkpoint_every must be a whole number of at least 1"),
+    ("train images --checkpoint-every-steps 0", "checkpoint_every_steps must be a whole number"),
+    ("train images --batch_size 1.5", "batch_size must be a whole number, got 1.5"),
+    ("train images --epochs 1e3", "epochs must be a whole number, got 1e3"),
+    ("train images --lr 1e400", "lr must be finite, got inf"),
+    ("train images --lr=", "lr must be a number, got"),
+    ("train images --strength nan", "strength must be a number, got nan"),
+    ("train images --weight_decay -1", "weight_decay must be at least 0, got -1"),
+    ("train images --alpha_labels 1", "alpha_labels must be a whole number of at least 2, got 1"),
+    ("train images --devices 0", "devices must be a whole number of at least 1, got 0"),
+    ("train images --num_nodes -3", "num_nodes must be a whole number of at least 1, got -3"),
+    # sizes
+    ("train images --hidden_dim 1000000000000", "not enough memory"),
+    ("train images --embedding_dim 1000000000000000", "not enough memory"),
+    ("train images --image_size 100000000", "not enough memory"),
+    ("train images --hidden_dim 99999999999999999999", "hidden_dim must be below 2^63"),
+    ("train ranking --data shop.csv --dim 100000000000000", "not enough memory"),
+    ("simulate mse --candidates 10000000000000000", "not enough memory"),
+    # networks and their images
+    ("train images --encoder vgg16", "the encoder vgg16 does not take images of 8 pixels"),
+    ("train images --encoder vit_b_16", "vit_b_16"),
+    ("train images --encoder inception_v3", "inception_v3 does not take images of 8 pixels"),
+    ("train images --encoder ../../etc", "encoder must be small or a network of torchvision"),
+    # configuration files
+    ("train images --config date.yaml", "seed must be a whole number, got 2024-01-02"),
+    ("train images --config day.yaml", "data must be text, got 2024-01-02"),
+    ("train images --config no_date.yaml", "cannot read the configuration file no_date.yaml"),
+    ("train images --config null.yaml", "epochs must be a whole number, got None"),
+    ("train images --config number.yaml", "number.yaml: there is no option 1"),
+    ("train images --config alias.yaml", "alias.yaml: there is no option a"),
+    ("train images --config tag.yaml", "cannot read the configuration file tag.yaml"),
+    ("train images --config bytes.yaml", "cannot read the configuration file bytes.yaml"),
+    ("train images --config .", "cannot read the configuration file ."),
+    ("compare images --config flat.yaml", "hyperparameters must be a mapping of mappings"),
+    ("compare images --config deep.yaml", "tau_plus must be a number"),
+    ("compare images --hyperparameters {hard:", "hyperparameters must be a mapping of mappings"),
+    # words
+    ("train images --", "unrecognized arguments: --"),
+    ("train images -x", "unrecognized arguments: -x"),
+    ("train images --Epochs 3", "unrecognized arguments: --Epochs (is it --epochs?)"),
+    ("train images --epochs", "--epochs needs a value"),
+    ("train images --lr --epochs 3", "--lr needs a value"),
+    ("train images --compiled maybe", "unrecognized arguments: maybe"),
+    ("train images --loss=", "loss must be one of info_nce"),
+    ("train images --classes 1", "classes must be a whole number of at least 2, got 1"),
+    ("train images --classes 99", "classes must be at most 10, got 99"),
+    ("train images --classes a,b", "there is no class a, b"),
+    ("train images --alpha_schedule ramp --loss hard", "alpha_schedule must be fixed"),
+    ("train images --alpha_schedule measured --beta 1 --alpha .9", "beta must be below 1"),
+    ("train images --resume --out .", ". is no run folder"),
+    ("train images --resume --out notes", "notes is no run folder"),
+    ("train ranking --split weekly", "split must be one of per-user, random, last, given"),
+    ("train ranking --k-core -1", "k_core must be a whole number of at least 0, got -1"),
+    ("train ranking --mask-known maybe", "unrecognized arguments: maybe"),
+    ("train ranking --data shop.csv --item-norm-exponent -1", "item_norm_exponent must be at"),
+    ("evaluate a b", "unrecognized arguments: b"),
+    ("evaluate date.yaml", "there is no run folder date.yaml"),
+    ("embed .", "the following arguments are required: out"),
+    ("recommend . --user 1 -k 0", "k must be a whole number of at least 1, got 0"),
+    ("recommend . --user 1 -k", "-k needs a value"),
+    ("inspect . --anchor_images 1,x", "anchor_images must be whole numbers, got 1,x"),
+    ("inspect . --part middle", "part must be one of train, evaluation, got 'middle'"),
+    ("simulate mse --page nowhere.md", "nowhere.md: No such file or directory"),
+    ("simulate mse --out date.yaml", "cannot write to the folder date.yaml"),
+    ("simulate mse --sampler dice", "sampler must be one of inversion, accept-reject"),
+    ("reproduce runtime --workers 0", "workers must be a whole number of at least 1, got 0"),
+    ("reproduce hardness --losses bayesian", "the table hardness has no losses to choose from"),
+    ("reproduce ranking --encoders ,", "encoders must name each once, got none"),
+    ("data fetch a b", "unrecognized arguments: b"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), HOSTILE, ids=[line for line, _ in HOSTILE])
+def test_a_hostile_command_line_gets_one_line_and_leaves_nothing_behind(
+    bayescl, tmp_path, line, message
+):
+    for name, text in {
+        "date": "seed: 2024-01-02\n",
+        "day": "data: 2024-01-02\n",
+        "no_date": "seed: 2024-13-45\n",
+        "null": "epochs: null\n",
+        "number": "1: 2\n",
+        "alias": "a: &a [*a]\n",
+        "tag": "a: !!python/object/apply:os.system ['true']\n",
+        "flat": "hyperparameters: {hard: 3}\n",
+        "deep": "hyperparameters: {hard: {tau_plus: 2024-01-02}}\n",
+    }.items():
+        Path(f"{name}.yaml").write_text(text)
+    Path("bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    Path("notes").mkdir()
+    pairs = [f"{user},{item}" for user in range(6) for item in range(6)]
+    Path("shop.csv").write_text("\n".join(["user,item", *pairs]))
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    outcome = bayescl(line)
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("command", ["train images", COMPARE])
 def test_a_folder_that_holds_something_is_not_written_to(bayescl, bars, command):
     Path("full").mkdir()
@@ -124,8 +225,7 @@ def test_a_folder_without_permission_is_named(bayescl, bars):
     assert "cannot write to locked/run" in outcome.complaint
 
 
-def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayescl, image_run):
     shutil.rmtree("run/checkpoints")
     Path("run/result.json").unlink()
     outcome = bayescl("evaluate run")
@@ -135,8 +235,7 @@ def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayesc
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"junk" * 100, "half"])
-def test_a_damaged_checkpoint_is_named(bayescl, bars, content):
-    bayescl(f"train images {bars} --out run")
+def test_a_damaged_checkpoint_is_named(bayescl, image_run, content):
     Path("run/result.json").unlink()
     checkpoint = Path("run/checkpoints/last.ckpt")
     whole = checkpoint.read_bytes()
@@ -155,8 +254,7 @@ def test_a_comparison_is_no_run_to_evaluate_or_train(bayescl, bars):
         assert "comparison" in outcome.complaint
 
 
-def test_a_data_file_gone_since_training_is_named(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_a_data_file_gone_since_training_is_named(bayescl, image_run):
     Path("bars.npz").unlink()
     outcome = bayescl("evaluate run")
     assert outcome.status == 2

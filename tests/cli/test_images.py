@@ -58,8 +58,7 @@ def test_resuming_a_finished_run_shows_it_again_and_trains_nothing(bayescl, bars
     assert Path("run/checkpoints/last.ckpt").stat().st_mtime_ns == before
 
 
-def test_a_resumed_run_keeps_its_settings_and_refuses_others(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_a_resumed_run_keeps_its_settings_and_refuses_others(bayescl, image_run):
     outcome = bayescl("train images --out run --resume --lr 0.5")
     assert outcome.status == 2
     assert "the run in run has lr = 0.001, got 0.5" in outcome.complaint
@@ -92,8 +91,7 @@ def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_pat
     assert probes[0] == probes[1]
 
 
-def test_evaluate_prints_and_writes_the_figures_of_the_last_checkpoint(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_evaluate_prints_and_writes_the_figures_of_the_last_checkpoint(bayescl, image_run):
     outcome = bayescl("evaluate run")
     assert outcome.status == 0
     assert "after 3 of 3 epochs" in outcome.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,20 @@ def bought(bayescl, tmp_path) -> Path:
     return write_groups(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def recommender_once(tmp_path_factory) -> Path:
+    """Where the first test that needs a trained recommender leaves it for the others."""
+    return tmp_path_factory.mktemp("recommender") / "run"
+
+
 @pytest.fixture
-def run(bayescl, bought) -> str:
-    """A trained recommender."""
-    assert bayescl(f"train ranking {QUICK} --out run").status == 0
+def run(bayescl, bought, recommender_once) -> str:
+    """A trained recommender, trained once and copied into the test's own folder."""
+    if not recommender_once.exists():
+        assert bayescl(f"train ranking {QUICK} --out run").status == 0
+        shutil.copytree("run", recommender_once)
+    else:
+        shutil.copytree(recommender_once, "run")
     return "run"
 
 
@@ -125,14 +136,13 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, run):
     assert best["score"] == pytest.approx(own, abs=1e-5)
 
 
-def test_images_are_embedded_by_the_same_command(bayescl, bars):
-    assert bayescl(f"train images {bars} --out images").status == 0
-    assert bayescl("embed images --out features.parquet").status == 0
+def test_images_are_embedded_by_the_same_command(bayescl, image_run):
+    assert bayescl("embed run --out features.parquet").status == 0
     test = pl.read_parquet("features.parquet")
     assert test.columns == ["id", "label", "embedding"]
-    assert bayescl("embed images --of train --out train.npy").status == 0
+    assert bayescl("embed run --of train --out train.npy").status == 0
     assert len(np.load("train.npy")) + len(test) == 90
-    outcome = bayescl("embed images --of users --out x.npy")
+    outcome = bayescl("embed run --of users --out x.npy")
     assert outcome.status == 2
     assert "of must be one of evaluation, train, got 'users'" in outcome.complaint
 

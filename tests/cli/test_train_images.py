@@ -23,16 +23,14 @@ def test_every_kind_of_training_is_an_option(bayescl, bars):
     assert "knn" in Path("run/metrics.csv").read_text().splitlines()[0]
 
 
-def test_a_resumed_run_may_save_more_often(bayescl, bars):
-    assert bayescl(f"train images {bars} --out run").status == 0
+def test_a_resumed_run_may_save_more_often(bayescl, image_run):
     Path("run/result.json").unlink()
     line = "train images --out run --resume --checkpoint-every-steps 2 --checkpoint-every 5"
     assert bayescl(line).status == 0
     assert "checkpoint_every" not in Path("run/config.yaml").read_text()
 
 
-def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, bars):
-    bayescl(f"train images {bars} --out run")
+def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, bars, image_run):
     bayescl(f"train images {bars.replace('--width 4', '--width 5')} --out other")
     shutil.copy("other/checkpoints/last.ckpt", "run/checkpoints/last.ckpt")
     Path("run/result.json").unlink()

@@ -13,14 +13,14 @@ import torch
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, fused
 from bayescl.engines._fused_tiles import KERNELS, PRECISIONS, shares, tile_for
-from bayescl.engines.fused import fused_available, fused_loss, fused_supports
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
 from bayescl.functional import Bayesian, InfoNCE
 from bayescl.functional.info_nce import info_nce_loss
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 WITHOUT_TRITON = pytest.mark.skipif(
-    (fused_available() or "").startswith("Triton"), reason="needs Triton"
+    (fused_unavailable_reason() or "").startswith("Triton"), reason="needs Triton"
 )
 
 
@@ -80,7 +80,7 @@ def test_importing_the_engine_does_not_import_triton() -> None:
 def test_what_is_not_supported_is_said_in_one_sentence(
     anchors: torch.Tensor, candidates: torch.Tensor, words: str
 ) -> None:
-    reason = fused_supports(batch_of(anchors, candidates), InfoNCE())
+    reason = fused_unsupported_reason(batch_of(anchors, candidates), InfoNCE())
     assert reason is not None
     assert words in reason
     assert "\n" not in reason
@@ -89,19 +89,19 @@ def test_what_is_not_supported_is_said_in_one_sentence(
 def test_dimension_objective_and_size_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     batch = batch_of(torch.ones(2, 3), torch.ones(4, 3))
-    assert fused_supports(batch, InfoNCE()) is None
-    assert fused_supports(batch, Bayesian(0.9, 0.5, 0.1)) is None
-    assert "no objective function" in str(fused_supports(batch, info_nce_loss))
+    assert fused_unsupported_reason(batch, InfoNCE()) is None
+    assert fused_unsupported_reason(batch, Bayesian(0.9, 0.5, 0.1)) is None
+    assert "no objective function" in str(fused_unsupported_reason(batch, info_nce_loss))
     wide = batch_of(torch.ones(2, 1025), torch.ones(4, 1025))
-    assert "at most 1024 coordinates, got 1025" in str(fused_supports(wide, InfoNCE()))
+    assert "at most 1024 coordinates, got 1025" in str(fused_unsupported_reason(wide, InfoNCE()))
     empty = batch_of(torch.ones(2, 3), torch.ones(0, 3))
-    assert "must not be empty" in str(fused_supports(empty, InfoNCE()))
+    assert "must not be empty" in str(fused_unsupported_reason(empty, InfoNCE()))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    reason = fused_available()
+    reason = fused_unavailable_reason()
     assert reason is not None
     batch = batch_of(torch.ones(2, 3), torch.ones(4, 3))
     with pytest.raises(RuntimeError, match='engine="fused" cannot run: '):
@@ -120,7 +120,7 @@ def test_a_missing_or_old_triton_is_named(
         return installed
 
     monkeypatch.setattr(fused, "version", find)
-    assert words in str(fused_available())
+    assert words in str(fused_unavailable_reason())
 
 
 def test_options_are_checked() -> None:

@@ -11,14 +11,16 @@ from torch import Tensor
 
 from bayescl.engines import ContrastiveBatch, dense_loss
 from bayescl.engines._fused_tiles import Precision
-from bayescl.engines.fused import fused_available, fused_loss
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.functional import Bayesian, Debiased, Hard, InfoNCE, Objective
 from bayescl.losses.layouts import drawn, pairs, two_views
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("default::DeprecationWarning"),  # Triton's own, not ours
-    pytest.mark.skipif(fused_available() is not None, reason=str(fused_available())),
+    pytest.mark.skipif(
+        fused_unavailable_reason() is not None, reason=str(fused_unavailable_reason())
+    ),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
 ]
 DEVICE = "cuda"

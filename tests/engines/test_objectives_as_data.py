@@ -10,7 +10,7 @@ from torch import Tensor
 
 import bayescl
 from bayescl.diagnostics import candidate_weights, score_candidates
-from bayescl.engines import CandidateRule, ContrastiveBatch, fused_supports
+from bayescl.engines import CandidateRule, ContrastiveBatch, fused_unsupported_reason
 from bayescl.functional import LogSumObjective, Objective
 
 
@@ -130,7 +130,7 @@ def test_the_fused_engine_takes_whatever_is_data(
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     ones = torch.ones(2, 3)
     batch = ContrastiveBatch(ones, ones, ones, CandidateRule())
-    assert fused_supports(batch, {**PLAIN, **RANKED}[name]) is None
+    assert fused_unsupported_reason(batch, {**PLAIN, **RANKED}[name]) is None
 
 
 def test_diagnostics_read_weights_from_the_data() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from bayescl.experiments.images.comparison import ImageComparison, compare_images, settle_losses
 from bayescl.experiments.images.summary import summarise
-from bayescl.report.images.figure import draw_comparison
+from bayescl.report.images.figure import comparison_figure, draw_comparison
 from bayescl.report.images.findings import findings
 from bayescl.report.titles import data_title
 from bayescl.runs.losses import LossSettings, choose_hyperparameters
@@ -186,3 +186,15 @@ def test_a_gap_that_may_be_chance_is_called_that():
     assert last.startswith(
         "The oracle itself is not two standard errors above InfoNCE on 1 label/class"
     )
+
+
+def test_the_figure_leaves_out_top_5_which_is_no_probe_of_its_own():
+    summary = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7]))
+    for entry in summary["losses"].values():
+        for figures in (entry["probes"], entry.get("paired_difference", {})):
+            if figures:
+                figures["linear_top5"] = figures["linear"]
+    told = {"summary": summary, "settings": {"data": "d", "epochs": 1, "evaluate_on": "test"}}
+    *_, last = comparison_figure(told).axes
+    labels = [label.get_text() for label in last.get_yticklabels()]
+    assert labels == ["1 label/class", "5 labels/class", "k-NN", "linear"]

@@ -80,7 +80,7 @@ class Data:
 
 @dataclass
 class Part:
-    """The rows of one rank, and the columns of the whole batch in the order of ranks."""
+    """The rows of one process, and the columns of the whole batch in the order of their ranks."""
 
     rows: Tensor
     extra: Tensor
@@ -188,7 +188,7 @@ def distance(value: Tensor, expected: Tensor) -> float:
 
 
 def summed_over_ranks(vectors: list[Tensor]) -> list[Tensor]:
-    """Add vectors up over ranks, all in one message."""
+    """Add vectors up over processes, all in one message."""
     total = torch.cat([vector.detach().double() for vector in vectors])
     dist.all_reduce(total)
     return list(total.split([len(vector) for vector in vectors]))

@@ -1,4 +1,4 @@
-"""Gathering by itself, a queue on every rank, and a gradient cache on every rank."""
+"""Gathering by itself, a queue on every process, and a gradient cache on every process."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def gathered(rank: int, world_size: int) -> Findings:
         silent = distributed.gather(whole[own].requires_grad_())
     found["no gradient asked for"] = not silent.requires_grad
 
-    # Every rank weighs all rows in its own way; owners must receive the sum over ranks.
+    # Every process weighs all rows in its own way; owners must receive the sum over processes.
     rows = whole[own].clone().requires_grad_()
     upstream = [drawn(count, 2, 3, seed=1 + other) for other in range(world_size)]
     (distributed.gather(rows) * upstream[rank]).sum().backward()
     found["gradient"] = distance(rows.grad, sum(upstream)[own])
 
-    # sum of cubes on every rank: second derivative 6 x on each, added up over ranks
+    # sum of cubes on every process: second derivative 6 x on each, added up over processes
     rows = whole[own].clone().requires_grad_()
     (first,) = torch.autograd.grad(distributed.gather(rows).pow(3).sum(), rows, create_graph=True)
     found["first derivative"] = distance(first.detach(), 3 * world_size * whole[own].square())
     (second,) = torch.autograd.grad(distributed.gather(first).sum(), rows)
-    # Both the cubes and this sum are taken by every rank.
+    # Both the cubes and this sum are taken by every process.
     found["second derivative"] = distance(second, 6 * world_size**2 * whole[own])
     return found
 
@@ -80,7 +80,7 @@ def reductions(rank: int, world_size: int) -> Findings:
 
 
 def queues(rank: int, world_size: int) -> Findings:
-    """Queues that gather hold the same on all ranks; queues that do not are gathered by a loss."""
+    """Queues that gather hold the same everywhere; queues that do not are gathered by a loss."""
     own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
     shared = CandidateQueue(count + 2, DIM, groups=True, gather=True).double()
     alone = CandidateQueue(count + 2, DIM, groups=True).double()

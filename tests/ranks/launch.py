@@ -84,7 +84,7 @@ def run(work: Callable[[int, int], Findings], world_size: int, seconds: float) -
 
 def _receive(receiver: Connection, deadline: float) -> Findings | str:
     if not receiver.poll(max(0.0, deadline - time.monotonic())):
-        return "a rank did not answer in time"
+        return "a process did not answer in time"
     return receiver.recv()
 
 

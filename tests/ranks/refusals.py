@@ -1,4 +1,4 @@
-"""Input that one rank gets wrong: every rank must hear of it, and all go on together after."""
+"""Input that one process gets wrong: all must hear of it, and all go on together after."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CASES: dict[str, Callable[[bool, int], object]] = {
         rows(4, dtype=torch.float64 if odd else torch.float32), rows(4)
     ),
     "no gradient": lambda odd, _: LOSS.in_batch(rows(4), rows(4).requires_grad_(not odd)),
-    "groups on one rank": lambda odd, _: LOSS(rows(4), rows(4), groups=LABELS if odd else None),
+    "groups on one process": lambda odd, _: LOSS(rows(4), rows(4), groups=LABELS if odd else None),
     "views that do not fit": lambda odd, _: LOSS(rows(4), rows(3 if odd else 4)),
     "no tensor": lambda odd, _: LOSS([1.0] if odd else rows(4), rows(4)),
     "a NaN": lambda odd, _: CHECKED(rows(4) * (float("nan") if odd else 1), rows(4)),
@@ -67,7 +67,7 @@ CASES: dict[str, Callable[[bool, int], object]] = {
 
 
 def messages(rank: int, world_size: int) -> Findings:
-    """What each call raised on this rank, and how far a good call after it went."""
+    """What each call raised on this process, and how far a good call after it went."""
     found: Findings = {}
     for name, call in CASES.items():
         try:

@@ -11,8 +11,13 @@ from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.losses import BayesianContrastiveLoss, DebiasedContrastiveLoss, InfoNCELoss
 from bayescl.recsys.batches import PairBatches
 from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
-from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
+from bayescl.recsys.candidates import (
+    AllItems,
+    CandidateSource,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
 from bayescl.recsys.ease import EASE
 from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions

@@ -7,8 +7,12 @@ from recsys.checkerboard import checkerboard
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.candidates import AllItems, InBatchCandidates
-from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
+from bayescl.recsys.candidates import (
+    AllItems,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.matrix_factorization import MatrixFactorization
@@ -83,7 +87,7 @@ def test_without_masking_only_the_pairs_own_item_is_left_out(encoder):
 
 def test_draws_of_each_pair_hold_nothing_that_its_user_knows(encoder):
     source = PerPairCandidates(TRAIN, 8)
-    drawn, valid = source.draw(USERS, ITEMS, seed=1)
+    drawn, valid = source.choose(USERS, ITEMS, seed=1)
     assert not (KNOWN[USERS[:, None], drawn] & valid).any()
     assert valid.float().mean() > 0.999  # what was barred was drawn again
     assert len({tuple(row) for row in drawn.tolist()}) > 0.9 * len(drawn)
@@ -92,7 +96,7 @@ def test_draws_of_each_pair_hold_nothing_that_its_user_knows(encoder):
 def test_a_user_who_knows_everything_keeps_no_candidate():
     train = Interactions.from_pairs([0, 0, 1], [0, 1, 0], user_ids=2, item_ids=2)
     users, items = torch.tensor([0, 1]), torch.tensor([1, 0])
-    drawn, valid = PerPairCandidates(train, 4).draw(users, items, seed=0)
+    drawn, valid = PerPairCandidates(train, 4).choose(users, items, seed=0)
     assert valid.tolist() == [[False] * 4, [True] * 4]
     assert drawn[1].tolist() == [1] * 4
 
@@ -102,7 +106,7 @@ def test_draws_depend_on_the_seed_and_on_nothing_else(source):
     def draw(seed):
         if isinstance(source, SharedCandidates):
             return source.draw(seed=seed)
-        return source.draw(USERS, ITEMS, seed=seed)[0]
+        return source.choose(USERS, ITEMS, seed=seed)[0]
 
     torch.manual_seed(1)
     first = draw(3)
@@ -113,7 +117,7 @@ def test_draws_depend_on_the_seed_and_on_nothing_else(source):
 
 def test_popularity_weighted_draws_follow_the_power_of_popularity():
     source = PerPairCandidates(TRAIN, 4000, mask_known=False, popularity_exponent=0.5)
-    drawn, valid = source.draw(USERS, ITEMS, seed=0)
+    drawn, valid = source.choose(USERS, ITEMS, seed=0)
     expected = KNOWN.sum(dim=0).double().sqrt()
     expected /= expected.sum()
     shares = drawn.flatten().bincount(minlength=30) / drawn.numel()

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from bayescl.losses import DebiasedContrastiveLoss
-from bayescl.recsys.candidates import AllItems
-from bayescl.recsys.drawn_candidates import SharedCandidates
+from bayescl.recsys.candidates import AllItems, SharedCandidates
 from bayescl.recsys.extra_positives import ExtraPositivesDebiasedLoss
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.matrix_factorization import MatrixFactorization

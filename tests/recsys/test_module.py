@@ -9,7 +9,7 @@ from bayescl._randomness import Purpose, derived_seed
 from bayescl.losses import InfoNCELoss
 from bayescl.recsys.batches import PairBatches, PairOrder
 from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.drawn_candidates import SharedCandidates
+from bayescl.recsys.candidates import SharedCandidates
 from bayescl.recsys.ease import EASE
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.light_gcn import LightGCN, normalized_graph

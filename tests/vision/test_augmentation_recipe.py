@@ -10,8 +10,7 @@ from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms.v2 import functional as reference
 
 from bayescl.vision import augmentation_operations as operations
-from bayescl.vision.augmentation_parameters import JITTER, draw_view_parameters
-from bayescl.vision.augmentation_recipe import SimCLRAugmentation
+from bayescl.vision.augmentation_recipe import JITTER, SimCLRAugmentation, draw_view_parameters
 
 BATCH = 64
 

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
-import pkgutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from bayescl import __version__
-from bayescl.cli._options import parse_options
 
 SUCCESS, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
 DEBUG_VARIABLE = "BAYESCL_DEBUG"
 """Set to anything, shows the traceback behind an error's one line."""
 
+_ITEMS = "ITEMS"
+"""In a file of several commands, what each does, by its last word."""
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+"""How torch says that a size cannot be had; it has no exception of its own for it on a CPU."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     Args:
-        arguments: the words after ``bayescl``; those of this process unless given.
+        arguments: the words after ``bayescl``; default: those of this process.
 
     Returns:
         0 when all went well, 2 on bad input, after one line on standard error, and 130 on
@@ -32,32 +40,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(words)
-    except (ValueError, OSError) as error:
-        if os.environ.get(DEBUG_VARIABLE):
-            raise
-        _complain(str(error) or type(error).__name__)
-        return BAD_INPUT
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("bayescl"):
-            raise
-        _complain(f"this command needs {error.name}: pip install 'bayescl[all]'")
-        return BAD_INPUT
     except KeyboardInterrupt:
         # A second Ctrl-C while Python shuts down would only add a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _complain("interrupted")
         return INTERRUPTED
+    except Exception as error:
+        complaint = _complaint(error)
+        if complaint is None or os.environ.get(DEBUG_VARIABLE):
+            raise
+        _complain(complaint)
+        return BAD_INPUT
 
 
-def commands() -> dict[str, str]:
-    """Module name by command, such as "train images"."""
-    folder = str(Path(__file__).parent)
-    modules = sorted(module.name for module in pkgutil.iter_modules([folder]))
-    return {
-        name.replace("_", " "): f"bayescl.cli.{name}"
-        for name in modules
-        if not name.startswith("_")
-    }
+@dataclass(frozen=True)
+class Command:
+    """Where a command is, known without importing it.
+
+    Attributes:
+        module: its file's module.
+        summary: the first line of its docstring.
+        item: which of the file's commands it is, where there are several.
+    """
+
+    module: str
+    summary: str
+    item: str | None = None
+
+
+@cache
+def commands() -> Mapping[str, Command]:
+    """Every command by its name, such as "train images"."""
+    found: dict[str, Command] = {}
+    for file in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        module, name = f"bayescl.cli.{file.stem}", file.stem.replace("_", " ")
+        items, summary = _described(file)
+        if items:
+            found |= {f"{name} {item}": Command(module, does, item) for item, does in items.items()}
+        else:
+            found[name] = Command(module, summary)
+    return dict(sorted(found.items()))
+
+
+def _described(file: Path) -> tuple[dict[str, str], str]:
+    """What a file says that its commands do, read without running it."""
+    items: dict[str, str] = {}
+    summary = ""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == _ITEMS:
+            items = ast.literal_eval(node.value)
+        elif isinstance(node, ast.FunctionDef) and node.name == "command":
+            summary = (ast.get_docstring(node) or "").partition("\n")[0]
+    return items, summary
 
 
 def _run(words: list[str]) -> int:
@@ -74,44 +108,63 @@ def _run(words: list[str]) -> int:
     for length in range(len(leading), 0, -1):
         name = " ".join(leading[:length])
         if name in known:
-            function = importlib.import_module(known[name]).command
-            options = parse_options(function, name, words[length:])
-            return SUCCESS if options is None else int(function(**options) or SUCCESS)
+            return _call(known[name], name, words[length:])
     return _answer_without_command(leading, words, known)
 
 
-def _answer_without_command(leading: list[str], words: list[str], known: dict[str, str]) -> int:
+def _call(command: Command, name: str, words: list[str]) -> int:
+    """Import a command and call it."""
+    from bayescl.cli._options import parse_options
+
+    function = importlib.import_module(command.module).command
+    fixed: dict[str, Any] = {} if command.item is None else {"item": command.item}
+    summary = command.summary if fixed else ""
+    options = parse_options(function, name, words, fixed=fixed, summary=summary)
+    return SUCCESS if options is None else int(function(**options) or SUCCESS)
+
+
+def _answer_without_command(
+    leading: list[str], words: list[str], known: Mapping[str, Command]
+) -> int:
     """List the commands if that was asked for; else say what is wrong."""
     group = " ".join(leading)
     below = {
-        name: module for name, module in known.items() if name.startswith(f"{group} ".lstrip())
+        name: command for name, command in known.items() if name.startswith(f"{group} ".lstrip())
     }
     asked_for_help = not words or set(words[len(leading) :]) & {"-h", "--help"}
     if below and asked_for_help:
         sys.stdout.write(_overview(below))
         return SUCCESS
     if below and leading:
-        raise ValueError(f"bayescl {group} needs one of: {', '.join(_last_words(below, group))}")
+        last = [name.removeprefix(group).strip() for name in below]
+        raise ValueError(f"bayescl {group} needs one of: {', '.join(last)}")
     if leading:
         raise ValueError(f"there is no command {group!r}; see bayescl --help")
     raise ValueError(f"there is no option {words[0]} here; see bayescl --help")
 
 
-def _last_words(below: dict[str, str], group: str) -> list[str]:
-    """What may follow a group's name."""
-    return [name.removeprefix(group).strip() for name in below]
-
-
-def _overview(known: dict[str, str]) -> str:
-    """Every command with the first line of its docstring."""
-    lines = ["usage: bayescl COMMAND [options]", ""]
+def _overview(known: Mapping[str, Command]) -> str:
+    """Every command with what it does."""
     width = max(map(len, known))
-    for name, module in known.items():
-        function: Callable[..., object] = importlib.import_module(module).command
-        first = (function.__doc__ or "").strip().partition("\n")[0]
-        lines.append(f"  {name:<{width}}  {first}")
-    lines += ["", "bayescl COMMAND --help lists a command's options."]
-    return "\n".join(lines) + "\n"
+    lines = [f"  {name:<{width}}  {command.summary}" for name, command in known.items()]
+    closing = "bayescl COMMAND --help lists a command's options."
+    return "\n".join(["usage: bayescl COMMAND [options]", "", *lines, "", closing, ""])
+
+
+def _complaint(error: Exception) -> str | None:
+    """What a user is told of an error; None where it is the program's own fault."""
+    if isinstance(error, ModuleNotFoundError):
+        if error.name is None or error.name.startswith("bayescl"):
+            return None
+        return f"this command needs {error.name}: pip install 'bayescl[all]'"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, (ValueError, OSError)):
+        return str(error) or type(error).__name__
+    is_full = isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
+    if is_full or isinstance(error, MemoryError):
+        return "there is not enough memory for these sizes: choose smaller ones"
+    return None
 
 
 def _complain(message: str) -> None:

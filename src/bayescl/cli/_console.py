@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -11,6 +14,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 
 MINIMUM_WIDTH = 120
 """Tables keep this width where there is no terminal to measure."""
@@ -22,6 +26,31 @@ def console(*, stderr: bool = False) -> Console:
     if plain.is_terminal:
         return plain
     return Console(stderr=stderr, highlight=False, width=MINIMUM_WIDTH)
+
+
+def table(
+    title: str,
+    header: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    words: int = 1,
+    caption: str | None = None,
+) -> Table:
+    """A table with a title; whatever the cells hold is shown as it is.
+
+    Args:
+        title: above it.
+        header: titles of the columns.
+        rows: their cells.
+        words: how many columns at the left hold words; the others hold numbers.
+        caption: below it.
+    """
+    made = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    for number, column in enumerate(header):
+        made.add_column(column, justify="left" if number < words else "right")
+    for row in rows:
+        made.add_row(*(escape(str(cell)) for cell in row))
+    return made
 
 
 class EpochBar:

@@ -14,8 +14,8 @@ def command(run: str, *, out: str, of: str | None = None) -> int:
     Args:
         run: the run folder of "train ranking" or "train images".
         out: a file that ends in .npy or .parquet.
-        of: users or items, items unless given; of a run on images train or evaluation, evaluation
-            unless given.
+        of: users or items of a recommender (default: items); train or evaluation of a run on
+            images (default: evaluation).
     """
     import numpy as np
 

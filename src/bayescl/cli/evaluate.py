@@ -14,38 +14,20 @@ def command(run: str) -> int:
     Args:
         run: the run folder.
     """
+    from bayescl.cli._console import console
+    from bayescl.cli._tables import metrics_table, probe_table
     from bayescl.runs.folder import RunFolder
-
-    path = Path(run)
-    if RunFolder.find(path).kind == "train ranking":
-        return _evaluate_ranking(path)
-    return _evaluate_images(path)
-
-
-def _evaluate_images(path: Path) -> int:
-    """Print the probes of a run on images."""
-    from bayescl.cli._console import console
-    from bayescl.cli._images import probe_table
     from bayescl.runs.images.run import evaluate_images
-
-    evaluation = evaluate_images(path)
-    title = (
-        f"{path} after {evaluation['epochs']} of {evaluation['of_epochs']} epochs, "
-        f"{evaluation['evaluated_on']} part"
-    )
-    console().print(probe_table(evaluation["probes"], title=title))
-    return 0
-
-
-def _evaluate_ranking(path: Path) -> int:
-    """Print the figures of a recommender."""
-    from bayescl.cli._console import console
-    from bayescl.cli._ranking import metrics_table
     from bayescl.runs.ranking.evaluation import evaluate_run
 
-    evaluation = evaluate_run(path)
-    epochs = evaluation["epochs"]
-    after = "" if epochs is None else f" after {epochs} of {evaluation['of_epochs']} epochs"
-    title = f"{path}{after}, {evaluation['evaluated_on']} part"
-    console().print(metrics_table(evaluation["metrics"], title=title))
+    path = Path(run)
+    is_ranking = RunFolder.find(path).kind == "train ranking"
+    found = evaluate_run(path) if is_ranking else evaluate_images(path)
+    epochs = found["epochs"]
+    after = "" if epochs is None else f" after {epochs} of {found['of_epochs']} epochs"
+    title = f"{path}{after}, {found['evaluated_on']} part"
+    if is_ranking:
+        console().print(metrics_table(found["metrics"], title=title))
+    else:
+        console().print(probe_table(found["probes"], title=title))
     return 0

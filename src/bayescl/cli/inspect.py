@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from bayescl._fields import AtLeast, Count, CountOr0
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,13 +17,13 @@ if TYPE_CHECKING:
 def command(
     run: str,
     *,
-    part: str = "train",
-    images: int = 1024,
-    anchors: int = 6,
-    shown: int = 6,
-    anchor_images: str = "",
-    users: int | None = None,
-    seed: int = 0,
+    part: Literal["train", "evaluation"] = "train",
+    images: Annotated[int, AtLeast(2)] = 1024,
+    anchors: Count = 6,
+    shown: Count = 6,
+    anchor_images: tuple[int, ...] = (),
+    users: Count | None = None,
+    seed: CountOr0 = 0,
 ) -> int:
     """Show which candidates a run's loss takes for false negatives, and whether they are.
 
@@ -36,45 +38,36 @@ def command(
         images: how many images to score at most, in batches as large as in training.
         anchors: how many images or users to show with their candidates.
         shown: candidates at either end to show for each.
-        anchor_images: the images to show by their number, with commas; drawn unless given.
-        users: how many users of a recommender to look at; some million pairs' worth unless given.
+        anchor_images: the images to show, by their numbers with commas between; default: drawn.
+        users: how many users of a recommender to look at; default: some million pairs' worth.
         seed: which images or users are drawn, and the images' views.
     """
     from bayescl.runs.folder import RunFolder
 
     path = Path(run)
     if RunFolder.find(path).kind == "train ranking":
-        return _inspect_ranking(path, users=users, anchors=anchors, shown=shown, seed=seed)
-    return _inspect_images(
+        from bayescl.runs.ranking.inspection import inspect_ranking
+
+        of_users = inspect_ranking(path, users=users, anchors=anchors, shown=shown, seed=seed)
+        report = of_users.report
+        looked_at = f"{report['users']} users, held-out items of the {report['held_out']} part"
+        _show(path, of_users.diagnosis, report, looked_at, of_users.files)
+        return 0
+
+    from bayescl.runs.images.inspection import inspect_images
+
+    of_images = inspect_images(
         path,
         part=part,
         images=images,
         anchors=anchors,
         shown=shown,
-        anchor_images=_numbers(anchor_images),
+        anchor_images=anchor_images,
         seed=seed,
     )
-
-
-def _inspect_images(path: Path, *, part: str, **options: Any) -> int:
-    """Print what was found in a run on images."""
-    from bayescl.runs.images.inspection import inspect_images
-
-    inspection = inspect_images(path, part=part, **options)
-    report = inspection.report
+    report = of_images.report
     looked_at = f"{report['images']} images, {part} part"
-    _show(path, inspection.diagnosis, report, looked_at, inspection.files)
-    return 0
-
-
-def _inspect_ranking(path: Path, **options: Any) -> int:
-    """Print what was found in a recommender's run."""
-    from bayescl.runs.ranking.inspection import inspect_ranking
-
-    inspection = inspect_ranking(path, **options)
-    report = inspection.report
-    looked_at = f"{report['users']} users, held-out items of the {report['held_out']} part"
-    _show(path, inspection.diagnosis, report, looked_at, inspection.files)
+    _show(path, of_images.diagnosis, report, looked_at, of_images.files)
     return 0
 
 
@@ -95,15 +88,6 @@ def _show(
         screen.print(_posterior_table(diagnosis))
     for file in files:
         screen.print(f"{file}", soft_wrap=True)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    try:
-        return tuple(int(word) for word in words)
-    except ValueError:
-        raise ValueError(f"anchor_images must be whole numbers, got {text}") from None
 
 
 def _figures_table(found: Diagnosis, title: str) -> Table:
@@ -159,19 +143,13 @@ def _figures_table(found: Diagnosis, title: str) -> Table:
 
 def _posterior_table(found: Diagnosis) -> Table:
     """The posterior's calibration at each set of parameters."""
-    from rich.table import Table
+    from bayescl.cli._console import table
 
-    table = Table(title="posterior of a true negative", title_justify="left")
-    table.add_column("alpha and tau_plus")
-    for name in ("alpha", "tau_plus", "ECE", "variance explained, %"):
-        table.add_column(name, justify="right")
+    rows = []
     for check in found.posteriors:
         skill = check.calibration.skill
-        table.add_row(
-            check.source,
-            f"{check.alpha:.3f}",
-            f"{check.tau_plus:.3f}",
-            f"{check.calibration.ece:.4f}",
-            "" if skill is None else f"{100 * skill:.1f}",
-        )
-    return table
+        shown = "" if skill is None else f"{100 * skill:.1f}"
+        figures = (f"{check.alpha:.3f}", f"{check.tau_plus:.3f}", f"{check.calibration.ece:.4f}")
+        rows.append((check.source, *figures, shown))
+    header = ("alpha and tau_plus", "alpha", "tau_plus", "ECE", "variance explained, %")
+    return table("posterior of a true negative", header, rows)

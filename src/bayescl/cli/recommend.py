@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayescl._fields import Count
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
 
 
 def command(
     run: str,
     *,
     user: str | None = None,
-    k: int = 10,
+    k: Count = 10,
     all: bool = False,
     out: str | None = None,
 ) -> int:
@@ -32,32 +39,28 @@ def command(
     if all and out is None:
         raise ValueError("--all needs --out, a file that ends in .csv or .parquet")
     file = None if out is None else check_table_file(Path(out))
-    recommender = load_recommender(Path(run))
-    lists = recommender.recommend(user, k)
-    if file is not None:
-        write_table(lists, file)
-        from bayescl.cli._console import console
-
-        console().print(f"{lists['user'].n_unique()} lists: {file}", soft_wrap=True)
-        return 0
-    _show(lists, f"for user {user}")
-    return 0
-
-
-def _show(lists: object, title: str) -> None:
-    """Print one user's list."""
-    import polars as pl
-    from rich.markup import escape
-    from rich.table import Table
+    lists = load_recommender(Path(run)).recommend(user, k)
 
     from bayescl.cli._console import console
 
-    frame = pl.DataFrame(lists)
-    names = [name for name in frame.columns if name != "user"]
-    table = Table(title=title, title_justify="left")
-    for name in names:
-        table.add_column(name, justify="left" if name in ("item", "title") else "right")
-    for row in frame.select(names).rows(named=True):
-        shown = {**row, "score": f"{row['score']:.4f}"}
-        table.add_row(*(escape(str(shown[name])) for name in names))
-    console().print(table)
+    if file is None:
+        console().print(_table(lists, f"for user {user}"))
+        return 0
+    write_table(lists, file)
+    console().print(f"{lists['user'].n_unique()} lists: {file}", soft_wrap=True)
+    return 0
+
+
+def _table(lists: pl.DataFrame, title: str) -> Table:
+    """One user's list."""
+    from bayescl.cli._console import table
+
+    names = [name for name in lists.columns if name != "user"]
+    rows = [
+        [f"{value:.4f}" if name == "score" else value for name, value in row.items()]
+        for row in lists.select(names).rows(named=True)
+    ]
+    made = table(title, names, rows)
+    for column, name in zip(made.columns, names, strict=True):
+        column.justify = "left" if name in ("item", "title") else "right"
+    return made

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bayescl._fields import Count
+from bayescl.cli._folders import Place, Workers
+from bayescl.runs.ranking.data import Split
+
+if TYPE_CHECKING:
+    from bayescl.cli._console import EpochBar
 
 
 def command(
     *,
-    data: str = "ml-100k",
-    split: str | None = None,
-    encoders: str = "mf,lightgcn",
-    losses: str = "",
-    seeds: int = 5,
-    size: str = "full",
+    data: tuple[str, ...] = ("ml-100k",),
+    split: Split | None = None,
+    encoders: tuple[str, ...] = ("mf", "lightgcn"),
+    losses: tuple[str, ...] = (),
+    seeds: Count = 5,
+    size: Literal["full", "smoke"] = "full",
     results: str | None = None,
-    workers: int = 1,
-    out: str | None = None,
-    resume: bool = False,
+    workers: Workers,
+    place: Place,
 ) -> int:
     """Make the paper's ranking table: choose settings on validation, then judge on test.
 
@@ -30,56 +37,51 @@ def command(
         data: names of data sets, with commas between, or the path of one.
         split: how the test part comes about; "author" is the paper's, for ml-100k.
         encoders: mf and lightgcn, with commas between.
-        losses: with commas between; all that the plan of a data set has unless given.
+        losses: with commas between; default: all that the plan of a data set has.
         seeds: number of seeds of the runs on test.
         size: full, or smoke to see in a minute that everything works.
         results: a folder that collects what several calls made; table and figure are made from
-            all in it. The folder of this call unless given.
-        workers: runs at a time, one thread each.
-        out: the folder; a new one under runs/ unless given.
-        resume: go on with what is in the folder; finished runs are kept.
+            all in it; default: the folder of this call.
+        workers: runs at a time.
+        place: the folder; finished runs in it are kept.
     """
     from bayescl.cli._console import EpochBar, console
-    from bayescl.cli._ranking import default_folder
     from bayescl.experiments.ranking.reproduction import KIND, planned_cells, reproduce_cell
     from bayescl.report.ranking.collection import collect
     from bayescl.runs.folder import RunFolder
 
-    cells = planned_cells(
-        _names(data), _names(encoders), _names(losses), split=split, seeds=seeds, size=size
-    )
-    config = {
-        "data": data,
-        "split": split,
-        "encoders": encoders,
-        "losses": losses,
-        "seeds": seeds,
-        "size": size,
-        "results": results,
-    }
-    place = Path(out) if out is not None else default_folder(f"ranking-{data}", datetime.now())
-    if resume:
-        folder = RunFolder.open(place, KIND)
+    cells = planned_cells(data, encoders, losses, split=split, seeds=seeds, size=size)
+    path = place.folder(f"ranking-{'-'.join(data)}")
+    if place.resume:
+        folder = RunFolder.open(path, KIND)
     else:
         for cell in cells:
             cell.check()
-        folder = RunFolder.create(place, KIND, config)
+        config = {
+            "data": ",".join(data),
+            "split": split,
+            "encoders": ",".join(encoders),
+            "losses": ",".join(losses),
+            "seeds": seeds,
+            "size": size,
+            "results": results,
+        }
+        folder = RunFolder.create(path, KIND, config)
     collected = folder.path if results is None else Path(results)
     for number, cell in enumerate(cells, start=1):
+        words = f"{number} of {len(cells)}"
         with EpochBar(cell.most_epochs()) as bar:
             made = reproduce_cell(
                 cell,
                 folder.path / cell.name,
-                workers=workers,
-                progress=lambda run, _, done, number=number: bar.update(
-                    f"{number} of {len(cells)}: {run}", done
-                ),
+                workers=workers.workers or 1,
+                progress=partial(_show, bar, words),
             )
         collect(collected, cell.name, made)
     console().print(f"table: {collected / 'table.md'}", soft_wrap=True)
     return 0
 
 
-def _names(text: str) -> list[str]:
-    """Names with commas between them."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _show(bar: EpochBar, words: str, run: str, _: int, done: float) -> None:
+    """Show how many epochs of a cell are done."""
+    bar.update(f"{words}: {run}", done)

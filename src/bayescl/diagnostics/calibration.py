@@ -21,9 +21,9 @@ class Calibration:
         brier: mean squared difference of prediction and truth (1 for a true negative, else 0).
     """
 
-    predicted: Float[Tensor, "groups"]
-    observed: Float[Tensor, "groups"]
-    count: Int[Tensor, "groups"]
+    predicted: Float[Tensor, " groups"]
+    observed: Float[Tensor, " groups"]
+    count: Int[Tensor, " groups"]
     brier: float
 
     @property
@@ -89,7 +89,7 @@ def calibration(
     truth = true_negative.flatten()[order].double()
     starts = torch.arange(1, groups, device=values.device) * len(values) // groups
     # A group begins where its first value does, so that no value is split between two.
-    edges = values[starts.unique()].unique() if groups > 1 else values[:0]
+    edges = torch.unique(values[torch.unique(starts)]) if groups > 1 else values[:0]
     group = torch.searchsorted(edges, values, right=True)
     count = group.bincount(minlength=len(edges) + 1)
     zeros = values.new_zeros(len(count))

@@ -56,7 +56,7 @@ class ScoredCandidates:
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
     """
 
-    positive: Float[Tensor, "anchors"]
+    positive: Float[Tensor, " anchors"]
     unlabeled: Float[Tensor, "anchors candidates"]
     valid: Bool[Tensor, "anchors candidates"]
     objective: Objective
@@ -95,7 +95,7 @@ def score_candidates(
     loss: ContrastiveLoss,
     *embeddings: Tensor,
     layout: Layout = "two_views",
-    labels: Int[Tensor, "batch"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
     other_labels: Int[Tensor, "*own candidates"] | None = None,
     false_negative: Bool[Tensor, "anchors candidates"] | None = None,
     **options: Any,
@@ -151,7 +151,7 @@ def score_candidates(
         positive=seen.positive,
         unlabeled=seen.unlabeled,
         valid=valid,
-        objective=loss.objective(_temperature(loss)),
+        objective=loss.objective(loss.temperature),
         false_negative=false_negative,
         sees_labels=loss.needs_groups,
     )
@@ -185,7 +185,7 @@ def _recorded(
     recorder = _Recorder()
     twin = ContrastiveLoss(
         recorder,
-        temperature=_temperature(loss),
+        temperature=loss.temperature,
         normalize=loss.normalize,
         reduction="none",
         engine="dense",
@@ -194,13 +194,6 @@ def _recorded(
     if recorder.calls != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
     return recorder
-
-
-def _temperature(loss: ContrastiveLoss) -> float:
-    """The loss's temperature as it is now."""
-    if loss.learnable_temperature is None:
-        return loss.temperature
-    return float(loss.learnable_temperature().detach())
 
 
 def _all_of(valid: Tensor | None, unlabeled: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def extreme_candidates(
     logits: Float[Tensor, "anchors candidates"],
     valid: Bool[Tensor, "anchors candidates"],
     *,
-    anchors: Int[Tensor, "chosen"],
+    anchors: Int[Tensor, " chosen"],
     count: int,
 ) -> Extremes:
     """Find the candidates most strongly down- and up-weighted for chosen anchors.

@@ -21,9 +21,9 @@ class WeightHistogram:
         false_negatives: counts of false negatives; None without labels.
     """
 
-    edges: Float[Tensor, "edges"]
-    true_negatives: Int[Tensor, "bins"]
-    false_negatives: Int[Tensor, "bins"] | None
+    edges: Float[Tensor, " edges"]
+    true_negatives: Int[Tensor, " bins"]
+    false_negatives: Int[Tensor, " bins"] | None
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
@@ -37,8 +37,8 @@ class WeightHistogram:
 
 @torch.no_grad()
 def weight_histogram(
-    weights: Float[Tensor, "candidates"],
-    false_negative: Bool[Tensor, "candidates"] | None = None,
+    weights: Float[Tensor, " candidates"],
+    false_negative: Bool[Tensor, " candidates"] | None = None,
     *,
     bins: int = 40,
 ) -> WeightHistogram:

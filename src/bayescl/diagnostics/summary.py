@@ -188,7 +188,7 @@ def _counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor]) -> T
     return torch.cat([v[s.valid] for s, v in zip(batches, values, strict=True)])
 
 
-def _mean(values: Float[Tensor, "some"]) -> float | None:
+def _mean(values: Float[Tensor, " some"]) -> float | None:
     """The mean, where there is one."""
     return float(values.double().mean()) if len(values) else None
 

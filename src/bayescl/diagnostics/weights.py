@@ -95,7 +95,7 @@ def effective_negatives(
     logits: Float[Tensor, "anchors candidates"] | None = None,
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     r"""Effective number of negatives of every anchor.
 
     .. math::

@@ -8,8 +8,8 @@ fused one, on a GPU, none at all.
 
 from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Excluded
 from bayescl.engines.chunked import chunked_loss
-from bayescl.engines.dense import ObjectiveAt, dense_loss
-from bayescl.engines.fused import fused_available, fused_loss, fused_supports
+from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
 from bayescl.engines.select import ENGINES, Engine, per_anchor_losses, select_engine
 
 __all__ = [
@@ -21,9 +21,10 @@ __all__ = [
     "ObjectiveAt",
     "chunked_loss",
     "dense_loss",
-    "fused_available",
     "fused_loss",
-    "fused_supports",
+    "fused_unavailable_reason",
+    "fused_unsupported_reason",
+    "logits_loss",
     "per_anchor_losses",
     "select_engine",
 ]

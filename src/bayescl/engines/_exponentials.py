@@ -28,11 +28,11 @@ class Sums(NamedTuple):
     """Each row's exponentials, divided by that of the row's largest logit, and what they add to."""
 
     exponentials: Float[Tensor, "rows candidates"]
-    total: Float[Tensor, "rows"]
-    log: Float[Tensor, "rows"]
+    total: Float[Tensor, " rows"]
+    log: Float[Tensor, " rows"]
     """Logarithm of the sum before the division; -inf where a row has no candidates."""
 
-    def per_unit(self, gradient: Float[Tensor, "rows"]) -> Float[Tensor, "rows"]:
+    def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         """What turns exponentials into gradients of logits, given that of ``log``."""
         return torch.where(self.total > 0, gradient / self.total, 0.0)
 
@@ -117,7 +117,7 @@ def _untied_log_weights(
 @lru_cache(maxsize=512)
 def _log_weights_by_place(
     objective: LogSumObjective, count: int, places: int, dtype: torch.dtype
-) -> Float[Tensor, "places"]:
+) -> Float[Tensor, " places"]:
     """Logarithms of the weights of ``count`` untied candidates in ascending order, then -inf.
 
     Remembered: do not write to it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class FusedLogSumExp(torch.autograd.Function):
         candidates: Float[Tensor, "candidates dim"],
         temperature: Float[Tensor, ""],
         sums: RowSums,
-    ) -> tuple[Float[Tensor, "anchors"], Int[Tensor, "anchors"] | None]:
+    ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
         """Sum over all columns, without the matrix of logits."""
         from bayescl.engines import _fused_launch as launch
 
@@ -73,7 +74,7 @@ class FusedLogSumExp(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, upstream: Float[Tensor, "anchors"], _: Tensor | None
+        ctx: Any, upstream: Float[Tensor, " anchors"], _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         """Compute the logits again, tile by tile, and what each side receives."""
         from bayescl.engines import _fused_launch as launch
@@ -134,6 +135,6 @@ def _contiguous(rule: CandidateRule) -> CandidateRule:
     return CandidateRule(own, positive, mine, theirs, valid)
 
 
-def _on(device: torch.device) -> torch.cuda.device | torch.autograd.grad_mode.no_grad:
+def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Triton launches on the current device, which need not be the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else torch.no_grad()
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -28,8 +28,8 @@ class Binned:
     """Each row's histogram, as the kernels look weights up in it; ``bins`` 0 for no weights."""
 
     bins: int
-    tops: Float[Tensor, "rows"] | None = None
-    inverse_widths: Float[Tensor, "rows"] | None = None
+    tops: Float[Tensor, " rows"] | None = None
+    inverse_widths: Float[Tensor, " rows"] | None = None
     log_weights: Float[Tensor, "rows bins"] | None = None
 
 
@@ -71,7 +71,7 @@ class Problem:
         return tile_for(kernel, self.anchors.dtype, self.sizes[2], bins, self.precision)
 
 
-def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, "rows"], Float[Tensor, "rows"]]:
+def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
     """Smallest and largest similarity of each row; inf and -inf where it has no candidate."""
     rows, columns, dim = problem.sizes
     tile = problem.tile("range", 0)
@@ -86,8 +86,8 @@ def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, "rows"], Float[Te
 def histograms(
     problem: Problem,
     bins: int,
-    tops: Float[Tensor, "rows"],
-    inverse_widths: Float[Tensor, "rows"],
+    tops: Float[Tensor, " rows"],
+    inverse_widths: Float[Tensor, " rows"],
 ) -> Int[Tensor, "rows bins"]:
     """How many candidates of each row fall into each of its bins."""
     rows, columns, dim = problem.sizes
@@ -112,7 +112,7 @@ def histograms(
 
 def log_sums(
     problem: Problem, scale: Float[Tensor, ""], binned: Binned, count: bool
-) -> tuple[Float[Tensor, "rows"], Int[Tensor, "rows"] | None]:
+) -> tuple[Float[Tensor, " rows"], Int[Tensor, " rows"] | None]:
     """Base-2 log of each row's sum of weighted exponentials, and how many it sums."""
     rows, columns, dim = problem.sizes
     tile = problem.tile("log_sum", binned.bins)
@@ -141,7 +141,7 @@ def log_sums(
 
 
 def anchor_gradients(
-    problem: Problem, scale: Float[Tensor, ""], binned: Binned, log_sum: Float[Tensor, "rows"]
+    problem: Problem, scale: Float[Tensor, ""], binned: Binned, log_sum: Float[Tensor, " rows"]
 ) -> Float[Tensor, "anchors dim"]:
     """Each anchor's mean candidate, weighted by the candidates' shares of its sum."""
     rows, columns, dim = problem.sizes
@@ -172,8 +172,8 @@ def candidate_gradients(
     problem: Problem,
     scale: Float[Tensor, ""],
     binned: Binned,
-    log_sum: Float[Tensor, "rows"],
-    upstream: Float[Tensor, "rows"],
+    log_sum: Float[Tensor, " rows"],
+    upstream: Float[Tensor, " rows"],
 ) -> Float[Tensor, "candidates dim"]:
     """Each candidate's sum of anchors, weighted by its share and the upstream gradient."""
     rows, columns, dim = problem.sizes

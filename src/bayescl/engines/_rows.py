@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import Sums, sums_of
 from bayescl.engines.batch import ContrastiveBatch
-from bayescl.engines.dense import ObjectiveAt
+from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl.functional.objective import Objective, as_data
 
 
@@ -28,19 +28,19 @@ class RowGradients:
     """
 
     unlabeled: Float[Tensor, "rows candidates"]
-    factor: Float[Tensor, "rows"] | None
-    positive: Float[Tensor, "rows"]
+    factor: Float[Tensor, " rows"] | None
+    positive: Float[Tensor, " rows"]
     temperature: Float[Tensor, ""] | None = None
 
 
 def row_losses(
     objective_at: ObjectiveAt,
     temperature: float | Tensor,
-    positive: Float[Tensor, "rows"],
+    positive: Float[Tensor, " rows"],
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
     rows: slice,
-    upstream: Float[Tensor, "rows"] | None,
+    upstream: Float[Tensor, " rows"] | None,
     *,
     differentiate: bool,
 ) -> tuple[PerAnchor, RowGradients | None]:
@@ -56,6 +56,45 @@ def row_losses(
         upstream: what each loss's gradient is multiplied by; ones unless given.
         differentiate: whether gradients are wanted.
     """
+    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))
+    if bad is not None:
+        logits.masked_fill_(bad[:, None], 0.0)
+        positive = positive.masked_fill(bad, 0.0)
+    losses, gradients = _finite_row_losses(
+        objective_at,
+        temperature,
+        positive,
+        logits,
+        batch,
+        rows,
+        upstream,
+        differentiate=differentiate,
+    )
+    if bad is None:
+        return losses, gradients
+    poison = torch.where(bad, torch.nan, 1.0).to(losses.dtype)
+    if gradients is not None:
+        factor = gradients.factor
+        gradients = replace(
+            gradients,
+            factor=poison if factor is None else factor * poison,
+            positive=gradients.positive * poison,
+        )
+    return losses * poison, gradients
+
+
+def _finite_row_losses(
+    objective_at: ObjectiveAt,
+    temperature: float | Tensor,
+    positive: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows candidates"],
+    batch: ContrastiveBatch,
+    rows: slice,
+    upstream: Float[Tensor, " rows"] | None,
+    *,
+    differentiate: bool,
+) -> tuple[PerAnchor, RowGradients | None]:
+    """The same of rows whose logits are finite."""
     objective = objective_at(temperature)
     data = as_data(objective)
     if data is not None and data.is_softmax:
@@ -79,7 +118,8 @@ def row_losses(
     def losses_of(objective: Objective, positive: Tensor, inner: list[Tensor]) -> Tensor:
         data = as_data(objective)
         if data is None:
-            return objective(positive, inner[0], valid=batch.mask(rows))
+            found = objective(positive, inner[0], valid=batch.mask(rows))
+            return checked_losses(found, positive)
         sums = iter(inner)
         log_sums = [
             batch.log_counts(rows, positive.dtype) if power == 0 else next(sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,7 @@ class Excluded:
         elif self.columns is not None:
             values.scatter_(1, self.columns, value)
 
-    def of(self, rows: slice | Int[Tensor, "some"]) -> Excluded:
+    def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
         """What is excluded of some of the rows."""
         return Excluded(
             None if self.columns is None else self.columns[rows],
@@ -64,17 +65,34 @@ class CandidateRule:
     Attributes:
         own: column of each anchor itself, where anchors are among the columns.
         positive: column of each anchor's positive, where positives are among the columns.
-        anchor_groups: group of each anchor.
-        candidate_groups: group of each column, shared or each anchor's own; equal groups are
-            never each other's negatives.
+        anchor_groups: group of each anchor, or several, ``[anchors, keys]``.
+        candidate_groups: the same of each column, shared or each anchor's own; where a key is
+            equal they are never each other's negatives.
         valid: True where the pair may count; all pairs where absent.
     """
 
-    own: Int[Tensor, "anchors"] | None = None
-    positive: Int[Tensor, "anchors"] | None = None
-    anchor_groups: Int[Tensor, "anchors"] | None = None
-    candidate_groups: Int[Tensor, "*own candidates"] | None = None
+    own: Int[Tensor, " anchors"] | None = None
+    positive: Int[Tensor, " anchors"] | None = None
+    anchor_groups: Int[Tensor, " anchors *keys"] | None = None
+    candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
+
+    @property
+    def num_keys(self) -> int:
+        """Number of groups per row; 0 where there are none."""
+        if self.anchor_groups is None or self.candidate_groups is None:
+            return 0
+        return 1 if self.anchor_groups.ndim == 1 else self.anchor_groups.shape[1]
+
+    def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Anchors' and candidates' groups by one key after the other."""
+        if self.anchor_groups is None or self.candidate_groups is None:
+            return
+        if self.anchor_groups.ndim == 1:
+            yield self.anchor_groups, self.candidate_groups
+            return
+        for key in range(self.num_keys):
+            yield self.anchor_groups[:, key], self.candidate_groups[..., key]
 
     def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
         """What is no candidate of some anchors.
@@ -109,10 +127,9 @@ class CandidateRule:
                     [ True, False, False]])
         """
         mask = None if self.valid is None else self.valid[rows]
-        if self.anchor_groups is not None and self.candidate_groups is not None:
-            groups = self.candidate_groups
+        for mine, groups in self._keys():
             columns = groups[None] if groups.ndim == 1 else groups[rows]
-            other = self.anchor_groups[rows, None] != columns
+            other = mine[rows, None] != columns
             mask = other if mask is None else mask & other
         excluded = [index[rows, None] for index in (self.own, self.positive) if index is not None]
         if excluded:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from bayescl._axes import Float, PerAnchor, Tensor
+import torch
+
+from bayescl._axes import (
+    Bool,
+    CandidateMask,
+    Float,
+    PerAnchor,
+    PositiveLogits,
+    Tensor,
+    UnlabeledLogits,
+)
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.functional.objective import Objective
 from bayescl.functional.similarity import candidate_logits, pair_logits
+from bayescl.functional.sorting import can_look
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
 """The objective at a given temperature: two of the five need to know it for their floor."""
@@ -33,4 +45,55 @@ def dense_loss(
     """
     positive = pair_logits(batch.anchors, batch.positives, temperature)
     unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)
-    return objective_at(temperature)(positive, unlabeled, valid=batch.mask())
+    return logits_loss(objective_at(temperature), positive, unlabeled, valid=batch.mask())
+
+
+def logits_loss(
+    objective: Objective,
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    *,
+    valid: CandidateMask | None,
+) -> PerAnchor:
+    """Compute one loss per anchor from logits; NaN where one that counts is not finite.
+
+    Args:
+        objective: what turns logits into losses.
+        positive: logit of each anchor's positive.
+        unlabeled: logits of each anchor's candidates.
+        valid: True where a candidate counts; all where None.
+
+    Raises:
+        ValueError: if the objective returns anything but one value per anchor.
+    """
+    losses = checked_losses(objective(positive, unlabeled, valid=valid), positive)
+    bad = rows_not_finite(positive, unlabeled, lambda: valid)
+    return losses if bad is None else losses * torch.where(bad, torch.nan, 1.0)
+
+
+def checked_losses(losses: PerAnchor, positive: PositiveLogits) -> PerAnchor:
+    """Refuse what an objective returned if it is not one value per anchor."""
+    if not isinstance(losses, Tensor):
+        raise TypeError(f"objective must return a tensor, got {type(losses).__name__}")
+    if losses.shape != positive.shape:
+        raise ValueError(
+            f"objective must return one value per anchor, shape {list(positive.shape)}, "
+            f"got {list(losses.shape)}"
+        )
+    return losses
+
+
+def rows_not_finite(
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    valid: Callable[[], CandidateMask | None],
+) -> Bool[Tensor, " anchors"] | None:
+    """True where a logit that counts is NaN or infinite; None where surely none is."""
+    positive, unlabeled = positive.detach(), unlabeled.detach()
+    # A sum is not finite if a term is not, and takes a fraction of the time to look at each.
+    if can_look(unlabeled) and math.isfinite(unlabeled.sum() + positive.sum()):
+        return None
+    bad, mask = ~unlabeled.isfinite(), valid()
+    if mask is not None:
+        bad = bad & mask
+    return bad.any(dim=1) | ~positive.isfinite()

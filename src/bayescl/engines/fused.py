@@ -66,15 +66,16 @@ def fused_loss(
         RuntimeError: if there is no Triton or no CUDA device.
 
     See Also:
-        :func:`fused_supports` and :func:`fused_available`: the same questions asked beforehand.
+        :func:`fused_unsupported_reason` and :func:`fused_unavailable_reason`: the same questions
+        asked beforehand.
     """
     check_choice("precision", precision, PRECISIONS)
     if bins is not None:
         check_bins(bins)
     objective = objective_at(temperature)
-    if (reason := fused_available()) is not None:
+    if (reason := fused_unavailable_reason()) is not None:
         raise RuntimeError(f'engine="fused" cannot run: {reason}')
-    data, reason = as_data(objective), fused_supports(batch, objective)
+    data, reason = as_data(objective), fused_unsupported_reason(batch, objective)
     if data is None or reason is not None:
         raise ValueError(f'engine="fused" cannot compute this loss: {reason}')
     if not isinstance(temperature, Tensor):
@@ -92,19 +93,23 @@ def fused_loss(
         count = counted if counts else count
     if count is not None:
         found[0.0] = count.float().log()
-    return data.from_log_sums(positive, tuple(found[power] for power in data.powers))
+    losses = data.from_log_sums(positive, tuple(found[power] for power in data.powers))
+    bad = ~positive.detach().isfinite()
+    for log_sum in found.values():
+        bad = bad | log_sum.detach().isnan() | log_sum.detach().isposinf()
+    return losses * torch.where(bad, torch.nan, 1.0)
 
 
-def fused_supports(batch: ContrastiveBatch, objective: Objective) -> str | None:
+def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:
     """Why the fused engine cannot compute this, in one sentence; None if it can.
 
-    Says nothing about whether the engine can run at all: see :func:`fused_available`.
+    Says nothing about whether the engine can run at all: see :func:`fused_unavailable_reason`.
 
     Example:
         >>> from bayescl.engines import CandidateRule, ContrastiveBatch
         >>> from bayescl.functional import InfoNCE
         >>> rows = torch.eye(2, dtype=torch.float64)
-        >>> fused_supports(ContrastiveBatch(rows, rows, rows, CandidateRule()), InfoNCE())
+        >>> fused_unsupported_reason(ContrastiveBatch(rows, rows, rows, CandidateRule()), InfoNCE())
         'embeddings must be float32, bfloat16 or float16, got torch.float64'
     """
     anchors, candidates = batch.anchors, batch.candidates
@@ -122,12 +127,14 @@ def fused_supports(batch: ContrastiveBatch, objective: Objective) -> str | None:
         return f"embeddings must be on a CUDA device, got {anchors.device}"
     if anchors.shape[1] > MAXIMUM_DIM:
         return f"embeddings must have at most {MAXIMUM_DIM} coordinates, got {anchors.shape[1]}"
+    if batch.rule.num_keys > 1:
+        return f"it takes one group per row, got {batch.rule.num_keys}"
     if 0 in anchors.shape or 0 in candidates.shape:
         return "anchors and candidates must not be empty"
     return None
 
 
-def fused_available() -> str | None:
+def fused_unavailable_reason() -> str | None:
     """Why the fused engine cannot run here, in one sentence; None if it can.
 
     It needs Triton and a CUDA device of compute capability 8.0 or newer, or Triton's interpreter

@@ -42,7 +42,7 @@ def anchor_aucs(
     same_class: Bool[Tensor, "anchors candidates"],
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """ROC-AUC of every row of scores: how often one of its class outscores one that is not.
 
     Computed from mid-ranks, all rows at once, so a tie counts as half.
@@ -81,11 +81,11 @@ def anchor_aucs(
 
 def macro_auc(
     anchors: Float[Tensor, "anchors dim"],
-    labels: Int[Tensor, "anchors"],
+    labels: Int[Tensor, " anchors"],
     memory: Float[Tensor, "memory dim"],
-    memory_labels: Int[Tensor, "memory"],
+    memory_labels: Int[Tensor, " memory"],
     *,
-    own: Int[Tensor, "anchors"] | None = None,
+    own: Int[Tensor, " anchors"] | None = None,
     average: Average = "anchors",
     normalize: bool = True,
 ) -> float:
@@ -137,18 +137,18 @@ def macro_auc(
     found = []
     size = max(1, _CHUNK // len(memory))
     for start in range(0, len(anchors), size):
-        rows = slice(start, start + size)
-        scores = anchors.detach()[rows] @ memory.detach().T
+        some = slice(start, start + size)
+        scores = anchors.detach()[some] @ memory.detach().T
         valid = None
         if own is not None:
-            valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[rows, None], False)
-        same = labels[rows, None] == memory_labels[None]
+            valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[some, None], False)
+        same = labels[some, None] == memory_labels[None]
         found.append(anchor_aucs(scores, same, valid=valid))
     return _averaged(torch.cat(found), labels, average)
 
 
 def _averaged(
-    aucs: Float[Tensor, "anchors"], labels: Int[Tensor, "anchors"], average: str
+    aucs: Float[Tensor, " anchors"], labels: Int[Tensor, " anchors"], average: str
 ) -> float:
     """The mean over anchors, or over classes of the means over their anchors."""
     known = ~aucs.isnan()
@@ -159,7 +159,7 @@ def _averaged(
         )
     aucs, labels = aucs[known], labels[known]
     if average == "classes":
-        groups = labels.unique(return_inverse=True)[1]
+        groups = torch.unique(labels, return_inverse=True)[1]
         sums = aucs.new_zeros(int(groups.max()) + 1).index_add(0, groups, aucs)
         aucs = sums / groups.bincount()
     return float(aucs.mean())
@@ -223,7 +223,7 @@ class MeasuredAlpha:
 
 def measured_alpha(
     embeddings: Float[Tensor, "images dim"],
-    labels: Int[Tensor, "images"],
+    labels: Int[Tensor, " images"],
     *,
     reading: Reading,
     anchors: int | None = None,

@@ -40,11 +40,11 @@ from bayescl.functional.mixture import check_tau_plus
 
 
 def win_rates(
-    positive: Float[Tensor, "anchors"],
+    positive: Float[Tensor, " anchors"],
     unlabeled: Float[Tensor, "anchors candidates"],
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """How often each anchor's positive outscores its candidates; a tie counts as half.
 
     Args:
@@ -74,7 +74,7 @@ def win_rates(
 
 
 def label_free_alpha(
-    positive: Float[Tensor, "anchors"],
+    positive: Float[Tensor, " anchors"],
     unlabeled: Float[Tensor, "anchors candidates"],
     *,
     tau_plus: float,
@@ -136,7 +136,7 @@ class LabelFreeBias:
 
 
 def label_free_bias(
-    positive: Float[Tensor, "anchors"],
+    positive: Float[Tensor, " anchors"],
     unlabeled: Float[Tensor, "anchors candidates"],
     false_negative: Bool[Tensor, "anchors candidates"],
     *,

@@ -41,7 +41,7 @@ def tau_plus_of_class_count(num_classes: int) -> float:
     return 1 / check_count("num_classes", num_classes, 2)
 
 
-def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, "classes"]) -> float:
+def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, " classes"]) -> float:
     """Prior with classes of given sizes: the sum of their squared shares.
 
     Args:
@@ -67,7 +67,7 @@ def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, "classes"]) -> fl
     return round(float((counts / counts.sum()).square().sum()), 12)
 
 
-def tau_plus_of_labels(labels: Int[Tensor, "items"]) -> float:
+def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     """Prior as counted on labels: the share of an item's candidates that are of its class.
 
     Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, which is no candidate;
@@ -88,7 +88,7 @@ def tau_plus_of_labels(labels: Int[Tensor, "items"]) -> float:
     """
     if labels.ndim != 1 or len(labels) < 2:
         raise ValueError(f"labels must have shape [items], 2 at least, got {list(labels.shape)}")
-    counts = labels.unique(return_counts=True)[1].double()
+    counts = torch.unique(labels, return_counts=True)[1].double()
     if len(counts) < 2:
         raise ValueError("labels must name at least two classes: one alone has no negatives")
     total = counts.sum()

@@ -71,21 +71,23 @@ def debiased_loss(
 
 
 def subtract_positives(
-    log_sum: Float[Tensor, "anchors"],
-    positive: Float[Tensor, "anchors"],
+    log_sum: Float[Tensor, " anchors"],
+    positive: Float[Tensor, " anchors"],
     log_count: Float[Tensor, "#anchors"],
     tau_plus: float,
     minimum_logit: float | Float[Tensor, ""],
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """Log of the floored estimate ``G`` above, from the log of the candidates' sum."""
     check_tau_plus(tau_plus)
     floor = log_count + minimum_logit
+    # NaN compares as False, and is what then comes out: conditions say where the floor holds.
+    empty = log_count == -torch.inf
     if tau_plus == 0:
-        return torch.where(log_sum > floor, log_sum, floor)
+        return torch.where(empty | (log_sum <= floor), floor, log_sum)
     # log(e^x - e^y) = x + log(1 - e^(y - x)), where the share e^(y - x) is below 1.
     log_share = math.log(tau_plus) + log_count + positive - log_sum
-    has_rest = log_share < 0
+    none_left = empty | (log_share >= 0)
     # Both branches of a `where` are differentiated: give the unused one a harmless share.
-    safe_share = torch.where(has_rest, log_share, -1.0)
+    safe_share = torch.where(none_left, -1.0, log_share)
     rest = log_sum + (-torch.expm1(safe_share)).log() - math.log1p(-tau_plus)
-    return torch.where(has_rest & (rest > floor), rest, floor)
+    return torch.where(none_left | (rest <= floor), floor, rest)

@@ -47,7 +47,9 @@ def check_bins(bins: int) -> None:
         raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
 
 
-def inverse_widths(low: Float[Tensor, "rows"], top: Float[Tensor, "rows"]) -> Float[Tensor, "rows"]:
+def inverse_widths(
+    low: Float[Tensor, " rows"], top: Float[Tensor, " rows"]
+) -> Float[Tensor, " rows"]:
     """One over each row's range; 0 where the row is empty or all of it is equal.
 
     Example:
@@ -62,8 +64,8 @@ def inverse_widths(low: Float[Tensor, "rows"], top: Float[Tensor, "rows"]) -> Fl
 
 def bin_indices(
     similarity: Float[Tensor, "rows columns"],
-    top: Float[Tensor, "rows"],
-    inverse_width: Float[Tensor, "rows"],
+    top: Float[Tensor, " rows"],
+    inverse_width: Float[Tensor, " rows"],
     bins: int,
 ) -> Int[Tensor, "rows columns"]:
     """Bin of each similarity, 0 for the row's largest; what the kernels compute per tile."""
@@ -74,7 +76,7 @@ def bin_indices(
 
 def bin_means(
     counts: Int[Tensor, "rows bins"],
-    inverse_width: Float[Tensor, "rows"],
+    inverse_width: Float[Tensor, " rows"],
     function: OfCdf,
     *,
     upper: bool = False,
@@ -113,7 +115,7 @@ def bin_means(
 
 def log2_weights(
     counts: Int[Tensor, "rows bins"],
-    inverse_width: Float[Tensor, "rows"],
+    inverse_width: Float[Tensor, " rows"],
     weights_of_cdf: OfCdf,
     ranks: str,
 ) -> Float[Tensor, "rows bins"]:

@@ -13,7 +13,7 @@ from bayescl._axes import Bool, Float, Tensor
 def masked_logsumexp(
     logits: Float[Tensor, "anchors candidates"],
     valid: Bool[Tensor, "anchors candidates"] | None,
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """Log of the sum of exponentials over each row's valid entries; -inf for a row with none.
 
     Such a row receives a zero gradient, not NaN.
@@ -41,8 +41,8 @@ def log_count(
 
 
 def contrast(
-    positive: Float[Tensor, "anchors"], log_negative: Float[Tensor, "anchors"]
-) -> Float[Tensor, "anchors"]:
+    positive: Float[Tensor, " anchors"], log_negative: Float[Tensor, " anchors"]
+) -> Float[Tensor, " anchors"]:
     r"""The loss :math:`-\log\frac{e^{s^+}}{e^{s^+} + G}`, given :math:`s^+` and :math:`\log G`."""
     # Above the threshold softplus(x) returns x; at 40 the rest, e^-40, is below half an ulp of
     # x even in float64.

@@ -7,6 +7,9 @@ them; each engine computes those sums in its own way, once for all objectives.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -149,6 +152,45 @@ class LogSumObjective:
             terms = terms if log_weights is None else terms + log_weights
             sums.append(masked_logsumexp(terms, counted))
         return self.from_log_sums(positive, tuple(sums))
+
+
+@dataclass(frozen=True)
+class Maskless:
+    """A function of logits that takes no ``valid``, for calls in which all candidates count.
+
+    Attributes:
+        function: called with the logits of positives and of candidates.
+    """
+
+    function: Callable[[PositiveLogits, UnlabeledLogits], PerAnchor]
+
+    def __call__(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        *,
+        valid: CandidateMask | None = None,
+    ) -> PerAnchor:
+        """Return the function's losses.
+
+        Raises:
+            ValueError: if a candidate does not count, which the function could not know.
+        """
+        if valid is not None and not bool(valid.all()):
+            raise ValueError(
+                "objective must take valid=mask here: some candidates do not count (the anchor "
+                "itself, its positive, or what groups and valid exclude)"
+            )
+        return self.function(positive, unlabeled)
+
+
+def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
+    """Whether an objective has an argument ``valid``; True where that cannot be told."""
+    try:
+        arguments = inspect.signature(objective).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(one.name == "valid" or one.kind is one.VAR_KEYWORD for one in arguments)
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:

@@ -12,7 +12,8 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
 
     The length is taken after dividing by the largest coordinate, so neither tiny nor huge
     embeddings under- or overflow. An all-zero embedding has no direction: it stays zero, has
-    similarity 0 to everything and receives a finite gradient.
+    similarity 0 to everything and receives a finite gradient. So does one whose coordinates are
+    all below the smallest normal number.
 
     Args:
         embeddings: rows of any finite length. Differentiated.
@@ -26,18 +27,21 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
                 [0.0000, 0.0000]])
     """
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
+    # NaN and infinity are no small numbers: they stay. Below the smallest normal number a quotient
+    # has infinite gradient, so such rows count as zero.
+    small = largest < torch.finfo(embeddings.dtype).tiny
     # The result does not change with the scale, so the scale may be a constant for the gradient.
-    scaled = embeddings / torch.where(largest > 0, largest, 1.0)
+    scaled = embeddings / torch.where(small, 1.0, largest)
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
     # A product has a cheaper gradient than a quotient.
-    return scaled * torch.where(length > 0, length, 1.0).reciprocal()
+    return scaled * torch.where(small, 1.0, length).reciprocal()
 
 
 def pair_logits(
     anchors: Float[Tensor, "anchors dim"],
     positives: Float[Tensor, "anchors dim"],
     temperature: float | Float[Tensor, ""],
-) -> Float[Tensor, "anchors"]:
+) -> Float[Tensor, " anchors"]:
     """Logit of each anchor with the row of ``positives`` at the same place.
 
     Args:

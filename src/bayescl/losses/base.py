@@ -9,25 +9,22 @@ import torch
 from torch import nn
 from typing_extensions import TypedDict
 
-from bayescl import distributed
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import (
     check_choice,
     check_count,
     check_finite,
-    check_finite_number,
     check_floating,
     check_mask,
-    check_positive,
     check_shape,
 )
-from bayescl.engines import ENGINES, Engine, per_anchor_losses
-from bayescl.engines.batch import ContrastiveBatch
-from bayescl.functional.objective import Objective
+from bayescl.engines import ENGINES, ContrastiveBatch, Engine, logits_loss, per_anchor_losses
+from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import layouts
-from bayescl.losses.hyperparameters import Hyperparameter
-from bayescl.losses.temperature import LearnableTemperature
+from bayescl.losses.gathering import Gathering
+from bayescl.losses.hyperparameters import state_numbers
+from bayescl.losses.temperature import LearnableTemperature, check_temperature
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -42,10 +39,6 @@ class SharedOptions(TypedDict, total=False):
     chunk_size: int | None
     gather: bool
     check_finite: bool
-
-
-def _check_temperature(temperature: float) -> float:
-    return check_positive("temperature", temperature)
 
 
 class ContrastiveLoss(nn.Module):
@@ -67,13 +60,14 @@ class ContrastiveLoss(nn.Module):
             computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
             Triton, and gives the Bayesian weights through a histogram.
         chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
-        gather: whether anchors are scored against the candidates of all ranks of the default
-            process group, with gradients back to their owners. Ranks may hold unequal batches.
-            The ranks' means average to the mean over all anchors, so gradients that are averaged
-            over ranks, as ``DistributedDataParallel`` does, are those of one process with the
-            whole batch. Sums add up to the whole batch's sum.
-        check_finite: whether every call looks for NaN and infinity in its embeddings and raises.
-            Waits for the device, so it is off by default.
+        gather: whether anchors are scored against the candidates of all processes of the default
+            process group, with gradients back to their owners. Processes may hold unequal batches.
+            The processes' means average to the mean over all anchors, so gradients that are
+            averaged over processes, as ``DistributedDataParallel`` does, are those of one process
+            with the whole batch. Sums add up to the whole batch's sum.
+        check_finite: whether every call looks for NaN and infinity in its embeddings and its
+            logits, and raises with the cause. Waits for the device, so it is off by default; then
+            the loss of an anchor whose logits are not finite is NaN.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -85,9 +79,6 @@ class ContrastiveLoss(nn.Module):
         >>> loss(view_1, view_2)
         tensor(0.4327)
     """
-
-    temperature = Hyperparameter(_check_temperature)
-    """Softmax scale; where it is learnable, the value it was given at the start."""
 
     hyperparameters: tuple[str, ...] = ()
     """Names of the floats that travel in ``state_dict``, besides the temperature."""
@@ -112,11 +103,12 @@ class ContrastiveLoss(nn.Module):
         check_choice("engine", engine, ENGINES)
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, 1)
+        if objective is not None and not takes_mask(objective):
+            objective = Maskless(objective)
         self._objective = objective
         self.learnable_temperature: LearnableTemperature | None = None
         if isinstance(temperature, LearnableTemperature):
             self.learnable_temperature = temperature
-            self.temperature = float(temperature().detach())
         else:
             self.temperature = temperature
         self.normalize = normalize
@@ -126,6 +118,20 @@ class ContrastiveLoss(nn.Module):
         self.chunk_size = chunk_size
         self.gather = gather
         self.check_finite = check_finite
+
+    @property
+    def temperature(self) -> float:
+        """Softmax scale as it is now; where it is learnable, setting it moves the parameter."""
+        if self.learnable_temperature is None:
+            return self._temperature
+        return float(self.learnable_temperature().detach())
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if self.learnable_temperature is None:
+            self._temperature = check_temperature(value)
+        else:
+            self.learnable_temperature.set(value)
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits at the given temperature."""
@@ -139,8 +145,9 @@ class ContrastiveLoss(nn.Module):
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
-        groups: Int[Tensor, "batch"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
 
@@ -151,25 +158,34 @@ class ContrastiveLoss(nn.Module):
             view_1: embeddings of the first views.
             view_2: embeddings of the second views, row by row of the same items.
             groups: one integer per item; items of one group are never each other's negatives.
+                Or several, ``[batch, keys]``: then one equal key is enough.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
+            temperature: for this call in place of the loss's own; a tensor of one number receives
+                a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per row of the two views in turn.
 
         Raises:
             ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
-                ranks if on one.
+                processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("two views", self.gather)
+        with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
-                view_1, view_2, groups=groups, valid=valid, gather=gather, scale=self._scale
+                view_1,
+                view_2,
+                groups=groups,
+                valid=valid,
+                gather=gathering.active,
+                scale=self._scale,
             )
-        return self._evaluate("two views", [batch], gather)
+        return self._evaluate(gathering, [batch], temperature)
 
     def in_batch(
         self,
@@ -177,10 +193,11 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         *,
         extra: Float[Tensor, "extra dim"] | None = None,
-        groups: Int[Tensor, "batch"] | None = None,
-        extra_groups: Int[Tensor, "extra"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
+        extra_groups: Int[Tensor, " extra *keys"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
         both_directions: bool = False,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs whose candidates are the other pairs' positives.
 
@@ -191,7 +208,8 @@ class ContrastiveLoss(nn.Module):
             positives: embeddings of each anchor's item, document or caption, row by row.
             extra: further candidates for every anchor, such as mined hard negatives.
             groups: one integer per pair; pairs of one group (the same item, say) are never each
-                other's negatives.
+                other's negatives. Or several, ``[batch, keys]`` (its query and its document,
+                say): then one equal key is enough.
             extra_groups: the groups of ``extra``, where they are known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``; with ``gather``, those of rank 0, then those of
@@ -199,6 +217,8 @@ class ContrastiveLoss(nn.Module):
                 an anchor and its own positive is ignored.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
+            temperature: for this call in place of the loss's own; a tensor of one number receives
+                a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor; with both directions the
@@ -206,17 +226,18 @@ class ContrastiveLoss(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
-                ranks if on one.
+                processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("in_batch", self.gather)
+        with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
             if extra is None:
-                anchors, positives = self._prepare(anchors=anchors, positives=positives)
+                anchors, positives = self.prepared(anchors=anchors, positives=positives)
             else:
                 self._require_groups(extra_groups=extra_groups)
-                anchors, positives, extra = self._prepare(
+                anchors, positives, extra = self.prepared(
                     anchors=anchors, positives=positives, extra=extra
                 )
             there = layouts.pairs(
@@ -226,14 +247,16 @@ class ContrastiveLoss(nn.Module):
                 groups=groups,
                 extra_groups=extra_groups,
                 valid=valid,
-                gather=gather,
+                gather=gathering.active,
             )
             batches = [there]
             if both_directions:
-                turned = layouts.turned_mask(valid, len(anchors), gather)
-                back = layouts.pairs(positives, anchors, groups=groups, valid=turned, gather=gather)
+                turned = layouts.turned_mask(valid, len(anchors), gathering.active)
+                back = layouts.pairs(
+                    positives, anchors, groups=groups, valid=turned, gather=gathering.active
+                )
                 batches.append(back)
-        return self._evaluate("in_batch", batches, gather)
+        return self._evaluate(gathering, batches, temperature)
 
     def sampled(
         self,
@@ -241,9 +264,10 @@ class ContrastiveLoss(nn.Module):
         positives: Float[Tensor, "batch dim"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
-        groups: Int[Tensor, "batch"] | None = None,
-        candidate_groups: Int[Tensor, "*own candidates"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
+        candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs with candidates that were drawn for them.
 
@@ -251,26 +275,30 @@ class ContrastiveLoss(nn.Module):
             anchors: embeddings of users or queries.
             positives: embeddings of each anchor's item, row by row.
             candidates: ``[batch, candidates, dim]``, each anchor's own, or ``[candidates, dim]``,
-                the same for all. With ``gather``, those of all ranks are the same for all; ranks
-                should then draw different ones. Each anchor's own are not gathered.
-            groups: one integer per anchor.
+                the same for all. With ``gather``, those of all processes are the same for all;
+                processes should then draw different ones. Each anchor's own are not gathered.
+            groups: one integer per anchor, or several, ``[batch, keys]``.
             candidate_groups: one integer per candidate, shaped like ``candidates`` without
-                ``dim``; a candidate of the anchor's group does not count.
+                ``dim`` (with ``keys`` in its place where there are several); a candidate of the
+                anchor's group does not count, by any key.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
+            temperature: for this call in place of the loss's own; a tensor of one number receives
+                a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
 
         Raises:
             ValueError: if shapes do not fit or there are no candidates; with ``gather``, on all
-                ranks if on one.
+                processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("sampled", self.gather)
+        with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
-            anchors, positives, candidates = self._prepare(
+            anchors, positives, candidates = self.prepared(
                 anchors=anchors, positives=positives, candidates=candidates
             )
             batch = layouts.drawn(
@@ -280,16 +308,17 @@ class ContrastiveLoss(nn.Module):
                 groups=groups,
                 candidate_groups=candidate_groups,
                 valid=valid,
-                gather=gather,
+                gather=gathering.active,
             )
-        return self._evaluate("sampled", [batch], gather)
+        return self._evaluate(gathering, [batch], temperature)
 
     def from_logits(
         self,
-        positive: Float[Tensor, "anchors"],
+        positive: Float[Tensor, " anchors"],
         unlabeled: Float[Tensor, "anchors candidates"],
         *,
         valid: Bool[Tensor, "anchors candidates"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from logits of your own, already divided by the temperature.
 
@@ -299,6 +328,8 @@ class ContrastiveLoss(nn.Module):
             positive: logit of each anchor's positive.
             unlabeled: logits of each anchor's candidates. A logit of -inf does not count.
             valid: True where a candidate counts.
+            temperature: what the logits were divided by, where it is not the loss's own: the
+                debiased and the hard loss need it for their floor.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
@@ -306,8 +337,9 @@ class ContrastiveLoss(nn.Module):
         Raises:
             ValueError: if shapes do not fit or there are no candidates.
         """
-        gather = self._gathers()
-        with distributed.shared_refusals(gather):
+        gathering = Gathering.of("from_logits", self.gather)
+        with gathering.refusals():
+            temperature = self._temperature_of(temperature)
             for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
                 check_floating(name, logits)
             check_shape("positive", positive, ("anchors",))
@@ -316,6 +348,7 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
             if valid is not None:
                 check_mask("valid", valid, unlabeled.shape)
+                layouts.check_some(valid)
             elif self.needs_groups:
                 raise ValueError(
                     f"{type(self).__name__} needs valid: True where a candidate is a true negative"
@@ -329,12 +362,27 @@ class ContrastiveLoss(nn.Module):
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
-        objective = self.objective(self._current_temperature())
-        share = layouts.mean_share("from_logits", len(positive)) if gather else 1.0
-        return self._reduce(objective(positive, unlabeled, valid=counted), share)
+        objective = self.objective(temperature)
+        share = gathering.mean_share(len(positive))
+        losses = logits_loss(objective, positive, unlabeled, valid=counted)
+        return self.reduced(losses, share)
 
-    def _prepare(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings, raise half precision to float32 and scale to length 1 if asked."""
+    def prepared(self, **embeddings: Tensor) -> list[Tensor]:
+        """Check embeddings, raise half precision to float32 and scale to length 1 if asked.
+
+        For layouts of your own, in a class derived from a loss.
+
+        Args:
+            **embeddings: ``[rows, dim]``, by the names that messages call them; ``candidates``
+                may also be ``[rows, candidates, dim]``.
+
+        Returns:
+            The same in the order given, in one precision.
+
+        Raises:
+            ValueError: if one of them is empty or has another shape, or is not finite and
+                ``check_finite`` is set.
+        """
         return [self._scale(rows) for rows in self._check(**embeddings)]
 
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
@@ -361,32 +409,58 @@ class ContrastiveLoss(nn.Module):
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
-    def _current_temperature(self) -> float | Tensor:
+    def current_temperature(self) -> float | Float[Tensor, ""]:
+        """Return the temperature that the next call uses, with gradient where it is learnable."""
         if self.learnable_temperature is None:
             return self.temperature
         temperature: Tensor = self.learnable_temperature()
         return temperature
 
-    def _gathers(self) -> bool:
-        """Whether there are other ranks' candidates to gather."""
-        return self.gather and distributed.world_size() > 1
-
     def _evaluate(
-        self, call: str, batches: Sequence[ContrastiveBatch], gather: bool
+        self,
+        gathering: Gathering,
+        batches: Sequence[ContrastiveBatch],
+        temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
-        share = 1.0
-        if gather:
-            batches, share = layouts.across_ranks(call, batches)
-        losses = [self._per_anchor(batch) for batch in batches]
-        return self._reduce(losses[0] if len(losses) == 1 else torch.cat(losses), share)
+        batches, share = gathering.candidates_of_all(batches)
+        each = [self._per_anchor(batch, temperature) for batch in batches]
+        losses = each[0] if len(each) == 1 else torch.cat(each)
+        if self.check_finite:
+            with gathering.refusals():
+                self._check_finite_losses(losses, batches, temperature)
+            gathering.go_on()
+        return self.reduced(losses, share)
 
-    def _per_anchor(self, batch: ContrastiveBatch) -> Tensor:
+    def _check_finite_losses(
+        self, losses: Tensor, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
+    ) -> None:
+        """Refuse logits that were not finite, although the embeddings were."""
+        bad = int((~losses.detach().isfinite()).sum())
+        if bad:
+            scale = torch.as_tensor(temperature).detach().item()
+            largest = max(float(batch.candidates.detach().abs().max()) for batch in batches)
+            raise ValueError(
+                f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} anchors: "
+                f"coordinates reach {largest:.3g}, and the temperature is {scale:.3g}"
+            )
+
+    def _temperature_of(self, given: float | Tensor | None) -> float | Tensor:
+        """The temperature of a call: what it was given, or the loss's own."""
+        if given is None:
+            return self.current_temperature()
+        if not isinstance(given, Tensor):
+            return check_temperature(given)
+        check_floating("temperature", given)
+        check_shape("temperature", given, ())
+        return given.to(torch.promote_types(given.dtype, torch.float32))
+
+    def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with torch.autocast(batch.anchors.device.type, enabled=False):
             losses, self.engine_used = per_anchor_losses(
                 batch,
-                self._current_temperature(),
+                temperature,
                 self.objective,
                 engine=self.engine,
                 uniform=self.reduction != "none",
@@ -394,7 +468,16 @@ class ContrastiveLoss(nn.Module):
             )
         return losses
 
-    def _reduce(self, losses: Tensor, share: float) -> Tensor:
+    def reduced(
+        self, losses: Float[Tensor, " anchors"], share: float = 1.0
+    ) -> Float[Tensor, "*anchors"]:
+        """Return the losses' mean or sum, or the losses themselves, as ``reduction`` says.
+
+        Args:
+            losses: one per anchor.
+            share: what a mean is multiplied by; see
+                :meth:`~bayescl.losses.gathering.Gathering.mean_share`.
+        """
         if self.reduction == "mean":
             mean = losses.mean()
             return mean if share == 1 else mean * share
@@ -405,9 +488,18 @@ class ContrastiveLoss(nn.Module):
         return {name: float(getattr(self, name)) for name in ("temperature", *self.hyperparameters)}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take the hyper-parameters out of a ``state_dict``."""
-        for name in ("temperature", *self.hyperparameters):
-            setattr(self, name, check_finite_number(name, state[name]))
+        """Take the hyper-parameters out of a ``state_dict``.
+
+        A learnable temperature is a parameter, and comes with the parameters.
+
+        Raises:
+            ValueError: if one is missing or out of its range.
+        """
+        names = ("temperature", *self.hyperparameters)
+        values = state_numbers(type(self).__name__, state, names)
+        for name, value in values.items():
+            if name != "temperature" or self.learnable_temperature is None:
+                setattr(self, name, value)
 
     def extra_repr(self) -> str:
         """Show every setting."""

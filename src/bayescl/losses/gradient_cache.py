@@ -38,7 +38,7 @@ def cached_backward(
 
     Parameters' gradients are added to, as by ``backward``, a learnable temperature's included.
     Works inside ``torch.autocast``. Under ``DistributedDataParallel`` gradients are exchanged with
-    the last chunk only; ranks may hold unequal numbers of chunks, and the loss may gather.
+    the last chunk only; processes may hold unequal numbers of chunks, and the loss may gather.
 
     Args:
         loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
 
-from bayescl._checks import check_count
+from bayescl._checks import check_count, check_finite_number
 
 
 class Hyperparameter:
@@ -33,6 +33,16 @@ class Hyperparameter:
 
     def __set__(self, instance: object, value: float) -> None:
         instance.__dict__[self._slot] = self._check(value)
+
+
+def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, float]:
+    """Return the named numbers of an ``_extra_state``, or refuse a state that is damaged."""
+    if not isinstance(state, Mapping) or any(name not in state for name in names):
+        held = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+        raise ValueError(
+            f"the state of {owner} must hold the numbers {', '.join(names)}, got {held}"
+        )
+    return {name: check_finite_number(name, state[name]) for name in names}
 
 
 def class_prior(tau_plus: float | None, num_classes: int | None, default: float = 0.1) -> float:

@@ -10,6 +10,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_shape
+from bayescl.losses.hyperparameters import state_numbers
 from bayescl.losses.layouts import check_groups
 
 
@@ -21,17 +22,17 @@ class CandidateQueue(nn.Module):
     resumes exactly where it stopped. The last two are numbers on the host: nothing here waits for
     a GPU.
 
-    Across ranks, let either the loss or the queue gather, never both, or every kept row counts
-    once per rank. With ``gather=True`` on the loss each rank keeps its own rows, and the loss sees
-    the queues of all ranks. With ``gather=True`` here every rank keeps the same rows, those of all
-    ranks. ``DistributedDataParallel`` overwrites buffers with those of rank 0: keep a queue that
-    differs between ranks outside the module that it wraps.
+    Across processes, let either the loss or the queue gather, never both, or every kept row counts
+    once per process. With ``gather=True`` on the loss each process keeps its own rows, and the loss
+    sees the queues of all processes. With ``gather=True`` here every process keeps the same rows,
+    those of all processes. ``DistributedDataParallel`` overwrites buffers with those of rank 0:
+    keep a queue that differs between processes outside the module that it wraps.
 
     Args:
         size: number of places.
         dim: coordinates of an embedding.
         groups: whether an integer is kept with every row.
-        gather: whether the rows of all ranks of the default process group are enqueued.
+        gather: whether the rows of all processes of the default process group are enqueued.
 
     Raises:
         ValueError: if ``size`` or ``dim`` is no positive whole number.
@@ -84,13 +85,13 @@ class CandidateQueue(nn.Module):
         return self.embeddings[: self._filled].clone() if self._filled else None
 
     @property
-    def groups(self) -> Int[Tensor, "filled"] | None:
+    def groups(self) -> Int[Tensor, " filled"] | None:
         """The groups of :attr:`candidates`, or None while there are none or none are kept."""
         kept = self._groups
         return None if kept is None or not self._filled else kept[: self._filled].clone()
 
     @property
-    def valid(self) -> Bool[Tensor, "size"]:
+    def valid(self) -> Bool[Tensor, " size"]:
         """True where a place was filled, for code that wants one shape from the first step on.
 
         Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
@@ -100,7 +101,7 @@ class CandidateQueue(nn.Module):
 
     @torch.no_grad()
     def enqueue(
-        self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, "rows"] | None = None
+        self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, " rows"] | None = None
     ) -> None:
         """Keep rows in place of the oldest ones; of too many rows, the last ``size``.
 
@@ -110,7 +111,7 @@ class CandidateQueue(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit, or groups are given to a queue without or missing
-                for a queue with them; with ``gather``, on all ranks if on one.
+                for a queue with them; with ``gather``, on all processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
         kept = self._groups
@@ -148,7 +149,12 @@ class CandidateQueue(nn.Module):
         return {"next": self._next, "filled": self._filled}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take both numbers out of a ``state_dict``."""
+        """Take both numbers out of a ``state_dict``.
+
+        Raises:
+            ValueError: if one is missing or not a count.
+        """
+        state_numbers(type(self).__name__, state, ("next", "filled"))
         self._next = check_count("next", state["next"], 0) % self.size
         self._filled = min(check_count("filled", state["filled"], 0), self.size)
 

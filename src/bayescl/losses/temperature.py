@@ -11,6 +11,17 @@ from bayescl._axes import Float, Tensor
 from bayescl._checks import check_interval, check_positive
 
 
+def check_temperature(temperature: float) -> float:
+    """Refuse a temperature that is not positive, or by which float32 cannot divide."""
+    number = check_positive("temperature", temperature)
+    if number < torch.finfo(torch.float32).tiny:
+        raise ValueError(
+            f"temperature must be at least {torch.finfo(torch.float32).tiny:.3g}, "
+            f"got {temperature!r}: float32 cannot divide by it"
+        )
+    return number
+
+
 class LearnableTemperature(nn.Module):
     """A softmax scale that stays between two bounds and always has a gradient.
 
@@ -37,9 +48,25 @@ class LearnableTemperature(nn.Module):
         self.maximum = check_positive("maximum", maximum)
         if self.minimum >= self.maximum:
             raise ValueError(f"minimum must be below maximum, got {minimum!r} and {maximum!r}")
-        check_interval("initial", initial, minimum, maximum, open_low=True, open_high=True)
-        share = math.log(initial / minimum) / math.log(maximum / minimum)
-        self.logit = nn.Parameter(torch.tensor(math.log(share / (1 - share))))
+        self.logit = nn.Parameter(torch.tensor(self._logit_of("initial", initial)))
+
+    @torch.no_grad()
+    def set(self, temperature: float) -> None:
+        """Move the parameter to where the temperature is the given one.
+
+        Args:
+            temperature: strictly between the bounds.
+
+        Raises:
+            ValueError: if it is not.
+        """
+        self.logit.fill_(self._logit_of("temperature", temperature))
+
+    def _logit_of(self, name: str, temperature: float) -> float:
+        """The parameter at a temperature."""
+        check_interval(name, temperature, self.minimum, self.maximum, open_low=True, open_high=True)
+        share = math.log(temperature / self.minimum) / math.log(self.maximum / self.minimum)
+        return math.log(share / (1 - share))
 
     def forward(self) -> Float[Tensor, ""]:
         """Return the current temperature as a scalar that carries gradient."""

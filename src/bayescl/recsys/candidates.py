@@ -12,8 +12,6 @@ source                   candidates of a pair                  score matrix
 ``AllItems``             every item                            one matrix product with all items
 =======================  ====================================  ===================================
 
-The first two are in :mod:`bayescl.recsys.drawn_candidates`.
-
 Sources whose loss takes them can also draw extra positives: further items that the pair's user is
 known to like, for :class:`~bayescl.recsys.extra_positives.ExtraPositivesDebiasedLoss`.
 
@@ -30,7 +28,7 @@ import torch
 from torch import nn
 
 from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_count
+from bayescl._checks import check_count, check_non_negative
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
@@ -56,6 +54,11 @@ class CandidateSource(nn.Module, ABC):
         self.extra_positives = check_count("extra_positives", extra_positives, 0)
 
     @abstractmethod
+    def choose(
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
+    ) -> tuple[Int[Tensor, "*own count"], Bool[Tensor, "batch count"]]:
+        """Return the candidates of every pair or of the whole batch, and True where one counts."""
+
     def forward(
         self,
         loss: Any,
@@ -75,8 +78,16 @@ class CandidateSource(nn.Module, ABC):
             seed: what the draws are a function of.
 
         Returns:
-            What the loss returns.
+            What ``loss.sampled`` returns.
         """
+        chosen, valid = self.choose(users, items, seed=seed)
+        if self.extra_positives == 0:
+            value: Tensor = loss.sampled(*encoder.embed(users, items, chosen), valid=valid)
+        else:
+            extra = self.draw_positives(users, seed=seed)
+            *others, extra = encoder.embed(users, items, chosen, extra)
+            value = loss.sampled(*others, valid=valid, extra_positives=extra)
+        return value
 
     def counted(
         self,
@@ -99,25 +110,6 @@ class CandidateSource(nn.Module, ABC):
         place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count itself
         return self.known.items[self.known.starts[users][:, None] + place]
 
-    def _sampled(
-        self,
-        loss: Any,
-        encoder: Encoder,
-        users: Tensor,
-        items: Tensor,
-        drawn: Tensor,
-        valid: Tensor,
-        seed: int,
-    ) -> Tensor:
-        """Embed what the step needs and call ``loss.sampled``."""
-        if self.extra_positives == 0:
-            value: Tensor = loss.sampled(*encoder.embed(users, items, drawn), valid=valid)
-        else:
-            extra = self.draw_positives(users, seed=seed)
-            *others, extra = encoder.embed(users, items, drawn, extra)
-            value = loss.sampled(*others, valid=valid, extra_positives=extra)
-        return value
-
 
 class InBatchCandidates(CandidateSource):
     """The items of the other pairs of the batch: candidates for nothing, popular ones more often.
@@ -137,6 +129,14 @@ class InBatchCandidates(CandidateSource):
         super().__init__(train, mask_known=mask_known)
         self.distinct = distinct
 
+    def choose(
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "batch count"]]:
+        """Return the items of the batch, each once if they are to be distinct."""
+        del seed  # nothing is drawn
+        shared = items.unique() if self.distinct else items
+        return shared, self.counted(users, items, shared)
+
     def forward(
         self,
         loss: Any,
@@ -146,14 +146,9 @@ class InBatchCandidates(CandidateSource):
         *,
         seed: int,
     ) -> Float[Tensor, ""]:
-        """Compute ``loss.in_batch`` of a batch of pairs; nothing is drawn.
-
-        Distinct items go through ``loss.sampled``.
-        """
+        """Compute ``loss.in_batch`` of a batch of pairs; ``loss.sampled`` if items are distinct."""
         if self.distinct:
-            shared = items.unique()
-            valid = self.counted(users, items, shared)
-            return self._sampled(loss, encoder, users, items, shared, valid, seed)
+            return super().forward(loss, encoder, users, items, seed=seed)
         anchors, positives = encoder.embed(users, items)
         counts = (
             {"valid": self.counted(users, items, items)} if self.mask_known else {"groups": items}
@@ -176,16 +171,134 @@ class AllItems(CandidateSource):
         extra_positives: see :class:`CandidateSource`.
     """
 
-    def forward(
-        self,
-        loss: Any,
-        encoder: Encoder,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-    ) -> Float[Tensor, ""]:
-        """Compute ``loss.sampled`` of a batch of pairs against all items; no candidate is drawn."""
+    def choose(
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "batch count"]]:
+        """Return every item."""
+        del seed  # nothing is drawn
         every = torch.arange(self.known.num_items, device=items.device)
-        valid = self.counted(users, items, every)
-        return self._sampled(loss, encoder, users, items, every, valid, seed)
+        return every, self.counted(users, items, every)
+
+
+class _Drawn(CandidateSource):
+    """A source that draws items, each with a probability of its own."""
+
+    def __init__(
+        self,
+        train: Interactions,
+        count: int,
+        *,
+        mask_known: bool = True,
+        popularity_exponent: float = 0.0,
+        extra_positives: int = 0,
+    ) -> None:
+        super().__init__(train, mask_known=mask_known, extra_positives=extra_positives)
+        self.count = check_count("count", count, 1)
+        self.popularity_exponent = check_non_negative("popularity_exponent", popularity_exponent)
+        self.probabilities: Tensor | None = None
+        if popularity_exponent > 0:
+            # An item that nobody chose can never be drawn then, as 0 to any power is 0.
+            self.probabilities = self.known.popularity().double() ** popularity_exponent
+
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        return (
+            f"count={self.count}, mask_known={self.mask_known}, "
+            f"popularity_exponent={self.popularity_exponent:g}"
+        )
+
+
+class SharedCandidates(_Drawn):
+    """Items drawn once per batch, without replacement, and shared by all its pairs.
+
+    The score matrix is one matrix product, so hundreds of candidates cost little, and the
+    empirical CDF of the Bayesian loss rests on hundreds of points.
+
+    Args:
+        train: the interactions that training sees.
+        count: candidates per batch; all items where there are fewer.
+        mask_known: whether the items that a user has in ``train`` never count against the user;
+            else only the pair's own item does not.
+        popularity_exponent: items are drawn with probability proportional to this power of how
+            often they occur in ``train``; 0 draws all alike. An item that never occurs is drawn
+            only at 0.
+        extra_positives: see :class:`CandidateSource`.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
+        >>> SharedCandidates(train, count=3).draw(seed=0).shape
+        torch.Size([3])
+    """
+
+    def draw(self, *, seed: int) -> Int[Tensor, " count"]:
+        """Return the items of one batch."""
+        generator = torch.Generator().manual_seed(seed)
+        if self.probabilities is None:
+            drawn = torch.randperm(self.known.num_items, generator=generator)[: self.count]
+        else:
+            some = int((self.probabilities > 0).sum())
+            count = min(self.count, some)
+            drawn = self.probabilities.multinomial(count, generator=generator)
+        return drawn.to(self.known.items.device)
+
+    def choose(
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "batch count"]]:
+        """Return the items of one draw, the same for all pairs."""
+        shared = self.draw(seed=seed)
+        return shared, self.counted(users, items, shared)
+
+
+class PerPairCandidates(_Drawn):
+    """Items drawn for every pair anew, with replacement.
+
+    A draw that may not count is drawn again, up to :attr:`redraws` times, and masked if it still
+    may not; so pairs nearly always have all of their candidates.
+
+    Args:
+        train: the interactions that training sees.
+        count: candidates per pair.
+        mask_known: whether the items that a user has in ``train`` never count against the user;
+            else only the pair's own item does not.
+        popularity_exponent: items are drawn with probability proportional to this power of how
+            often they occur in ``train``; 0 draws all alike. An item that never occurs is drawn
+            only at 0.
+        extra_positives: see :class:`CandidateSource`.
+
+    Raises:
+        ValueError: if an argument leaves its range.
+    """
+
+    redraws = 8
+    """How often draws that may not count are replaced."""
+
+    def choose(
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
+    ) -> tuple[Int[Tensor, "batch count"], Bool[Tensor, "batch count"]]:
+        """Return draws for every pair, and True where one counts."""
+        generator = torch.Generator().manual_seed(seed)
+        users, items = users[:, None].expand(-1, self.count), items[:, None].expand(-1, self.count)
+        drawn = self._draw(users.shape, generator).to(users.device)
+        barred = self._barred(users, items, drawn)
+        for _ in range(self.redraws):
+            again = barred.nonzero(as_tuple=True)
+            if len(again[0]) == 0:
+                break
+            anew = self._draw(again[0].shape, generator).to(users.device)
+            drawn[again] = anew
+            barred[again] = self._barred(users[again], items[again], anew)
+        return drawn, ~barred
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator) -> Tensor:
+        """Independent draws."""
+        if self.probabilities is None:
+            return torch.randint(self.known.num_items, shape, generator=generator)
+        drawn = self.probabilities.multinomial(shape.numel(), replacement=True, generator=generator)
+        return drawn.reshape(shape)
+
+    def _barred(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
+        """True where a draw may not count against a pair."""
+        return self.known.contains(users, drawn) if self.mask_known else drawn == items

@@ -76,13 +76,13 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
         own = () if candidates.ndim == 2 else (batch,)
         check_shape("candidates", candidates, (*own, "candidates", dim))
         several = extra_positives.shape[1]
-        anchors, positives, candidates, flat = self._prepare(
+        anchors, positives, candidates, flat = self.prepared(
             anchors=anchors,
             positives=positives,
             candidates=candidates,
             extra_positives=extra_positives.flatten(0, 1),
         )
-        temperature = self._current_temperature()
+        temperature = self.current_temperature()
         positive = pair_logits(anchors, positives, temperature)
         unlabeled = candidate_logits(anchors, candidates, temperature)
         extra = candidate_logits(anchors, flat.view(batch, several, dim), temperature)
@@ -96,4 +96,4 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
             self.tau_plus,
             self.minimum_similarity / temperature,
         )
-        return self._reduce(contrast(positive, log_negative), 1.0)
+        return self.reduced(contrast(positive, log_negative))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bayescl._figures import NEUTRAL
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.ranking import baselines
 from bayescl.vision.probes import probe_title
@@ -15,7 +17,6 @@ _DATA = {
     "stl10": "STL10",
     "tiny-imagenet": "Tiny-ImageNet",
 }
-_ENCODERS = {"mf": "matrix factorisation", "lightgcn": "LightGCN"}
 _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 
 
@@ -43,13 +44,14 @@ def loss_title(name: str) -> str:
 
 
 def loss_colour(name: str) -> str:
-    """The colour of a loss in figures."""
-    return LOSSES[name].colour
+    """The colour of a loss in figures; that of a reference line where the table lacks it."""
+    return LOSSES[name].colour if name in LOSSES else NEUTRAL
 
 
 def encoder_title(name: str) -> str:
     """A recommender's encoder."""
-    return _ENCODERS.get(name, name)
+    row = ENCODERS.get(name)
+    return name if row is None else row.title
 
 
 def measure_title(name: str) -> str:

@@ -45,13 +45,9 @@ def run_embeddings(path: Path, of: str | None = None) -> pl.DataFrame:
 def _image_features(folder: RunFolder, of: str) -> pl.DataFrame:
     """Features of every image of a part."""
     from bayescl.runs.images.run import ImageRun
-    from bayescl.runs.images.settings import ImageSettings
     from bayescl.vision.features import extract_features
 
-    if not folder.checkpoint.is_file():
-        raise ValueError(f"{folder.path} has no checkpoint yet")
-    run = ImageRun(ImageSettings.from_config(folder.config()))
-    run.load(folder.checkpoint)
+    _, run, _ = ImageRun.kept(folder.path)
     store = run.parts.train if of == "train" else run.parts.evaluation
     if store is None:
         raise ValueError(f"the images of {folder.path} have no evaluation part: ask for train")

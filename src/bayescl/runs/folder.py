@@ -55,6 +55,22 @@ class RunFolder:
         return self.path / "checkpoints" / "last.ckpt"
 
     @property
+    def best_checkpoint(self) -> Path:
+        """The weights of the best epoch, in runs that choose one."""
+        return self.path / "checkpoints" / "best.ckpt"
+
+    def kept_checkpoint(self) -> Path:
+        """The checkpoint that a run's figures are about: of the best epoch, or else the last.
+
+        Raises:
+            ValueError: if there is none yet.
+        """
+        for checkpoint in (self.best_checkpoint, self.checkpoint):
+            if checkpoint.is_file():
+                return checkpoint
+        raise ValueError(f"{self.path} has no checkpoint yet")
+
+    @property
     def result_file(self) -> Path:
         """The figures of the finished run; its presence means that the run is finished."""
         return self.path / "result.json"

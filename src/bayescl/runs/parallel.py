@@ -77,6 +77,8 @@ def train_runs(
     """
     check_count("workers", workers, 1)
     epochs = dict.fromkeys(runs, 0)
+    if progress is not None:
+        progress("starting", 0, 0)  # workers take seconds to load what they need
 
     def report(name: str, epoch: int) -> None:
         epochs[name] = epoch

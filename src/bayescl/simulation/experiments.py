@@ -21,7 +21,7 @@ from bayescl.simulation.error_bound import ALPHAS, PRIORS, error_bound
 from bayescl.simulation.pair_order import pair_order
 from bayescl.simulation.reliability import reliability
 from bayescl.simulation.sampling_bias import sampling_bias
-from bayescl.simulation.settings import Settings
+from bayescl.simulation.settings import Proposal, Settings
 from bayescl.simulation.summaries import (
     Summarise,
     Summary,
@@ -79,7 +79,7 @@ def _sweep_experiment(
     draw: Callable[[Table], Figure],
     summarise: Summarise,
     *parameters: str,
-    proposal: str | None = None,
+    proposal: Proposal | None = None,
 ) -> Experiment:
     """An experiment that is a sweep, with the settings' proposal or another."""
     run, steps = _swept(*parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from bayescl._checks import (
     check_choice,
@@ -12,6 +13,7 @@ from bayescl._checks import (
     check_positive,
 )
 
+Proposal = Literal["slide", "script", "normal"]
 PROPOSALS = ("slide", "script", "normal")
 """Families of proposal distributions; see :mod:`bayescl.simulation.proposals`."""
 
@@ -62,8 +64,8 @@ class Settings:
     temperature: float = 0.5
     positives: int = 10
     concentration: float = 1.0
-    proposal: str = "slide"
-    sampler: str = "inversion"
+    proposal: Proposal = "slide"
+    sampler: Literal["inversion", "accept-reject"] = "inversion"
     draws: int = 20
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bayescl.simulation.settings import Settings
+from bayescl.simulation.settings import Proposal, Settings
 from bayescl.simulation.sweeps import RIVALS, Tick, sweep
 from bayescl.simulation.tables import Table, Value
 
@@ -19,7 +19,7 @@ JUDGED = (
     "bayesian_mid",
     "bayesian_mid_normalized",
 )
-SWEPT_PROPOSALS = ("slide", "script")
+SWEPT_PROPOSALS: tuple[Proposal, ...] = ("slide", "script")
 
 
 def verdicts(

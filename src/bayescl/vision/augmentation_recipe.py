@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import torch
 from jaxtyping import UInt8
 from torch import nn
 
-from bayescl._axes import Float, Tensor
+from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_interval
 from bayescl.vision.augmentation_operations import (
     Operation,
@@ -19,9 +22,18 @@ from bayescl.vision.augmentation_operations import (
     resized_crop,
     to_grey,
 )
-from bayescl.vision.augmentation_parameters import ViewParameters, draw_view_parameters
 
-_JITTER: tuple[Operation, ...] = (
+CROP_AREA = 0.08
+"""Smallest share of the image's area that a crop keeps, at strength 1."""
+CROP_RATIO = (3 / 4, 4 / 3)
+"""Width over height of a crop."""
+JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
+"""How far each factor leaves 1, and hue 0, at strength 1; in the order of ``jitter_order``."""
+BLUR_SIGMA = (0.1, 2.0)
+MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
+"""The share of images that each step touches."""
+_ATTEMPTS = 10
+_CHANGES: tuple[Operation, ...] = (
     adjust_brightness,
     adjust_contrast,
     adjust_saturation,
@@ -40,7 +52,7 @@ class SimCLRAugmentation(nn.Module):
 
     Args:
         strength: 1 is the recipe; see
-            :func:`~bayescl.vision.augmentation_parameters.draw_view_parameters`, in [0, 5].
+            :func:`draw_view_parameters`, in [0, 5].
         size: side of the views in pixels; that of the images unless given.
 
     Reference:
@@ -97,10 +109,125 @@ class SimCLRAugmentation(nn.Module):
             colours = images.shape[1] == 3
             for step in range(4):
                 kind = parameters.jitter_order[:, step]
-                for number, change in enumerate(_JITTER if colours else _JITTER[:2]):
+                for number, change in enumerate(_CHANGES if colours else _CHANGES[:2]):
                     chosen = parameters.is_jittered & (kind == number)
                     apply_where(views, chosen, change, jitter[:, number])
             if colours:
                 apply_where(views, parameters.is_grey, lambda part, _: to_grey(part), sigma)
             apply_where(views, parameters.is_blurred, gaussian_blur, sigma)
         return views
+
+
+class ViewParameters(NamedTuple):
+    """The parameters of one view of each image, on the CPU.
+
+    Attributes:
+        top: first row of the crop.
+        left: first column of the crop.
+        height: rows of the crop.
+        width: columns of the crop.
+        is_mirrored: whether left and right are exchanged.
+        is_jittered: whether colours are changed.
+        jitter_order: the order of brightness 0, contrast 1, saturation 2 and hue 3.
+        jitter: factor of each, 1 leaving the image as it is; of hue the shift in turns.
+        is_grey: whether colours are taken away.
+        is_blurred: whether the image is blurred.
+        sigma: standard deviation of the blur in pixels.
+    """
+
+    top: Int[Tensor, " batch"]
+    left: Int[Tensor, " batch"]
+    height: Int[Tensor, " batch"]
+    width: Int[Tensor, " batch"]
+    is_mirrored: Bool[Tensor, " batch"]
+    is_jittered: Bool[Tensor, " batch"]
+    jitter_order: Int[Tensor, "batch 4"]
+    jitter: Float[Tensor, "batch 4"]
+    is_grey: Bool[Tensor, " batch"]
+    is_blurred: Bool[Tensor, " batch"]
+    sigma: Float[Tensor, " batch"]
+
+
+def draw_view_parameters(
+    count: int, height: int, width: int, *, strength: float = 1.0, generator: torch.Generator
+) -> ViewParameters:
+    """Draw the parameters of one view of each image, every image its own.
+
+    Args:
+        count: number of images.
+        height: of the images, in pixels.
+        width: of the images, in pixels.
+        strength: scales the range of every jitter, hue's to 0.5 at most, and is the exponent of
+            the smallest crop: its share of the area is ``0.08 ** strength``. In [0, 5].
+        generator: a generator on the CPU, so that all devices see the same parameters.
+
+    Returns:
+        The parameters, on the CPU.
+
+    Example:
+        >>> drawn = draw_view_parameters(3, 32, 32, generator=torch.Generator().manual_seed(0))
+        >>> drawn.jitter.shape, bool((drawn.left + drawn.width <= 32).all())
+        (torch.Size([3, 4]), True)
+    """
+    check_interval("strength", strength, 0.0, 5.0)
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator)
+
+    boxes = _crop_boxes(count, height, width, CROP_AREA**strength, generator)
+    reach = torch.tensor(list(JITTER.values())) * strength
+    low = torch.tensor([1.0, 1.0, 1.0, 0.0]) - reach
+    low[:3].clamp_(min=0.0)
+    low[3].clamp_(min=-0.5)
+    high = torch.tensor([1.0, 1.0, 1.0, 0.0]) + reach
+    high[3].clamp_(max=0.5)
+    blur_low, blur_high = BLUR_SIGMA
+    return ViewParameters(
+        *boxes,
+        is_mirrored=uniform(count) < MIRROR_SHARE,
+        is_jittered=uniform(count) < JITTER_SHARE,
+        jitter_order=uniform(count, 4).argsort(dim=1),
+        jitter=low + (high - low) * uniform(count, 4),
+        is_grey=uniform(count) < GREY_SHARE,
+        is_blurred=uniform(count) < BLUR_SHARE,
+        sigma=blur_low + (blur_high - blur_low) * uniform(count),
+    )
+
+
+def _crop_boxes(
+    count: int, height: int, width: int, smallest: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Top, left, height and width of a crop of each image, as torchvision draws them.
+
+    Area and log-ratio are uniform; of ten attempts the first that fits into the image counts,
+    and where none does the largest box of an allowed ratio, in the middle.
+    """
+    shape = (count, _ATTEMPTS)
+    area = smallest + (1 - smallest) * torch.rand(shape, generator=generator)
+    low, high = (math.log(ratio) for ratio in CROP_RATIO)
+    ratio = (low + (high - low) * torch.rand(shape, generator=generator)).exp()
+    widths = (height * width * area * ratio).sqrt().round().long()
+    heights = (height * width * area / ratio).sqrt().round().long()
+    fits = (widths >= 1) & (widths <= width) & (heights >= 1) & (heights <= height)
+
+    first = fits.long().argmax(dim=1, keepdim=True)
+    found = fits.any(dim=1)
+    whole_height, whole_width = _largest_box(height, width)
+    chosen_height = torch.where(found, heights.gather(1, first).squeeze(1), whole_height)
+    chosen_width = torch.where(found, widths.gather(1, first).squeeze(1), whole_width)
+    places = torch.rand(count, 2, generator=generator)
+    places = torch.where(found[:, None], places, torch.full_like(places, 0.5))
+    top = (places[:, 0] * (height - chosen_height + 1)).long()
+    left = (places[:, 1] * (width - chosen_width + 1)).long()
+    # 0.5 of an odd number of places is the middle one; of an even number the later of two.
+    return top, left, chosen_height, chosen_width
+
+
+def _largest_box(height: int, width: int) -> tuple[int, int]:
+    """Height and width of the largest crop of an allowed ratio."""
+    low, high = CROP_RATIO
+    if width / height < low:
+        return round(width / low), width
+    if width / height > high:
+        return height, round(height * high)
+    return height, width

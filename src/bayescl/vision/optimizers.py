@@ -120,6 +120,9 @@ class Lars(torch.optim.SGD):
 def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> float:
     """The share of the highest learning rate at a step: a line up, then half a cosine down to 0.
 
+    A function of the step alone: torch's ``SequentialLR`` multiplies its way there, so its rates
+    differ in their last digits and rise again after the last step.
+
     Args:
         step: steps taken so far.
         warmup_steps: steps in which it rises; 0 to begin at the top.

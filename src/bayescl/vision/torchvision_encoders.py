@@ -68,6 +68,7 @@ class TorchvisionEncoder(nn.Module):
         elif channels != 3:
             _replace_first_convolution(network, channels)
         self.network = network
+        self._check_image_size(name, channels, image_size)
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
@@ -75,6 +76,20 @@ class TorchvisionEncoder(nn.Module):
         """Features of normalised images."""
         features: Tensor = self.network(images)
         return features
+
+    @torch.no_grad()
+    def _check_image_size(self, name: str, channels: int, image_size: int) -> None:
+        """Refuse images that the network cannot take; only trying one tells."""
+        self.eval()
+        try:
+            self(torch.zeros(1, channels, image_size, image_size))
+        except (RuntimeError, ValueError, AssertionError):
+            raise ValueError(
+                f"the encoder {name} does not take images of {image_size} pixels: "
+                "choose another image_size or encoder"
+            ) from None
+        finally:
+            self.train()
 
 
 def _take_out_classifier(network: nn.Module, name: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from ranking_data import write_groups
 
-from bayescl.recsys.drawn_candidates import SharedCandidates
+from bayescl.recsys.candidates import SharedCandidates
 from bayescl.runs.checkpoints import read_checkpoint
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.losses import RankingLoss, ranking_losses

@@ -20,7 +20,7 @@ from bayescl.runs.losses import (
     takes,
 )
 from bayescl.runs.parallel import Progress, train_runs
-from bayescl.runs.provenance import provenance
+from bayescl.runs.run import Result, Work, run_in_folder
 
 KIND = "compare images"
 """The kind of run: the command that makes it."""
@@ -84,6 +84,24 @@ class ImageComparison:
             **config,
         }
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> ImageComparison:
+        """The comparison that :meth:`as_config` wrote down; settings that it lacks have defaults.
+
+        Raises:
+            ValueError: if a setting is missing, unknown or out of range.
+        """
+        values = dict(config)
+        try:
+            names, seeds = values.pop("losses").split(","), values.pop("seeds")
+            by_loss = values.pop("hyperparameters")
+            losses = tuple(LossSettings(name, by_loss[name]) for name in names)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"the settings of the comparison are damaged: {error}") from None
+        first = with_alpha(losses)
+        shared = ImageSettings.from_config({"loss": first.loss, **first.hyperparameters, **values})
+        return cls(losses, seeds, shared)
+
 
 def compare_images(
     comparison: ImageComparison,
@@ -92,7 +110,7 @@ def compare_images(
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Result:
     """Train every loss with every seed, judge each encoder and summarise.
 
     Args:
@@ -111,37 +129,34 @@ def compare_images(
             the comparison or holds another one.
     """
     check_count("workers", workers, 1)
-    origin = provenance()
     runs = comparison.runs()
-    if resume:
-        folder = RunFolder.open(out, KIND)
-        if folder.config() != comparison.as_config():
-            raise ValueError(f"{out} holds a comparison with other settings")
-        if folder.is_finished:
-            return folder.read_result()
-    else:
+
+    def begin() -> Work:
         first = ImageRun(next(iter(runs.values())))  # finds bad input before there is a folder
         if not first.parts.has_labels:
             raise ValueError(
                 f"{comparison.shared.data}: a comparison needs labels to judge encoders by"
             )
-        folder = RunFolder.create(out, KIND, comparison.as_config())
+        return carry_out
 
-    if progress is not None:
-        progress("starting", 0, 0)  # workers take seconds to load what they need
-    results = train_runs(
-        runs, folder.path / "runs", train=train_images, workers=workers, progress=progress
-    )
-    result = {
-        "settings": comparison.as_config(),
-        "runs": {name: {key: results[name][key] for key in _KEPT} for name in runs},
-        "summary": summarise([results[name] for name in runs]),
-        "workers": workers,
-        "threads_per_run": 1,
-        **origin,
-    }
-    folder.write_result(result)
-    return result
+    def carry_out(folder: RunFolder) -> Result:
+        results = train_runs(
+            runs, folder.path / "runs", train=train_images, workers=workers, progress=progress
+        )
+        return {
+            "settings": comparison.as_config(),
+            "runs": {name: {key: results[name][key] for key in _KEPT} for name in runs},
+            "summary": summarise([results[name] for name in runs]),
+            "workers": workers,
+            "threads_per_run": 1,
+        }
+
+    return run_in_folder(out, KIND, comparison, begin, resume=resume, what="comparison")
+
+
+def with_alpha(losses: Sequence[LossSettings]) -> LossSettings:
+    """The loss that stands in a comparison's shared settings: a schedule of alpha needs one."""
+    return next((loss for loss in losses if takes(loss.loss, "alpha")), losses[0])
 
 
 def settle_losses(

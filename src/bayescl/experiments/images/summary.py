@@ -116,16 +116,3 @@ def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
     if difference["spread"] is None:
         return False
     return abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds)
-
-
-def percent(entry: Mapping[str, Any], *, digits: int = 1, signed: bool = False) -> str:
-    """Mean and spread of a share, in percent.
-
-    Example:
-        >>> percent({"mean": 0.123, "spread": 0.04}, signed=True)
-        '+12.3 ± 4.0'
-    """
-    sign = "+" if signed else ""
-    # Adding 0.0 turns a rounded -0.0 into 0.0.
-    mean = f"{round(100 * entry['mean'], digits) + 0.0:{sign}.{digits}f}"
-    return mean if entry["spread"] is None else f"{mean} ± {100 * entry['spread']:.{digits}f}"

@@ -18,7 +18,7 @@ from bayescl.runs.losses import ranking_losses
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import fit_baseline
-from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.data import RankingData, Split
 from bayescl.runs.ranking.run import RankingRun, train_ranking
 from bayescl.runs.ranking.settings import RankingSettings
 from bayescl.runs.statistics import mean_and_spread
@@ -87,7 +87,7 @@ def planned_cells(
     encoders: Sequence[str],
     losses: Sequence[str],
     *,
-    split: str | None,
+    split: Split | None,
     seeds: int,
     size: str,
 ) -> list[RankingCell]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.ranking.plans import RankingPlan
-from bayescl.runs.folder import RunFolder
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.ranking.baselines import (
     EASE_NAME,
@@ -18,7 +17,7 @@ from bayescl.runs.ranking.baselines import (
     fit_baseline,
 )
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.run import KIND, RankingRun, kept_checkpoint, train_ranking
+from bayescl.runs.ranking.run import RankingRun, train_ranking
 from bayescl.runs.ranking.settings import RankingSettings
 from bayescl.runs.ranking.watch import CRITERION
 
@@ -135,9 +134,7 @@ def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, A
     """The exponent by which a finished run ranks best, and the scores of all of them."""
     if len(exponents) == 1:
         return {"item_norm_exponent": exponents[0]}
-    finished = RunFolder.open(folder, KIND)
-    run = RankingRun(RankingSettings.from_config(finished.config()))
-    run.load(kept_checkpoint(finished))
+    _, run, _ = RankingRun.kept(folder)
     scores = {}
     for exponent in exponents:
         run.model.item_norm_exponent = exponent

@@ -14,27 +14,31 @@ from bayescl.runs.losses import BASELINE, LOSSES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
-    """Draw a comparison's few-label accuracies, and paired differences to InfoNCE.
+    """Write the figure of a comparison as a PNG file; replaced if it is there."""
+    save_figure(comparison_figure(result), path, dpi=150)
+
+
+def comparison_figure(result: Mapping[str, Any]) -> Figure:
+    """A comparison's few-label accuracies, and paired differences to InfoNCE.
 
     Each dot is a seed, and thin lines join the dots of one seed; bars and figures are means. In
     the last panel, which leaves the oracle out, error bars are standard deviations over seeds.
 
     Args:
         result: what :func:`~bayescl.experiments.images.comparison.compare_images` returns.
-        path: the PNG file to write; replaced if it is there.
     """
     summary, settings = result["summary"], result["settings"]
     losses: Mapping[str, Any] = summary["losses"]
     probes = [probe for probe in probes_of(result) if probe != "linear_top5"]
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
     # An oracle's difference is so large that it would hide the others'.
+    oracles = [name for name, row in LOSSES.items() if row.needs_labels]
     paired = [
-        name
-        for name in losses
-        if "paired_difference" in losses[name] and not LOSSES[name].needs_labels
+        name for name in losses if "paired_difference" in losses[name] and name not in oracles
     ]
     columns = len(few) + bool(paired)
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=4.4)
@@ -49,7 +53,7 @@ def draw_comparison(result: Mapping[str, Any], path: Path) -> None:
         f"{counted(len(summary['seeds']), 'seed')}, scored on the {settings['evaluate_on']} part",
         fontsize=11,
     )
-    save_figure(figure, path, dpi=150)
+    return figure
 
 
 def _draw_seeds(axis: Axes, losses: Mapping[str, Any], probe: str) -> None:

@@ -24,21 +24,21 @@ def accuracy_table(result: Result) -> Table:
     """
     losses, probes = result["summary"]["losses"], probes_of(result)
     few = [probe for probe in probes if probe.startswith("few_label_")]
-    rows = []
-    for name, entry in losses.items():
-        paired, closed = entry.get("paired_difference"), entry.get("gap_closed")
-        shares = [closed[probe] for probe in few] if closed else []
-        rows.append(
-            [
-                loss_title(name),
-                *(mean_text(entry["probes"][probe], scale=100) for probe in probes),
-                *([points(paired[few[0]]) if paired else ""] if few else []),
-                " / ".join("-" if one is None else f"{100 * one:.0f} %" for one in shares),
-            ]
-        )
     head = ["loss", *map(measure_title, probes)]
-    head += [f"above InfoNCE, {measure_title(few[0])}"] if few else []
-    head.append("oracle gap closed, " + " / ".join(map(measure_title, few)))
+    rows = [
+        [loss_title(name), *(mean_text(entry["probes"][probe], scale=100) for probe in probes)]
+        for name, entry in losses.items()
+    ]
+    if few and any("paired_difference" in entry for entry in losses.values()):
+        head.append(f"above InfoNCE, {measure_title(few[0])}")
+        for row, entry in zip(rows, losses.values(), strict=True):
+            paired = entry.get("paired_difference")
+            row.append(points(paired[few[0]]) if paired else "")
+    if few and any("gap_closed" in entry for entry in losses.values()):
+        head.append("oracle gap closed, " + " / ".join(map(measure_title, few)))
+        for row, entry in zip(rows, losses.values(), strict=True):
+            shares = [entry["gap_closed"][probe] for probe in few]
+            row.append(" / ".join("-" if one is None else f"{100 * one:.0f} %" for one in shares))
     return Table(
         head,
         rows,

@@ -39,4 +39,4 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
         number = ORDER.index(data) if data in ORDER else len(ORDER)
         return number, cell["data"], cell["encoder"] != "mf", cell["encoder"]
 
-    return sorted((cell for cell in cells if "losses" in cell), key=place)
+    return sorted((cell for cell in cells if {"losses", "baselines"} <= cell.keys()), key=place)

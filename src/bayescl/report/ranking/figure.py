@@ -12,17 +12,22 @@ from bayescl.report.titles import loss_title, measure_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SHOWN = ("recall@20", "ndcg@20")
 _OURS, _THEIRS = "#c0392b", "#2a7fb8"
 
 
 def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw two metrics of every cell: each seed, the mean, baselines, and the paper's values.
+    """Write the figure of the cells as a PNG file; replaced if it is there."""
+    save_figure(cells_figure(cells), path, dpi=130)
+
+
+def cells_figure(cells: Sequence[Mapping[str, Any]]) -> Figure:
+    """Two metrics of every cell: each seed, the mean, baselines, and the paper's values.
 
     Args:
         cells: what ``reproduce_cell`` returns.
-        path: the PNG file to write; replaced if it is there.
     """
     from matplotlib.lines import Line2D
 
@@ -37,7 +42,7 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         Line2D([], [], color=NEUTRAL, lw=2.5, label="baselines"),
     ]
     figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=8)
-    save_figure(figure, path, dpi=130)
+    return figure
 
 
 def _draw(axis: Axes, cell: Mapping[str, Any], metric: str) -> None:

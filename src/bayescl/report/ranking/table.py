@@ -8,6 +8,7 @@ from typing import Any
 
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import PUBLISHED, has_lightgcn_split
+from bayescl.recsys.encoders import ENCODERS
 from bayescl.report.ranking.differences import (
     Cell,
     against_paper,
@@ -138,7 +139,7 @@ def _shared(cell: Cell) -> str:
     drawn = settings["candidates"] in ("shared", "per-pair")
     words = [
         f"dimension {settings['dim']}",
-        *([f"{settings['layers']} layers"] if settings["encoder"] == "lightgcn" else []),
+        *(f"{settings[name]} {name}" for name in ENCODERS[settings["encoder"]].own_settings),
         f"{settings['score']} scores",
         f"batches of {settings['batch_size']:,} pairs",
         f"candidates: {settings['candidates']}" + (f", {settings['count']}" if drawn else ""),

@@ -29,11 +29,9 @@ from bayescl.diagnostics import (
     weights_figure,
 )
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import embedded_views
 from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
-from bayescl.runs.images.run import KIND, ImageRun
-from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.images.run import ImageRun
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.vision.simclr import SimCLR
@@ -92,12 +90,8 @@ def inspect_images(
     for name, value, least in (("images", images, 2), ("anchors", anchors, 1), ("shown", shown, 1)):
         check_count(name, value, least)
     check_count("seed", seed, 0)
-    folder = RunFolder.open(path, KIND)
-    settings = ImageSettings.from_config(folder.config())
-    if not folder.checkpoint.is_file():
-        raise ValueError(f"{path} has no checkpoint yet")
-    run = ImageRun(settings)
-    epochs = run.load(folder.checkpoint)
+    folder, run, epochs = ImageRun.kept(path)
+    settings = run.settings
     run.model.to(run.device)
     run.model.loss.gather = False
     store = run.parts.train if part == "train" else run.parts.evaluation

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.loggers import Logger
 from torch import nn
+from typing_extensions import Unpack
 
-from bayescl.runs.checkpoints import read_checkpoint
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import alpha_callback
 from bayescl.runs.images.model import build_model
 from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.loop import Progress, Pulse, fit_in_folder
+from bayescl.runs.loop import fit_in_folder
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.processes import process_rank
 from bayescl.runs.provenance import provenance
+from bayescl.runs.run import Result, TrainedRun, Watching, run_in_folder
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import ImageParts, load_images
 from bayescl.vision.probes import knn_score, run_probes
+from bayescl.vision.simclr import SimCLR
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
 
 
-class ImageRun:
+class ImageRun(TrainedRun[ImageSettings]):
     """A run on images, ready to train: its images, its model and the order of its batches.
 
     Everything that could be wrong with the input is found here, before a folder exists.
@@ -46,9 +47,14 @@ class ImageRun:
         ValueError: if the data cannot be used with these settings.
     """
 
+    kind = KIND
+    settings_type = ImageSettings
+    model: SimCLR
+
     def __init__(self, settings: ImageSettings, encoder: nn.Module | None = None) -> None:
         self.settings = settings
-        self.rank, local_rank = process_rank(settings.devices)
+        rank, local_rank = process_rank(settings.devices)
+        self.is_first = rank == 0
         self.device = settings.torch_device(local_rank)
         self.parts: ImageParts = load_images(
             settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
@@ -62,7 +68,7 @@ class ImageRun:
             len(self.parts.train),
             settings.batch_size,
             settings.seed,
-            rank=self.rank,
+            rank=rank,
             num_ranks=settings.devices * settings.num_nodes,
         )
         self.model = build_model(
@@ -71,22 +77,6 @@ class ImageRun:
         self.parts = self.parts.to(self.device)
         self.batches = StoreBatches(self.parts.train, order)
         self.alpha = alpha_callback(settings, self.parts.train)
-
-    def load(self, checkpoint: Path) -> int:
-        """Take the weights of a checkpoint and return how many whole epochs they saw.
-
-        Raises:
-            ValueError: if it is missing, damaged or of another model.
-        """
-        content = read_checkpoint(checkpoint)
-        try:
-            self.model.load_state_dict(content["state_dict"])
-        except (RuntimeError, KeyError, ValueError, TypeError):
-            raise ValueError(
-                f"the checkpoint {checkpoint} is of another model than {self.settings.encoder} "
-                "with these settings"
-            ) from None
-        return int(content.get("global_step", 0)) // len(self.batches)
 
     def images(self) -> dict[str, int]:
         """How many images there are to train on and to judge by."""
@@ -111,6 +101,46 @@ class ImageRun:
             columns["knn"] = knn_score(self.model, self.parts)
         return columns
 
+    def carry_out(
+        self,
+        folder: RunFolder,
+        *,
+        checkpoint_every_steps: int | None = None,
+        **watching: Unpack[Watching],
+    ) -> Result:
+        """Train in the run's folder, from its last checkpoint if there is one, and judge."""
+        if folder.checkpoint.is_file():
+            self.load(folder.checkpoint)
+        settings = self.settings
+        journal = fit_in_folder(
+            self.model,
+            self.batches,
+            folder,
+            epochs=settings.epochs,
+            device=self.device,
+            devices=settings.devices,
+            num_nodes=settings.num_nodes,
+            precision=settings.precision,
+            checkpoint_every_steps=checkpoint_every_steps,
+            judge=self.judge,
+            throughput=("images_per_second", settings.batch_size),
+            callbacks=[] if self.alpha is None else [self.alpha],
+            **watching,
+        )
+        if not self.is_first:
+            return {}
+        return {
+            "settings": settings.as_config(),
+            "seed": settings.seed,
+            "epochs": settings.epochs,
+            "images": self.images(),
+            "remarks": list(self.parts.remarks),
+            "seconds_per_epoch": journal.seconds_per_epoch(),
+            **journal.medians("images_per_second"),
+            "loss": journal.rows[-1]["loss"],
+            "probes": self.probe() if self.parts.has_labels else {},
+        }
+
 
 def train_images(
     settings: ImageSettings,
@@ -118,12 +148,9 @@ def train_images(
     *,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    checkpoint_every: int = 1,
     checkpoint_every_steps: int | None = None,
-    progress: Progress | None = None,
-    pulse: Pulse | None = None,
-    loggers: Sequence[Logger] = (),
-) -> dict[str, Any]:
+    **watching: Unpack[Watching],
+) -> Result:
     """Train on images, judge the encoder by every probe and write both into a run folder.
 
     A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
@@ -138,11 +165,8 @@ def train_images(
         resume: go on with the run in ``out``, from its last checkpoint or, before the first,
             from the start. A finished run is left as it is. Else ``out`` must not exist or be
             empty.
-        checkpoint_every: epochs between checkpoints.
-        checkpoint_every_steps: steps between checkpoints within an epoch; none unless given.
-        progress: told of every finished epoch.
-        pulse: told how an epoch gets on.
-        loggers: Lightning's, given every row of ``metrics.csv``.
+        checkpoint_every_steps: steps between checkpoints within an epoch; default: none there.
+        **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
 
     Returns:
         What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
@@ -152,61 +176,21 @@ def train_images(
             the run, or holds another run or a damaged checkpoint.
         OSError: if the disk is full; the checkpoint before is kept.
     """
-    origin = provenance()  # of the code that trains, whatever the checkout holds at the end
-    is_first = process_rank(settings.devices).rank == 0
-    if resume:
-        folder = RunFolder.open(out, KIND)
-        if ImageSettings.from_config(folder.config()).as_config() != settings.as_config():
-            raise ValueError(f"{out} holds a run with other settings")
-        if folder.is_finished:
-            return folder.read_result()
-        run = ImageRun(settings, encoder)
-        if folder.checkpoint.is_file():
-            run.load(folder.checkpoint)
-    else:
-        run = ImageRun(settings, encoder)
-        # The other processes of a run write nothing, and may come before or after the first.
-        folder = RunFolder(out, KIND)
-        if is_first:
-            folder = RunFolder.create(out, KIND, settings.as_config())
-
-    journal = fit_in_folder(
-        run.model,
-        run.batches,
-        folder,
-        epochs=settings.epochs,
-        device=run.device,
-        devices=settings.devices,
-        num_nodes=settings.num_nodes,
-        precision=settings.precision,
-        checkpoint_every=checkpoint_every,
-        checkpoint_every_steps=checkpoint_every_steps,
-        progress=progress,
-        pulse=pulse,
-        judge=run.judge,
-        throughput=("images_per_second", settings.batch_size),
-        loggers=loggers,
-        callbacks=[] if run.alpha is None else [run.alpha],
+    return run_in_folder(
+        out,
+        KIND,
+        settings,
+        lambda: partial(
+            ImageRun(settings, encoder).carry_out,
+            checkpoint_every_steps=checkpoint_every_steps,
+            **watching,
+        ),
+        resume=resume,
+        writes=process_rank(settings.devices).rank == 0,
     )
-    if not is_first:
-        return {}
-    result = {
-        "settings": settings.as_config(),
-        "seed": settings.seed,
-        "epochs": settings.epochs,
-        "images": run.images(),
-        "remarks": list(run.parts.remarks),
-        "seconds_per_epoch": journal.seconds_per_epoch(),
-        **journal.medians("images_per_second"),
-        "loss": journal.rows[-1]["loss"],
-        "probes": run.probe() if run.parts.has_labels else {},
-        **origin,
-    }
-    folder.write_result(result)
-    return result
 
 
-def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> dict[str, Any]:
+def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> Result:
     """Judge the last checkpoint of a run, finished or not, and write ``evaluation.json``.
 
     Args:
@@ -220,18 +204,13 @@ def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> dict[str
         ValueError: if the folder holds no run on images, no usable checkpoint yet,
             or its images have no labels.
     """
-    folder = RunFolder.open(path, KIND)
-    settings = ImageSettings.from_config(folder.config())
-    if not folder.checkpoint.is_file():
-        raise ValueError(f"{path} has no checkpoint yet")
-    run = ImageRun(settings, encoder)
-    epochs = run.load(folder.checkpoint)
+    folder, run, epochs = ImageRun.kept(path, encoder=encoder)
     evaluation = {
         "epochs": epochs,
-        "of_epochs": settings.epochs,
-        "evaluated_on": settings.evaluate_on,
+        "of_epochs": run.settings.epochs,
+        "evaluated_on": run.settings.evaluate_on,
         "probes": run.probe(),
-        "settings": settings.as_config(),
+        "settings": run.settings.as_config(),
         **provenance(),
     }
     folder.write_result(evaluation, name="evaluation.json")

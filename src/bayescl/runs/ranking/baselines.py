@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import Unpack
+
 from bayescl._checks import check_choice, check_positive
 from bayescl.recsys.datasets import EVALUATION_PARTS
 from bayescl.recsys.ease import EASE
@@ -15,15 +17,11 @@ from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.metrics import evaluate_ranking
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import Scorer
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.loop import Progress
-from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import KIND
-
-POPULARITY, EASE_NAME = "popularity", "ease"
-BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines; they stand where a trained run names its encoder."""
+from bayescl.runs.ranking.settings import BASELINES, EASE_NAME, POPULARITY
+from bayescl.runs.ranking.watch import metrics_and_users
+from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
 """What a reader sees instead of a baseline's name."""
@@ -95,9 +93,8 @@ def fit_baseline(
     out: Path,
     *,
     resume: bool = False,
-    checkpoint_every: int = 1,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+    **watching: Unpack[Watching],
+) -> Result:
     """Fit a baseline, judge it by a full ranking and write the figures into a run folder.
 
     The folder has no checkpoint: who wants lists fits the baseline anew.
@@ -106,8 +103,7 @@ def fit_baseline(
         settings: the settings of the baseline.
         out: the run folder.
         resume: read the result if there is one, else begin again.
-        checkpoint_every: has no meaning here.
-        progress: has no meaning here.
+        **watching: has no meaning here: nothing trains.
 
     Returns:
         What ``result.json`` holds: settings, metrics, seconds, and provenance.
@@ -116,27 +112,21 @@ def fit_baseline(
         ValueError: if the data cannot be used, or ``out`` is no place for the run or holds
             another one.
     """
-    del checkpoint_every, progress
-    origin = provenance()
-    if resume:
-        folder = RunFolder.open(out, KIND)
-        if folder.config() != settings.as_config():
-            raise ValueError(f"{out} holds a run with other settings")
-        if folder.is_finished:
-            return folder.read_result()
+    del watching
+    return run_in_folder(out, KIND, settings, lambda: _fitted(settings), resume=resume)
+
+
+def _fitted(settings: BaselineSettings) -> Work:
+    """Fit a baseline; what is left to do is to judge it."""
     parts = settings.data.load(settings.evaluate_on)
     started = time.perf_counter()
     recommender = settings.fit(parts.train)
     fitted = time.perf_counter()
-    if not resume:
-        folder = RunFolder.create(out, KIND, settings.as_config())
-    figures = evaluate_ranking(recommender, parts)
-    result = {
+    return lambda _: {
         "settings": settings.as_config(),
         "protocol": "standard",
         "evaluated_on": settings.evaluate_on,
-        "metrics": {name: value for name, value in figures.items() if "@" in name},
-        **{name: int(figures[name]) for name in ("users", "users_left_out")},
+        **metrics_and_users(evaluate_ranking(recommender, parts)),
         "interactions": {
             "users": parts.train.num_users,
             "items": parts.train.num_items,
@@ -147,7 +137,4 @@ def fit_baseline(
         "report": dict(parts.report),
         "fit_seconds": fitted - started,
         "evaluation_seconds": time.perf_counter() - fitted,
-        **origin,
     }
-    folder.write_result(result)
-    return result

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from bayescl.recsys.datasets import load_interactions
-from bayescl.recsys.interactions import RankingParts
+from bayescl._fields import CountOr0, check_fields
+
+if TYPE_CHECKING:
+    from bayescl.recsys.interactions import RankingParts
+
+Split = Literal["per-user", "random", "last", "given", "author"]
+"""How a test part comes about."""
 
 
 @dataclass(frozen=True)
@@ -15,31 +20,39 @@ class RankingData:
     """A data set and everything that decides what is read from it.
 
     Attributes:
-        data: a known name or a path; see :func:`~bayescl.recsys.datasets.load_interactions`,
-            which says what the others mean.
-        split: how the test part comes about.
+        data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
+            Parquet, RecBole's .inter) or of a folder with train.txt and test.txt.
+        split: how the test part comes about: per-user (at random 4:1), random, last (by time),
+            given, or author (ml-100k); default: given where the files have a test part, else
+            per-user.
         split_seed: fixes what a split draws.
-        user_column: a table's column of users.
-        item_column: a table's column of items.
-        rating_column: a table's column of ratings.
-        timestamp_column: a table's column of times.
-        min_rating: the lowest rating that counts.
+        user_column: a table's column of users; default: "user".
+        item_column: a table's column of items; default: "item".
+        rating_column: a table's column of ratings; default: "rating".
+        timestamp_column: a table's column of times; default: "timestamp".
+        min_rating: the lowest rating that counts; default: every one.
         k_core: fewest interactions of a user or item that stays.
-        separator: what stands between a table's values.
+        separator: what stands between a table's values; default: found out.
         test_data: a second table with the test part.
+
+    Raises:
+        ValueError: if a value is of another type.
     """
 
     data: str = "ml-100k"
-    split: str | None = None
+    split: Split | None = None
     split_seed: int = 0
     user_column: str | None = None
     item_column: str | None = None
     rating_column: str | None = None
     timestamp_column: str | None = None
     min_rating: float | None = None
-    k_core: int = 0
+    k_core: CountOr0 = 0
     separator: str | None = None
     test_data: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def load(self, evaluate_on: str) -> RankingParts:
         """Read the data set.
@@ -50,6 +63,8 @@ class RankingData:
         Raises:
             ValueError: if it cannot be read as described.
         """
+        from bayescl.recsys.datasets import load_interactions
+
         return load_interactions(evaluate_on=evaluate_on, **asdict(self))
 
     @property

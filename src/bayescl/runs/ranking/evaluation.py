@@ -11,6 +11,7 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.run import KIND
 from bayescl.runs.ranking.serving import load_recommender
+from bayescl.runs.ranking.watch import metrics_and_users
 
 
 def evaluate_run(path: Path, ks: Sequence[int] = (5, 10, 20)) -> dict[str, Any]:
@@ -33,8 +34,7 @@ def evaluate_run(path: Path, ks: Sequence[int] = (5, 10, 20)) -> dict[str, Any]:
         "epochs": recommender.epochs,
         "of_epochs": recommender.of_epochs,
         "evaluated_on": recommender.parts.evaluated_on,
-        "metrics": {name: value for name, value in figures.items() if "@" in name},
-        **{name: int(figures[name]) for name in ("users", "users_left_out")},
+        **metrics_and_users(figures),
         "report": dict(recommender.parts.report),
         "settings": folder.config(),
         **provenance(),

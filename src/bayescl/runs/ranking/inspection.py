@@ -34,7 +34,7 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import BASELINES
-from bayescl.runs.ranking.run import KIND, RankingRun, kept_checkpoint
+from bayescl.runs.ranking.run import KIND, RankingRun
 from bayescl.runs.ranking.settings import RankingSettings
 
 MOST_PAIRS = 4_000_000
@@ -90,13 +90,11 @@ def inspect_ranking(
     if config.get("encoder") in BASELINES:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
     settings = RankingSettings.from_config(config)
-    checkpoint = kept_checkpoint(folder)
     if not settings.loss.weighs_candidates:
         raise ValueError(
             f"the loss {settings.loss.loss} weighs no candidates: there is nothing to inspect"
         )
-    run = RankingRun(settings)
-    epochs = run.load(checkpoint)
+    folder, run, epochs = RankingRun.kept(path)
     known, held_out = run.parts.train, run.parts.evaluation
     rows = _drawn_users(known, held_out, users, seed)
     batches = [_scored(run, some) for some in rows.split(CHUNK)]

@@ -13,8 +13,7 @@ from bayescl.recsys.interactions import RankingParts
 from bayescl.recsys.scorers import EmbeddingScorer, Scorer
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.ranking.baselines import BASELINES, BaselineSettings
-from bayescl.runs.ranking.run import KIND, RankingRun, kept_checkpoint
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.ranking.run import KIND, RankingRun
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,5 @@ def load_recommender(path: Path) -> Recommender:
         baseline = BaselineSettings.from_config(config)
         parts = baseline.data.load(baseline.evaluate_on)
         return Recommender(baseline.fit(parts.train), parts)
-    settings = RankingSettings.from_config(config)
-    checkpoint = kept_checkpoint(folder)
-    run = RankingRun(settings)
-    epochs = run.load(checkpoint)
-    return Recommender(run.model.scorer(), run.parts, epochs, settings.epochs)
+    _, run, epochs = RankingRun.kept(path)
+    return Recommender(run.model.scorer(), run.parts, epochs, run.settings.epochs)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 
-from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
-from bayescl.recsys.datasets import EVALUATION_PARTS
+from bayescl._fields import (
+    Among,
+    AtLeast,
+    Count,
+    CountOr0,
+    NonNegative,
+    Positive,
+    check_fields,
+)
 from bayescl.recsys.encoders import ENCODERS
-from bayescl.recsys.scorers import SCORES, check_item_norm_exponent
+from bayescl.recsys.scorers import Score, check_item_norm_exponent
+from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
 
-DEVICES = ("auto", "cpu", "cuda")
-CANDIDATES = ("shared", "per-pair", "in-batch", "all")
-SCHEDULES = ("constant", "cosine")
-STANDARD, PAPER = "standard", "paper"
-PROTOCOLS = (STANDARD, PAPER)
+EncoderName = Annotated[str, Among(lambda: tuple(ENCODERS))]
+POPULARITY, EASE_NAME = "popularity", "ease"
+BASELINES = (POPULARITY, EASE_NAME)
+"""Names of the baselines; they stand where a trained run names its encoder."""
+PAPER: Literal["paper"] = "paper"
 
 
 @dataclass(frozen=True)
@@ -29,31 +37,33 @@ class RankingSettings:
     Attributes:
         loss: the loss and its hyper-parameters.
         data: what is read, and how.
-        encoder: "mf" or "lightgcn".
+        encoder: what makes embeddings of users and items.
         dim: coordinates of an embedding.
-        layers: steps over the graph (lightgcn).
-        score: "cosine" or "inner".
-        item_norm_exponent: cosines are multiplied by this power of an item's length when items
-            are ranked; training does not depend on it.
+        layers: steps over the graph of users and items (lightgcn).
+        score: cosine, or inner for inner products.
+        item_norm_exponent: cosines are multiplied by this power of an item's length when items are
+            ranked, which favours popular ones; training does not depend on it.
         initial_scale: standard deviation of each coordinate at the start.
-        candidates: "shared" (drawn once per batch), "per-pair", "in-batch" or "all".
+        candidates: shared (drawn once per batch), per-pair, in-batch or all.
         count: candidates that are drawn, per batch or per pair.
-        mask_known: whether a user's known items never count against the user.
-        extra_positives: further known items of a pair's user behind the debiased loss's
-            correction, drawn anew in every step; 0 leaves it to the pair's own item.
+        mask_known: whether items that a user has never count against the user.
+        extra_positives: further items that a pair's user has, drawn anew in every step, behind
+            the correction of the debiased loss.
         batch_size: pairs per step.
         lr: learning rate of Adam.
         weight_decay: of Adam.
-        schedule: "constant", or "cosine" for a learning rate that falls to 0.
+        schedule: constant, or cosine for a learning rate that falls to 0.
         epochs: passes over the training pairs, at most.
-        evaluate_on: the part that the result is about, "test" or "validation".
-        watch_every: epochs between looks at a part that chooses the epoch: the validation part,
-            which is then taken out of training, or in the paper's protocol the test part. 0 looks
-            at none and keeps the last epoch.
+        evaluate_on: the part that the result is about; "validation" is for choosing settings:
+            training then leaves that part out.
+        watch_every: epochs between looks at a validation part, which is taken out of training and
+            chooses the epoch (in the paper's protocol it is the test part); 0 for none, then the
+            last epoch is kept.
         patience: looks without a better one after which training stops; 0 never stops early.
-        protocol: "standard", or "paper": the best epoch on test, for each metric separately.
+        protocol: standard; or paper, for the best epoch on test, of each metric separately: that
+            inflates figures, and results are marked.
         seed: of weights, order and candidates.
-        device: "auto", "cpu" or "cuda".
+        device: what trains; auto is a GPU where there is one.
 
     Raises:
         ValueError: if a value is out of its range, or values contradict each other.
@@ -61,49 +71,31 @@ class RankingSettings:
 
     loss: RankingLoss = field(default_factory=RankingLoss)
     data: RankingData = field(default_factory=RankingData)
-    encoder: str = "mf"
-    dim: int = 64
-    layers: int = 2
-    score: str = "cosine"
+    encoder: EncoderName = "mf"
+    dim: Count = 64
+    layers: CountOr0 = 2
+    score: Score = "cosine"
     item_norm_exponent: float = 0.0
-    initial_scale: float = 0.1
-    candidates: str = "shared"
-    count: int = 256
+    initial_scale: Positive = 0.1
+    candidates: Literal["shared", "per-pair", "in-batch", "all"] = "shared"
+    count: Count = 256
     mask_known: bool = True
-    extra_positives: int = 0
-    batch_size: int = 1024
-    lr: float = 5e-3
-    weight_decay: float = 1e-6
-    schedule: str = "constant"
-    epochs: int = 20
-    evaluate_on: str = "test"
-    watch_every: int = 0
-    patience: int = 0
-    protocol: str = STANDARD
-    seed: int = 0
-    device: str = "auto"
+    extra_positives: CountOr0 = 0
+    batch_size: Annotated[int, AtLeast(2)] = 1024
+    lr: Positive = 5e-3
+    weight_decay: NonNegative = 1e-6
+    schedule: Literal["constant", "cosine"] = "constant"
+    epochs: Count = 20
+    evaluate_on: Literal["test", "validation"] = "test"
+    watch_every: CountOr0 = 0
+    patience: CountOr0 = 0
+    protocol: Literal["standard", "paper"] = "standard"
+    seed: CountOr0 = 0
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
-        check_choice("encoder", self.encoder, tuple(ENCODERS))
-        check_count("dim", self.dim, 1)
-        check_count("layers", self.layers, 0)
-        check_choice("score", self.score, SCORES)
+        check_fields(self)
         check_item_norm_exponent(self.item_norm_exponent, self.score)
-        check_positive("initial_scale", self.initial_scale)
-        check_choice("candidates", self.candidates, CANDIDATES)
-        check_count("count", self.count, 1)
-        check_count("extra_positives", self.extra_positives, 0)
-        check_count("batch_size", self.batch_size, 2)
-        check_positive("lr", self.lr)
-        check_non_negative("weight_decay", self.weight_decay)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_count("epochs", self.epochs, 1)
-        check_choice("evaluate_on", self.evaluate_on, EVALUATION_PARTS)
-        check_count("watch_every", self.watch_every, 0)
-        check_count("patience", self.patience, 0)
-        check_choice("protocol", self.protocol, PROTOCOLS)
-        check_count("seed", self.seed, 0)
-        check_choice("device", self.device, DEVICES)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
@@ -121,14 +113,11 @@ class RankingSettings:
             raise ValueError(
                 "extra_positives need candidates that are drawn, or all, got 'in-batch'"
             )
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device must be auto or cpu where torch finds no GPU, got 'cuda'")
+        check_device(self.device)
 
     def torch_device(self) -> torch.device:
         """The device that the run uses on this machine."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
+        return chosen_device(self.device)
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values; of the loss, every hyper-parameter it takes."""

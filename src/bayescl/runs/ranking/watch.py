@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 
@@ -62,8 +63,18 @@ class Watch:
 
 def judged(module: RankingModule, parts: RankingParts) -> dict[str, float]:
     """Every figure of a full ranking with the module as it is, without counts of users."""
-    figures = evaluate_ranking(module.scorer(), parts)
-    return {name: value for name, value in figures.items() if "@" in name}
+    metrics: dict[str, float] = metrics_and_users(evaluate_ranking(module.scorer(), parts))[
+        "metrics"
+    ]
+    return metrics
+
+
+def metrics_and_users(figures: Mapping[str, float]) -> dict[str, Any]:
+    """The figures of a full ranking as results hold them, counts of users apart from metrics."""
+    return {
+        "metrics": {name: value for name, value in figures.items() if "@" in name},
+        **{name: int(figures[name]) for name in ("users", "users_left_out")},
+    }
 
 
 def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:

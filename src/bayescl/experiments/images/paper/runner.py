@@ -10,14 +10,16 @@ from typing import Any
 import torch
 
 from bayescl._checks import check_choice, check_count
+from bayescl._fields import check_fields
 from bayescl.experiments.images.paper.sizes import PROTOCOL, SIZES, UNSTATED
 from bayescl.experiments.images.paper.table import Cell, PaperTable
+from bayescl.runs.devices import Device
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.run import ImageRun, train_images
-from bayescl.runs.images.settings import DEVICES, ImageSettings
+from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import BASELINE, SUBJECT
 from bayescl.runs.parallel import Progress, train_runs
-from bayescl.runs.provenance import provenance
+from bayescl.runs.run import Result, Work, run_in_folder
 from bayescl.runs.statistics import mean_and_spread
 from bayescl.vision.datasets import load_images
 
@@ -47,11 +49,11 @@ class TableRequest:
     losses: str = ""
     seeds: int | None = None
     epochs: int | None = None
-    device: str = "auto"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         check_choice("size", self.size, SIZES)
-        check_choice("device", self.device, DEVICES)
+        check_fields(self)
         for name in ("seeds", "epochs"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), 1)
@@ -85,6 +87,23 @@ class TableRequest:
             for cell in chosen
         ]
 
+    def as_config(self) -> dict[str, Any]:
+        """The request as options of the command; losses only where some were chosen."""
+        config = asdict(self)
+        return config if self.losses else {key: config[key] for key in config if key != "losses"}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> TableRequest:
+        """The request that :meth:`as_config` wrote down.
+
+        Raises:
+            ValueError: if an option is unknown or out of range.
+        """
+        try:
+            return cls(**config)
+        except TypeError as error:
+            raise ValueError(f"the settings of the table are damaged: {error}") from None
+
     def is_comparable(self, table: PaperTable) -> bool:
         """Whether the paper's values may stand beside ours."""
         own = {cell.settings.epochs for cell in table.cells(self.size)}
@@ -99,7 +118,7 @@ def reproduce_table(
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Result:
     """Train every cell over every seed, and write ``result.json``.
 
     Args:
@@ -121,35 +140,28 @@ def reproduce_table(
             another one.
     """
     check_count("workers", workers, 1)
-    origin = provenance()
-    kind = f"reproduce {table.name}"
     cells = request.cells(table)
     runs = runs_of(cells, request.seeds or table.seeds[request.size])
-    if resume:
-        folder = RunFolder.open(out, kind)
-        if folder.config() != _config(request, table):
-            raise ValueError(f"{out} holds a table with other settings")
-        if folder.is_finished:
-            return folder.read_result()
-    else:
+
+    def begin() -> Work:
         # Bad input, a data set that is not there among it, is found before there is a folder.
         ImageRun(next(iter(runs.values())))
         for data in {cell.settings.data for cell in cells[1:]} - {cells[0].settings.data}:
             load_images(data)
-        folder = RunFolder.create(out, kind, _config(request, table))
+        return carry_out
 
-    if progress is not None:
-        progress("starting", 0, 0)
-    results = train_runs(
-        runs,
-        folder.path / "runs",
-        train=train_images,
-        workers=1 if table.is_timed else workers,
-        progress=progress,
-    )
-    result = {**summary_of(table, request, cells, results), **origin}
-    folder.write_result(result)
-    return result
+    def carry_out(folder: RunFolder) -> Result:
+        results = train_runs(
+            runs,
+            folder.path / "runs",
+            train=train_images,
+            workers=1 if table.is_timed else workers,
+            progress=progress,
+        )
+        return summary_of(table, request, cells, results)
+
+    kind = f"reproduce {table.name}"
+    return run_in_folder(out, kind, request, begin, resume=resume, what="table")
 
 
 def runs_of(cells: list[Cell], seeds: int) -> dict[str, ImageSettings]:
@@ -239,14 +251,6 @@ def _ratios(cells: list[Cell], rows: list[dict[str, Any]]) -> list[str]:
                 "as long as one with InfoNCE."
             )
     return said
-
-
-def _config(request: TableRequest, table: PaperTable) -> dict[str, Any]:
-    """The request as options of the command; losses only where the table varies them."""
-    config = asdict(request)
-    if not table.has_losses:
-        del config["losses"]
-    return config
 
 
 def _split(names: str) -> list[str]:

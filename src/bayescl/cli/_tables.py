@@ -1,44 +1,45 @@
-"""What the commands on interactions share: where a run goes, and its table."""
+"""What finished runs came to, as tables."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
+from bayescl.cli._console import table
 
-from bayescl.recsys.metrics import METRICS
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 
-def default_folder(name: str, now: datetime) -> Path:
-    """A new folder under ``runs/`` for a run that was given none.
+def probe_table(probes: Mapping[str, float], *, title: str) -> Table:
+    """Accuracy of one encoder by every probe."""
+    from bayescl.vision.probes import PROBES, probe_title
 
-    Example:
-        >>> default_folder("mf-shop/bought.csv", datetime(2024, 5, 6, 7, 8, 9)).as_posix()
-        'runs/mf-shop-bought.csv-20240506-070809'
-    """
-    plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
-    return Path("runs") / f"{plain}-{now:%Y%m%d-%H%M%S}"
+    rows = []
+    for probe in (*PROBES, "linear_top5"):
+        if probe in probes:
+            spread = probes.get(f"{probe}_spread")
+            shown = "" if spread is None else f"{100 * spread:.1f}"
+            rows.append((probe_title(probe), f"{100 * probes[probe]:.1f}", shown))
+    return table(title, ("probe", "accuracy, %", "spread over draws"), rows)
 
 
 def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
     """Every figure of a full ranking: a row for each, a column for each length of list."""
+    from bayescl.recsys.metrics import METRICS
+
     lengths = sorted({int(name.partition("@")[2]) for name in metrics})
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for k in lengths:
-        table.add_column(f"@{k}", justify="right")
-    for name in METRICS:
-        table.add_row(name.replace("_", " "), *(f"{metrics[f'{name}@{k}']:.4f}" for k in lengths))
-    return table
+    rows = [
+        (name.replace("_", " "), *(f"{metrics[f'{name}@{k}']:.4f}" for k in lengths))
+        for name in METRICS
+    ]
+    return table(title, ("", *(f"@{k}" for k in lengths)), rows)
 
 
-def print_result(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
-    """Print what a finished run came to, and what happened to its data on the way."""
+def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
+    """Print what a recommender came to, and what happened to its data on the way."""
     settings = result["settings"]
     name = settings["encoder"] if "loss" not in settings else settings["loss"]
     epoch = result.get("best_epoch")

@@ -1,0 +1,165 @@
+"""The questions as bags of words and pairs of words, tokenised once."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rivals.library import stratified_split
+from sklearn.feature_extraction.text import CountVectorizer
+from torch import Tensor
+
+NAME = "banking77"
+SPLIT_SEED = 0
+VALIDATION_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Some questions, as an embedding bag takes them.
+
+    Attributes:
+        features: the features of all questions one after another.
+        offsets: where each question begins.
+    """
+
+    features: Tensor
+    offsets: Tensor
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions as lists of features: each word, and each pair of neighbouring words.
+
+    Attributes:
+        features: the features of all questions one after another.
+        first_word: position in its question of each feature's first word.
+        last_word: position of its last word.
+        starts: where each question begins, and the end; ``[questions + 1]``.
+        labels: the intent of each question.
+    """
+
+    features: Tensor
+    first_word: Tensor
+    last_word: Tensor
+    starts: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        """The number of questions."""
+        return len(self.labels)
+
+    def take(
+        self, rows: Tensor, *, dropout: float = 0.0, generator: torch.Generator | None = None
+    ) -> Bags:
+        """Some questions, without words that were drawn and without every pair that has one.
+
+        Args:
+            rows: which questions.
+            dropout: probability that a word is left out.
+            generator: draws the words.
+        """
+        lengths = self.starts[rows + 1] - self.starts[rows]
+        offsets = lengths.cumsum(0) - lengths
+        owner = torch.arange(len(rows)).repeat_interleave(lengths)
+        place = torch.arange(int(lengths.sum())) - offsets[owner] + self.starts[rows][owner]
+        features = self.features[place]
+        if dropout == 0:
+            return Bags(features, offsets)
+        first, last = self.first_word[place], self.last_word[place]
+        words = int(last.max()) + 1 if len(last) else 1
+        stays = torch.rand(len(rows), words, generator=generator) >= dropout
+        kept = stays[owner, first] & stays[owner, last]
+        counts = torch.bincount(owner[kept], minlength=len(rows))
+        return Bags(features[kept], counts.cumsum(0) - counts)
+
+
+@dataclass(frozen=True)
+class QuestionParts:
+    """Questions to train on, and those to judge by.
+
+    Attributes:
+        train: what the encoder and its vocabulary are learned from.
+        evaluation: what asks; ``train`` answers.
+        num_features: size of the vocabulary.
+        intents: names of the intents.
+    """
+
+    train: Questions
+    evaluation: Questions
+    num_features: int
+    intents: tuple[str, ...]
+
+
+def find_data() -> Path:
+    """The folder of banking77: in ``$BAYESCL_DATA``, else in ``../shared/data``.
+
+    Raises:
+        ValueError: if it is in neither.
+    """
+    places = [os.environ.get("BAYESCL_DATA"), Path(__file__).parents[3] / "shared" / "data"]
+    for place in places:
+        if place and (Path(place) / NAME / "train.csv").is_file():
+            return Path(place) / NAME
+    raise ValueError(f"there is no {NAME}/train.csv: set BAYESCL_DATA to the folder that has it")
+
+
+def load_questions(folder: Path, *, evaluate_on: str = "test") -> QuestionParts:
+    """Read, split and tokenise.
+
+    Args:
+        folder: has ``train.csv`` and ``test.csv`` with columns ``text`` and ``category``.
+        evaluate_on: "test", or "validation" for a fifth of each training intent, which training
+            and vocabulary then leave out.
+
+    Raises:
+        ValueError: if a file lacks a column.
+    """
+    texts, names = _read(folder / "train.csv")
+    test_texts, test_names = _read(folder / "test.csv")
+    intents = tuple(sorted(set(names)))
+    number = {name: index for index, name in enumerate(intents)}
+    labels = torch.tensor([number[name] for name in names])
+    if evaluate_on == "validation":
+        rest, held_out = stratified_split(labels, share=1 - VALIDATION_SHARE, seed=SPLIT_SEED)
+        test_texts, test_labels = [texts[row] for row in held_out], labels[held_out]
+        texts, labels = [texts[row] for row in rest], labels[rest]
+    else:
+        test_labels = torch.tensor([number[name] for name in test_names])
+    vectorizer = CountVectorizer(ngram_range=(1, 2)).fit(texts)
+    return QuestionParts(
+        _tokenised(texts, labels, vectorizer),
+        _tokenised(test_texts, test_labels, vectorizer),
+        len(vectorizer.vocabulary_),
+        intents,
+    )
+
+
+def _read(path: Path) -> tuple[list[str], list[str]]:
+    """Texts and categories of a file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or not {"text", "category"} <= rows[0].keys():
+        raise ValueError(f"{path} must have the columns text and category")
+    return [row["text"] for row in rows], [row["category"] for row in rows]
+
+
+def _tokenised(texts: list[str], labels: Tensor, vectorizer: CountVectorizer) -> Questions:
+    """What the vectorizer would count, with the words that each feature stands on."""
+    preprocess, tokenize = vectorizer.build_preprocessor(), vectorizer.build_tokenizer()
+    vocabulary = vectorizer.vocabulary_
+    features, first, last, starts = [], [], [], [0]
+    for text in texts:
+        words = tokenize(preprocess(text))
+        for length in (1, 2):
+            for begin in range(len(words) - length + 1):
+                feature = vocabulary.get(" ".join(words[begin : begin + length]))
+                if feature is not None:
+                    features.append(feature)
+                    first.append(begin)
+                    last.append(begin + length - 1)
+        starts.append(len(features))
+    return Questions(*(torch.tensor(values) for values in (features, first, last, starts)), labels)

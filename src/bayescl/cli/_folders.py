@@ -1,0 +1,81 @@
+"""Where a run goes and how it is kept: options that commands share and a resumed run may change."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayescl._fields import Count
+from bayescl.cli._options import Circumstances
+
+if TYPE_CHECKING:
+    import torch
+    from lightning.pytorch.loggers import Logger
+
+
+@dataclass(frozen=True)
+class Place(Circumstances):
+    """The folder of a run.
+
+    Attributes:
+        out: the folder; default: a new one under runs/.
+        resume: go on with what is in the folder, with the settings it has.
+    """
+
+    out: str | None = None
+    resume: bool = False
+
+    def folder(self, name: str) -> Path:
+        """The folder asked for, or else a new one with a name."""
+        return default_folder(name, datetime.now()) if self.out is None else Path(self.out)
+
+
+@dataclass(frozen=True)
+class Metrics(Circumstances):
+    """Where metrics go besides the run's folder.
+
+    Attributes:
+        tensorboard: write the metrics for TensorBoard too.
+    """
+
+    tensorboard: bool = False
+
+    def loggers(self, folder: Path) -> list[Logger]:
+        """Lightning's loggers of a run in a folder."""
+        from bayescl.runs.loop import tensorboard_logger
+
+        return [tensorboard_logger(folder)] if self.tensorboard else []
+
+
+@dataclass(frozen=True)
+class Workers(Circumstances):
+    """Runs side by side.
+
+    Attributes:
+        workers: runs at a time, one thread each; default: one per core, and one on a GPU.
+    """
+
+    workers: Count | None = None
+
+    def number(self, device: torch.device, runs: int) -> int:
+        """How many, where there are so many runs on such a device."""
+        from bayescl._cores import usable_cores
+
+        if self.workers is not None:
+            return self.workers
+        # On a GPU runs would only wait for one another.
+        return min(usable_cores(), runs) if device.type == "cpu" else 1
+
+
+def default_folder(name: str, now: datetime) -> Path:
+    """A new folder under ``runs/`` for a run that was given none.
+
+    Example:
+        >>> default_folder("hard-data/scans.npz", datetime(2024, 5, 6, 7, 8, 9)).as_posix()
+        'runs/hard-data-scans.npz-20240506-070809'
+    """
+    plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
+    return Path("runs") / f"{plain}-{now:%Y%m%d-%H%M%S}"

@@ -1,0 +1,54 @@
+"""``bayescl report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def command(
+    names: tuple[str, ...] = (),
+    *,
+    out: str | None = None,
+    pages: bool = False,
+    check: bool = False,
+) -> int:
+    """Make one HTML page of runs and comparisons, or bring quoted results in pages up to date.
+
+    The HTML page holds settings, tables, figures, sample pictures and provenance. It is a single
+    file that loads nothing else.
+
+    Args:
+        names: folders of runs, comparisons or paper tables; with --pages Markdown files, and
+            folders that hold some.
+        out: the HTML file. Default: report.html in the folder, or here for several folders.
+        pages: write the numbers and tables that Markdown pages quote from result files anew.
+        check: with --pages, only compare; exit status 2 if a page is out of date.
+    """
+    from bayescl._files import write_atomically
+    from bayescl.cli._console import console
+    from bayescl.cli._files import check_table_file
+
+    paths = [Path(name) for name in names]
+    if not paths:
+        raise ValueError("name at least one run folder, or pages after --pages")
+    if pages:
+        from bayescl.report.quoting import refresh_pages
+
+        if out is not None:
+            raise ValueError("--out belongs to a page of runs, not to --pages")
+        stale = ", ".join(map(str, refresh_pages(paths, check=check)))
+        if check and stale:
+            raise ValueError(f"out of date: {stale}; bayescl report --pages writes them anew")
+        console().print(
+            f"written: {stale}" if stale else "all pages are up to date", soft_wrap=True
+        )
+        return 0
+    if check:
+        raise ValueError("--check belongs to --pages")
+    from bayescl.report.html import report_page
+
+    file = Path(out) if out else (paths[0] if len(paths) == 1 else Path()) / "report.html"
+    text = report_page(paths)
+    write_atomically(check_table_file(file, (".html",)), text)
+    console().print(f"report: {file}", soft_wrap=True, markup=False)
+    return 0

@@ -1,0 +1,495 @@
+r"""Latent classes of embeddings: mixtures of von Mises-Fisher components.
+
+A row of unit length :math:`x` in :math:`d` dimensions comes from component :math:`c` with density
+
+.. math::
+    f(x) = \sum_c \pi_c\, C_d(\kappa)\, e^{\kappa\, \mu_c \cdot x},
+
+with unit directions :math:`\mu_c`, mixing weights :math:`\pi_c` that sum to 1, and one
+concentration :math:`\kappa` for all components. The order of the calls is :func:`start_mixtures`,
+:func:`fit_mixtures`, then :func:`responsibilities` of the rows at hand, :func:`same_class`, and
+:func:`view_agreement` to learn how far to believe them.
+
+Several mixtures of the same rows lie side by side in one :class:`Mixtures`, and may differ in
+their number of components: two rows that share a component in a coarse mixture and in a fine one
+are more surely of one class than two that share a coarse one alone.
+
+Reference:
+    Banerjee et al., "Clustering on the Unit Hypersphere using von Mises-Fisher Distributions",
+    JMLR 2005; Sra, "A short note on parameter approximation for von Mises-Fisher distributions",
+    Computational Statistics 2012; Arthur and Vassilvitskii, "k-means++", SODA 2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from bayescl._axes import Bool, Float, Tensor
+from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
+
+MAX_KAPPA = 60.0
+"""The largest concentration of a fit: tight components grow no sharper than this."""
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Mixtures of von Mises-Fisher components, fitted to the same rows, side by side.
+
+    Attributes:
+        directions: unit vectors, the components of the first mixture, then those of the next.
+        weights: mixing weights; those of each mixture sum to 1.
+        kappa: concentration of each mixture, at least 0.
+        sizes: number of components of each mixture.
+    """
+
+    directions: Float[Tensor, "components dim"]
+    weights: Float[Tensor, " components"]
+    kappa: Float[Tensor, " mixtures"]
+    sizes: tuple[int, ...]
+
+
+def start_mixtures(
+    rows: Float[Tensor, "rows dim"],
+    sizes: Sequence[int],
+    *,
+    generator: torch.Generator,
+    max_kappa: float = MAX_KAPPA,
+) -> Mixtures:
+    r"""Choose the first directions of each mixture among the rows, by k-means++.
+
+    The first is any row; each further one is drawn with probability proportional to
+    :math:`1 - \max_c \mu_c \cdot x`, the distance from those that are chosen already.
+
+    Args:
+        rows: embeddings of any length, scaled to unit length here. Rows that are not finite, or
+            have no direction, are never chosen. Not differentiated.
+        sizes: number of components of each mixture, at least 1 and at most the number of rows.
+        generator: on the CPU, so that the draws are the same on every device.
+        max_kappa: the concentration to start with, positive.
+
+    Returns:
+        Mixtures with equal weights. Where there are fewer different rows than components,
+        directions repeat.
+
+    Raises:
+        ValueError: if there is no mixture, or a mixture has more components than there are rows.
+
+    Example:
+        >>> rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+        >>> start = start_mixtures(rows, [2], generator=torch.Generator().manual_seed(0))
+        >>> start.directions.sort(dim=0).values
+        tensor([[0., 0.],
+                [1., 1.]])
+
+    Reference:
+        Arthur and Vassilvitskii, SODA 2007.
+    """
+    _check_sizes(rows, sizes)
+    check_positive("max_kappa", max_kappa)
+    unit, usable = _unit_rows(rows)
+    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
+    draws = draws.to(unit.device, unit.dtype)
+    chosen = [
+        _spread_rows(unit, usable, size, draw) for size, draw in zip(sizes, draws, strict=True)
+    ]
+    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
+    kappa = unit.new_full((len(sizes),), max_kappa)
+    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+
+
+def fit_mixtures(
+    rows: Float[Tensor, "rows dim"],
+    start: Mixtures,
+    *,
+    iterations: int,
+    max_kappa: float = MAX_KAPPA,
+) -> Mixtures:
+    r"""Fit every mixture to the rows by expectation maximisation.
+
+    With responsibilities :math:`r_{ic}` of the mixture before, one iteration is
+
+    .. math::
+        \pi_c = \tfrac{1}{n}\sum_i r_{ic}, \qquad
+        \mu_c = \frac{m_c}{\lVert m_c \rVert},\quad m_c = \sum_i r_{ic}\,x_i, \qquad
+        R = \tfrac{1}{n}\sum_c \lVert m_c \rVert, \qquad
+        \kappa = \frac{R\,(d - R^2)}{1 - R^2}.
+
+    Args:
+        rows: embeddings of any length, scaled to unit length here. Rows that are not finite, or
+            have no direction, count for nothing. Not differentiated.
+        start: where to begin: :func:`start_mixtures`, or an earlier fit.
+        iterations: how many, at least 0.
+        max_kappa: the largest concentration, positive; identical rows would have an infinite one.
+
+    Returns:
+        Mixtures of the same sizes. A component that no row belongs to keeps its direction, with
+        weight 0. Without any usable row the start is returned as it is.
+
+    Raises:
+        ValueError: if rows and directions differ in length.
+
+    Example:
+        >>> rows = torch.tensor([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
+        >>> start = start_mixtures(rows, [2], generator=torch.Generator().manual_seed(0))
+        >>> fit = fit_mixtures(rows, start, iterations=5)
+        >>> fit.weights, fit.directions[:, 0].abs()
+        (tensor([0.5000, 0.5000]), tensor([1., 1.]))
+
+    Reference:
+        Banerjee et al., JMLR 2005, Eqs. 4.4 (kappa) and Table 2 (EM).
+    """
+    check_count("iterations", iterations, 0)
+    check_positive("max_kappa", max_kappa)
+    _check_rows(rows, start)
+    unit, usable = _unit_rows(rows)
+    counted = usable.to(unit.dtype)
+    count = counted.sum()
+    mixtures = start
+    for _ in range(iterations):
+        shares = _softmax_by_mixture(unit, mixtures) * counted[:, None]
+        sums = shares.T @ unit
+        lengths = sums.norm(dim=1)
+        found = lengths > 0
+        kappa = mean_kappa(_sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
+        mixtures = Mixtures(
+            torch.where(
+                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
+            ),
+            # 0 / 0, without usable rows, keeps what was there.
+            torch.where(count > 0, shares.sum(dim=0) / count, mixtures.weights),
+            torch.where(count > 0, kappa, mixtures.kappa),
+            start.sizes,
+        )
+    return mixtures
+
+
+def mean_kappa(
+    mean_length: Float[Tensor, "*shape"], dim: int, max_kappa: float = MAX_KAPPA
+) -> Float[Tensor, "*shape"]:
+    r"""Concentration of a von Mises-Fisher density from the length of its rows' mean.
+
+    .. math:: \kappa \approx \frac{R\,(d - R^2)}{1 - R^2}
+
+    Args:
+        mean_length: :math:`R`, in [0, 1]: 0 for rows all around, 1 for rows that are all equal.
+        dim: :math:`d`, coordinates of a row.
+        max_kappa: the largest value returned.
+
+    Returns:
+        Values in [0, max_kappa], increasing in ``mean_length``.
+
+    Example:
+        >>> mean_kappa(torch.tensor([0.0, 0.5, 1.0]), dim=3)
+        tensor([ 0.0000,  1.8333, 60.0000])
+
+    Reference:
+        Banerjee et al., JMLR 2005, Eq. 4.4; Sra, 2012, for its error.
+    """
+    square = mean_length.square()
+    # At length 1 it is infinite, and rounding may take the length past 1.
+    kappa = mean_length * (dim - square) / (1 - square).clamp_min(0)
+    return kappa.clamp(0, max_kappa)
+
+
+def responsibilities(
+    rows: Float[Tensor, "rows dim"], mixtures: Mixtures
+) -> Float[Tensor, "rows components"]:
+    r"""Probability of each component given a row.
+
+    .. math:: r_{ic} \propto \pi_c\,e^{\kappa\,\mu_c \cdot x_i}
+
+    Args:
+        rows: embeddings of any length, scaled to unit length here. Not differentiated.
+        mixtures: fitted mixtures.
+
+    Returns:
+        Values in [0, 1]; those of each mixture sum to 1 in every row. Rows that are not finite
+        give NaN; rows without a direction give the mixing weights.
+
+    Raises:
+        ValueError: if rows and directions differ in length.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([2.0]), (2,))
+        >>> responsibilities(torch.tensor([[3.0, 0.0], [1.0, 1.0]]), mixtures)
+        tensor([[0.8808, 0.1192],
+                [0.5000, 0.5000]])
+    """
+    _check_rows(rows, mixtures)
+    unit, usable = _unit_rows(rows)
+    shares = _softmax_by_mixture(unit, mixtures)
+    finite = usable | (rows == 0).all(dim=1)
+    return torch.where(finite[:, None], shares, torch.nan)
+
+
+def item_responsibilities(
+    view_1: Float[Tensor, "items dim"], view_2: Float[Tensor, "items dim"], mixtures: Mixtures
+) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
+    r"""Responsibilities of items from two views each, and how far the views agree.
+
+    An item's responsibility is the mean of its views': where these disagree it is spread over
+    several components, and the item is sure to share its class with nobody.
+
+    Args:
+        view_1: embeddings of one view of each item. Not differentiated.
+        view_2: embeddings of the other view.
+        mixtures: fitted mixtures.
+
+    Returns:
+        Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
+        mixture, as :func:`view_agreement`.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), mixtures)
+        >>> items.round(), agreement
+        (tensor([[1., 0.],
+                [0., 1.]]), tensor([1.]))
+    """
+    check_shape("view_2", view_2, view_1.shape)
+    both = responsibilities(torch.cat([view_1, view_2]), mixtures)
+    first, second = both.chunk(2)
+    return (first + second) / 2, view_agreement(first, second, mixtures.sizes)
+
+
+def view_agreement(
+    first: Float[Tensor, "items components"],
+    second: Float[Tensor, "items components"],
+    sizes: Sequence[int],
+) -> Float[Tensor, " mixtures"]:
+    r"""How far two views of an item lie in the same component, beyond chance; no label needed.
+
+    With the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of the views of item :math:`i`,
+
+    .. math::
+        \rho = \frac{A - B}{S - B}, \qquad
+        A = \overline{r_{i1} \cdot r_{i2}}, \quad
+        S = \tfrac12\,\overline{r_{i1} \cdot r_{i1} + r_{i2} \cdot r_{i2}}, \quad
+        B = \overline{r}_1 \cdot \overline{r}_2,
+
+    bars being means over items: agreement against what confidence allows and what chance gives.
+
+    Args:
+        first: responsibilities of the items' first views, of one or more mixtures.
+        second: of their second views.
+        sizes: number of components of each mixture.
+
+    Returns:
+        One value per mixture: 1 where all views agree, about 0 where they agree by chance.
+        0 where there is nothing to agree on: one component, or collapsed embeddings. Items with
+        a view that is not finite count for nothing.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> one = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> view_agreement(one, one, [2]), view_agreement(one, one.flip(0), [2])
+        (tensor([1.]), tensor([-1.]))
+    """
+    check_shape("second", second, first.shape)
+    check_shape("first", first, (first.shape[0], sum(sizes)))
+    known = (first.isfinite() & second.isfinite()).all(dim=1)[:, None]
+    first, second = torch.where(known, first, 0), torch.where(known, second, 0)
+    count = known.sum().clamp_min(1)
+
+    def total(values: Tensor) -> Tensor:
+        return _sum_by_mixture(values, sizes)
+
+    agreement = total((first * second).sum(dim=0)) / count
+    confidence = total((first.square() + second.square()).sum(dim=0)) / (2 * count)
+    chance = total((first.sum(dim=0) / count) * (second.sum(dim=0) / count))
+    possible = confidence - chance
+    some = possible > 1e-4
+    return torch.where(some, (agreement - chance) / torch.where(some, possible, 1), 0).clamp(-1, 1)
+
+
+def trust_of_agreement(
+    agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.8
+) -> Float[Tensor, "*shape"]:
+    r"""How far to believe a mixture, from how far views agree in it.
+
+    .. math:: \mathrm{clip}\Big(\frac{\rho - low}{high - low},\ 0,\ 1\Big)
+
+    Args:
+        agreement: of two views, :func:`view_agreement`, preferably a moving average.
+        low: agreement up to which a mixture is not believed at all, in [0, 1).
+        high: agreement from which it is believed entirely, above ``low``, at most 1.
+
+    Returns:
+        Values in [0, 1].
+
+    Raises:
+        ValueError: if a bound leaves its interval.
+
+    Example:
+        >>> trust_of_agreement(torch.tensor([0.35, 0.65, 0.92]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    check_interval("low", low, 0.0, 1.0, open_high=True)
+    check_interval("high", high, low, 1.0, open_low=True)
+    return ((agreement - low) / (high - low)).clamp(0, 1)
+
+
+def same_class_factors(
+    responsibility: Float[Tensor, "rows components"],
+    trust: Float[Tensor, " mixtures"],
+    sizes: Sequence[int],
+) -> Float[Tensor, "rows components"]:
+    r"""Factors of the same-class posterior: that of two rows is the product of their factors.
+
+    Responsibilities times :math:`\sqrt{t_m / M}` in the columns of mixture :math:`m` of
+    :math:`M`, so that ``first @ second.T`` is :func:`same_class` and its row sums are
+    ``first @ second.sum(dim=0)``.
+
+    Args:
+        responsibility: of rows or items.
+        trust: of each mixture, in [0, 1].
+        sizes: number of components of each mixture.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> factors = same_class_factors(torch.eye(2), torch.tensor([0.25]), [2])
+        >>> factors @ factors.T
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.2500]])
+    """
+    check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
+    check_shape("trust", trust, (len(sizes),))
+    scale = (trust / len(sizes)).sqrt()
+    columns = torch.cat([part.expand(size) for part, size in zip(scale, sizes, strict=True)])
+    return responsibility * columns
+
+
+def same_class(
+    first: Float[Tensor, "rows components"],
+    second: Float[Tensor, "columns components"],
+    *,
+    trust: Float[Tensor, " mixtures"],
+    sizes: Sequence[int],
+) -> Float[Tensor, "rows columns"]:
+    r"""Posterior probability that two rows are of one latent class.
+
+    .. math:: P_{ij} = \frac{1}{M} \sum_m t_m \sum_{c \in m} r_{ic}\,r_{jc}
+
+    The mean over :math:`M` mixtures of the probability that both rows come from one component,
+    each believed as far as its trust :math:`t_m`.
+
+    Args:
+        first: responsibilities, as :func:`responsibilities` or :func:`item_responsibilities`.
+        second: those of the rows to compare with.
+        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
+        sizes: number of components of each mixture.
+
+    Returns:
+        Values in [0, 1]; 0 throughout where no mixture is trusted.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> rows = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+        >>> same_class(rows, rows, trust=torch.tensor([1.0]), sizes=[2])
+        tensor([[1.0000, 0.5000],
+                [0.5000, 0.5000]])
+
+    See Also:
+        :func:`same_class_factors`, from which one tile of it costs one thin matrix product.
+    """
+    return same_class_factors(first, trust, sizes) @ same_class_factors(second, trust, sizes).T
+
+
+def _softmax_by_mixture(
+    unit: Float[Tensor, "rows dim"], mixtures: Mixtures
+) -> Float[Tensor, "rows components"]:
+    """Responsibilities of rows of unit length."""
+    sizes = list(mixtures.sizes)
+    logits = unit @ mixtures.directions.T
+    log_weights = mixtures.weights.log()
+    return torch.cat(
+        [
+            torch.softmax(part * kappa + log_weight, dim=1)
+            for part, kappa, log_weight in zip(
+                torch.split(logits, sizes, dim=1),
+                mixtures.kappa,
+                torch.split(log_weights, sizes),
+                strict=True,
+            )
+        ],
+        dim=1,
+    )
+
+
+def _sum_by_mixture(
+    values: Float[Tensor, " components"], sizes: Sequence[int]
+) -> Float[Tensor, " mixtures"]:
+    """Sums over the components of each mixture."""
+    return torch.stack([part.sum() for part in torch.split(values, list(sizes))])
+
+
+def _unit_rows(
+    rows: Float[Tensor, "rows dim"],
+) -> tuple[Float[Tensor, "rows dim"], Bool[Tensor, " rows"]]:
+    """Rows of unit length, and which are finite and have a direction; the others become 0."""
+    rows = rows.detach()
+    if rows.dtype not in (torch.float32, torch.float64):
+        rows = rows.float()
+    usable = rows.isfinite().all(dim=1) & (rows != 0).any(dim=1)
+    clean = torch.where(usable[:, None], rows, 0)
+    # By the largest entry first: squares of tiny or huge entries would leave the range.
+    largest = clean.abs().amax(dim=1, keepdim=True)
+    clean = clean / torch.where(usable[:, None], largest, 1)
+    return F.normalize(clean, dim=1), usable
+
+
+def _spread_rows(
+    unit: Float[Tensor, "rows dim"],
+    usable: Bool[Tensor, " rows"],
+    size: int,
+    draws: Float[Tensor, " draws"],
+) -> Tensor:
+    """Numbers of ``size`` rows by k-means++, from uniform draws."""
+    uniform = usable.to(unit.dtype)
+    distance = uniform
+    chosen: list[Tensor] = []
+    for draw in draws[:size]:
+        # Where all rows lie on those chosen already, any usable row will do.
+        odds = torch.where(distance.sum() > 0, distance, uniform)
+        place = odds.cumsum(dim=0)
+        row = torch.searchsorted(place, (draw * place[-1]).reshape(1), right=True)
+        chosen.append(row.clamp_max(len(unit) - 1))
+        away = (1 - unit @ unit[chosen[-1]][0]).clamp_min(0)
+        # Rounding leaves a trace of distance between equal rows.
+        away = torch.where(away > 1e-6, away, 0)
+        distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
+    return torch.cat(chosen)
+
+
+def _check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:
+    """Refuse rows that cannot start mixtures of these sizes."""
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", "dim"))
+    if not sizes:
+        raise ValueError("sizes must name at least one mixture, got none")
+    for size in sizes:
+        check_count("sizes", size, 1)
+    if max(sizes) > len(rows):
+        raise ValueError(
+            f"sizes must be at most the number of rows, got {max(sizes)} components "
+            f"for {len(rows)} rows"
+        )
+
+
+def _check_rows(rows: Tensor, mixtures: Mixtures) -> None:
+    """Refuse rows that are not of the mixtures' length."""
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", mixtures.directions.shape[1]))

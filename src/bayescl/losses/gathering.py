@@ -1,0 +1,142 @@
+"""What the processes of one call agree on, and the candidates of all of them.
+
+A :class:`Gathering` is made once per call. Where nothing is gathered it does nothing, so a loss
+asks for the same things whether it runs alone or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayescl import distributed
+from bayescl.engines import ContrastiveBatch
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """One call of a loss, on one process or on all of the default process group.
+
+    Attributes:
+        call: what was called, so that processes which call different layouts find out.
+        active: whether there are other processes' candidates to gather.
+    """
+
+    call: str
+    active: bool
+
+    @classmethod
+    def of(cls, call: str, gather: bool) -> Gathering:
+        """Return the gathering of a call; a group of one process has nothing to gather.
+
+        Raises:
+            RuntimeError: if there is no process group to gather from.
+        """
+        return cls(call, gather and distributed.world_size() > 1)
+
+    def refusals(self) -> AbstractContextManager[None]:
+        """Let every process raise what one raises while it checks its own input."""
+        return distributed.shared_refusals(self.active)
+
+    def go_on(self) -> None:
+        """Hear whether another process has refused what this one accepts."""
+        if self.active:
+            distributed.exchange({"call": self.call})
+
+    def candidates_of_all(
+        self, batches: Sequence[ContrastiveBatch]
+    ) -> tuple[list[ContrastiveBatch], float]:
+        """Put the candidates of all processes in place of this one's, in the batches of the call.
+
+        Columns are in the order of processes. Where every anchor has its own candidates they
+        stay.
+
+        Args:
+            batches: this process's part, as the layouts describe it.
+
+        Returns:
+            This process's anchors against the candidates of all, and its
+            :meth:`share of the mean <mean_share>`.
+
+        Raises:
+            ValueError: on every process alike, if the parts do not fit together.
+        """
+        if not self.active:
+            return list(batches), 1.0
+        anchors = sum(batch.num_anchors for batch in batches)
+        if batches[0].candidates.ndim == 3:
+            return list(batches), replace(self, call=f"{self.call} with own candidates").mean_share(
+                anchors
+            )
+        notes = distributed.exchange(
+            {"call": self.call, "anchors": anchors, "batches": [_note(batch) for batch in batches]}
+        )
+        share = _share(notes)
+        distributed.agreed("the number of directions", [len(note["batches"]) for note in notes])
+        # All that processes may disagree about is checked before the first rows are sent.
+        agreed = [_agreed_sizes(notes, which) for which in range(len(batches))]
+        spread = [_with_all_candidates(*pair) for pair in zip(batches, agreed, strict=True)]
+        return spread, share
+
+    def mean_share(self, anchors: int) -> float:
+        """The factor that turns the average of the processes' means into the mean of all anchors.
+
+        Distributed training averages gradients over processes with equal weight, however many
+        anchors each holds. A process with twice the average number has the factor 2.
+
+        Args:
+            anchors: number of this process's anchors.
+        """
+        if not self.active:
+            return 1.0
+        return _share(distributed.exchange({"call": self.call, "anchors": anchors}))
+
+
+def _share(notes: Sequence[dict[str, Any]]) -> float:
+    """This process's share of the anchors, times the number of processes."""
+    distributed.agreed("the layout", [note["call"] for note in notes])
+    anchors = [int(note["anchors"]) for note in notes]
+    return len(anchors) * anchors[distributed.rank()] / sum(anchors)
+
+
+def _note(batch: ContrastiveBatch) -> dict[str, Any]:
+    """What the other processes must know of this one's part."""
+    valid = batch.rule.valid
+    return {
+        **distributed.describe(batch.candidates),
+        "anchors": batch.num_anchors,
+        "groups": batch.rule.num_keys,
+        "valid": None if valid is None else list(valid.shape),
+    }
+
+
+def _agreed_sizes(notes: Sequence[dict[str, Any]], which: int) -> list[int]:
+    """The number of candidates on each process, after all have read the same notes."""
+    parts = [note["batches"][which] for note in notes]
+    sizes = distributed.agreed_sizes(parts)
+    distributed.agreed("the number of groups per row", [part["groups"] for part in parts])
+    for rank, part in enumerate(parts):
+        wanted = [part["anchors"], sum(sizes)]
+        if part["valid"] not in (None, wanted):
+            raise ValueError(
+                f"valid must have shape {wanted} on rank {rank} (its anchors, the candidates of "
+                f"all processes in their order), got {part['valid']}"
+            )
+    return sizes
+
+
+def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> ContrastiveBatch:
+    """Gather candidates and their groups; this process's columns follow those of lower ranks."""
+    rule, start = batch.rule, sum(sizes[: distributed.rank()])
+    groups = rule.candidate_groups
+    if groups is not None:
+        groups = distributed.gather_rows(groups.long(), sizes)
+    rule = replace(
+        rule,
+        own=None if rule.own is None else rule.own + start,
+        positive=None if rule.positive is None else rule.positive + start,
+        candidate_groups=groups,
+    )
+    return replace(batch, candidates=distributed.gather_rows(batch.candidates, sizes), rule=rule)

@@ -1,0 +1,172 @@
+"""What every run goes through, whatever it trains: begin or go on, carry out, write the result."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence, Sized
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import Logger
+from typing_extensions import Self, TypedDict
+
+from bayescl.runs.checkpoints import read_checkpoint
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.loop import Progress, Pulse
+from bayescl.runs.provenance import provenance
+
+Result = dict[str, Any]
+"""What ``result.json`` holds."""
+
+
+class Settings(Protocol):
+    """Everything that shapes a run, which goes into ``config.yaml`` and comes back from there."""
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        ...
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
+
+        Raises:
+            ValueError: if a setting is missing, unknown or out of range.
+        """
+        ...
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+Work = Callable[[RunFolder], Result]
+"""Does what is left to do in a run's folder and returns its figures, without their provenance."""
+
+
+class Watching(TypedDict, total=False):
+    """How a run that trains is followed and saved; none of it changes a figure but seconds.
+
+    Attributes:
+        checkpoint_every: epochs between checkpoints; default: 1.
+        progress: told of every finished epoch.
+        pulse: told how an epoch gets on.
+        loggers: Lightning's, given every row of ``metrics.csv``.
+    """
+
+    checkpoint_every: int
+    progress: Progress | None
+    pulse: Pulse | None
+    loggers: Sequence[Logger]
+
+
+def run_in_folder(
+    out: Path,
+    kind: str,
+    settings: Settings,
+    begin: Callable[[], Work],
+    *,
+    resume: bool = False,
+    what: str = "run",
+    writes: bool = True,
+) -> Result:
+    """Carry a run out in its folder, from the start or from where it was broken off.
+
+    Args:
+        out: the folder.
+        kind: the kind of run: the command that makes it.
+        settings: what the folder must agree with.
+        begin: finds everything that could be wrong with the input, and returns what is to be done.
+            A new folder comes into being only after it.
+        resume: go on with the run in ``out``; a finished one is left as it is. Else nothing or an
+            empty folder may be there.
+        what: the kind of run in messages.
+        writes: whether this process writes. The others of a run do its work and return nothing.
+
+    Returns:
+        What ``result.json`` holds: what the work returned, and where that comes from.
+
+    Raises:
+        ValueError: if the input is bad, ``out`` is no place for the run, or it holds another one.
+    """
+    origin = provenance()  # of the code that runs, whatever the checkout holds at the end
+    if resume:
+        folder = RunFolder.open(out, kind)
+        # Settings younger than the folder stand there by their defaults.
+        if type(settings).from_config(folder.config()).as_config() != settings.as_config():
+            raise ValueError(f"{out} holds a {what} with other settings")
+        if folder.is_finished:
+            return folder.read_result()
+        work = begin()
+    else:
+        work = begin()
+        # The other processes of a run may come before or after the one that writes.
+        folder = RunFolder(out, kind)
+        if writes:
+            folder = RunFolder.create(out, kind, settings.as_config())
+    figures = work(folder)
+    if not writes:
+        return {}
+    result = {**figures, **origin}
+    folder.write_result(result)
+    return result
+
+
+class TrainedRun(ABC, Generic[AnySettings]):
+    """A run with a model, ready to train or to be used.
+
+    Everything that could be wrong with the input is found when it is made, before a folder exists.
+
+    Attributes:
+        kind: the kind of run: the command that makes it.
+        settings_type: the class of its settings.
+        settings: the settings of the run.
+        model: the module that trains.
+        batches: what it trains on; one pass is an epoch.
+    """
+
+    kind: ClassVar[str]
+    settings_type: ClassVar[type[Settings]]
+    settings: AnySettings
+    model: pl.LightningModule
+    batches: Sized
+
+    @abstractmethod
+    def __init__(self, settings: AnySettings, **given: Any) -> None: ...
+
+    @classmethod
+    def kept(cls, path: Path, **given: Any) -> tuple[RunFolder, Self, int]:
+        """Open a run's folder and take the weights that its figures are about.
+
+        Args:
+            path: the run folder; the run may still be going on.
+            **given: what the run was given besides its settings.
+
+        Returns:
+            The folder, the run with its weights, and how many whole epochs they saw.
+
+        Raises:
+            ValueError: if the folder holds no run of this kind or no usable checkpoint yet, or
+                the run's data cannot be used.
+        """
+        folder = RunFolder.open(path, cls.kind)
+        settings: Any = cls.settings_type.from_config(folder.config())
+        checkpoint = folder.kept_checkpoint()
+        run = cls(settings, **given)
+        return folder, run, run.load(checkpoint)
+
+    def load(self, checkpoint: Path) -> int:
+        """Take the weights of a checkpoint and return how many whole epochs they saw.
+
+        Raises:
+            ValueError: if it is missing, damaged or of another model.
+        """
+        content = read_checkpoint(checkpoint)
+        try:
+            self.model.load_state_dict(content["state_dict"])
+        except (RuntimeError, KeyError, ValueError, TypeError):
+            raise ValueError(
+                f"the checkpoint {checkpoint} is of another model than these settings describe"
+            ) from None
+        if "global_step" in content:
+            return int(content["global_step"]) // len(self.batches)
+        return int(content.get("epoch", -1)) + 1

@@ -1,0 +1,151 @@
+"""The comparison on questions, with a few questions made up for the purpose."""
+
+from __future__ import annotations
+
+import banking77
+import pytest
+import torch
+from intents.plan import ALL_GRIDS, GRIDS, question_plan
+from intents.questions import find_data, load_questions
+from intents.retrieval import SCORES, precisions
+from intents.training import TextSettings, fit, partners, train_questions
+from sklearn.feature_extraction.text import CountVectorizer
+
+NOUNS = ("card", "transfer", "fee")
+WORDS = ("please", "my", "now", "help", "where", "is", "the", "again")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+
+    def questions(count):
+        rows = ["text,category"]
+        for noun in NOUNS:
+            for _ in range(count):
+                order = torch.randperm(len(WORDS), generator=generator)[:4].tolist()
+                words = [WORDS[place] for place in order]
+                rows.append(f'"{" ".join([*words[:2], noun, *words[2:]])}?",{noun}')
+        return "\n".join(rows) + "\n"
+
+    (tmp_path / "train.csv").write_text(questions(120))
+    (tmp_path / "test.csv").write_text(questions(10))
+    return tmp_path
+
+
+def rows_of(bags):
+    ends = torch.cat([bags.offsets[1:], torch.tensor([len(bags.features)])])
+    return [bags.features[begin:end] for begin, end in zip(bags.offsets, ends, strict=True)]
+
+
+def test_features_are_what_the_vectorizer_counts(folder):
+    parts = load_questions(folder)
+    texts = [line.split('"')[1] for line in (folder / "train.csv").read_text().splitlines()[1:]]
+    counts = CountVectorizer(ngram_range=(1, 2)).fit_transform(texts).toarray()
+    rows = torch.tensor([5, 0, 300])
+    for row, features in zip(rows, rows_of(parts.train.take(rows)), strict=True):
+        found = torch.bincount(features, minlength=parts.num_features)
+        assert torch.equal(found, torch.from_numpy(counts[row]))
+
+
+def test_the_vocabulary_is_learned_on_the_training_part(folder):
+    with (folder / "test.csv").open("a") as file:
+        file.write("unheardof,card\n")
+    parts = load_questions(folder)
+    assert parts.num_features == load_questions(folder).num_features
+    last = parts.evaluation.take(torch.tensor([30]))
+    assert len(last.features) == 0
+
+
+def test_the_validation_part_comes_out_of_training_and_tests_stay_unseen(folder):
+    (folder / "test.csv").write_text("text,category\nnever,card\n")
+    parts = load_questions(folder, evaluate_on="validation")
+    assert len(parts.train) + len(parts.evaluation) == 360
+    assert parts.evaluation.labels.bincount().tolist() == [24, 24, 24]
+
+
+def test_a_dropped_word_takes_its_pairs_with_it(folder):
+    questions = load_questions(folder).train
+    rows = torch.arange(50)
+    whole = questions.take(rows)
+    dropped = questions.take(rows, dropout=0.5, generator=torch.Generator().manual_seed(0))
+    assert 0 < len(dropped.features) < len(whole.features) / 2
+    few = questions.take(rows, dropout=1.0)
+    assert len(few.features) == 0
+    assert few.offsets.tolist() == [0] * 50
+    same = questions.take(rows, dropout=1e-9)
+    assert torch.equal(same.features, whole.features)
+    assert torch.equal(same.offsets, whole.offsets)
+
+
+def test_partners_are_other_questions_of_the_intent_each_once():
+    labels = torch.tensor([0, 1, 0, 1, 1, 2])
+    partner = partners(labels, torch.Generator().manual_seed(3))
+    assert torch.equal(labels[partner], labels)
+    assert partner.sort().values.tolist() == list(range(6))
+    assert (partner[:5] != torch.arange(5)).all()
+    assert partner[5] == 5
+
+
+def test_precision_counts_neighbours_of_the_intent():
+    train = torch.zeros(100, 2)
+    train[:10, 0] = torch.linspace(1, 0.9, 10)
+    train[10:, 0] = torch.linspace(0.5, 0.1, 90)
+    labels = torch.tensor([0] + [1] * 4 + [0] * 5 + [1] * 90)
+    found = precisions(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), train, labels)
+    assert found == {"precision_1": 1.0, "precision_10": 0.6, "precision_100": 0.06}
+
+
+@pytest.mark.parametrize("pairs", ["intents", "views"])
+def test_training_puts_questions_of_an_intent_together(pairs, folder):
+    settings = TextSettings("info_nce", {"temperature": 0.2}, pairs=pairs, batch_size=60, epochs=3)
+    parts = load_questions(folder)
+    encoder, _ = fit(settings, parts)
+    again, _ = fit(settings, parts)
+    embeddings = encoder.embed(parts.train)
+    assert torch.equal(embeddings, again.embed(parts.train))
+    torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(len(embeddings)))
+    if pairs == "intents":
+        own = precisions(
+            encoder.embed(parts.evaluation), parts.evaluation.labels, embeddings, parts.train.labels
+        )
+        assert own["precision_10"] > 0.9
+
+
+@pytest.mark.parametrize("method", sorted(GRIDS))
+def test_every_loss_runs_and_a_finished_run_is_read(method, folder, tmp_path):
+    settings = TextSettings(method, {}, batch_size=60, epochs=1, data=str(folder))
+    result = train_questions(settings, tmp_path / "run")
+    assert set(result["scores"]) == set(SCORES)
+    assert train_questions(settings, tmp_path / "run", resume=True) == result
+    other = TextSettings(method, {}, batch_size=30, epochs=1, data=str(folder))
+    with pytest.raises(ValueError, match="other settings"):
+        train_questions(other, tmp_path / "run", resume=True)
+
+
+def test_every_loss_tries_the_five_temperatures_and_as_many_settings():
+    plan = question_plan()  # refuses unequal budgets
+    for grid in ALL_GRIDS.values():
+        assert {0.05, 0.1, 0.2, 0.3, 0.5} <= set(grid["temperature"])
+    assert all(method in plan.titles for method in ALL_GRIDS)
+
+
+def test_missing_columns_are_refused(folder):
+    (folder / "train.csv").write_text("question,intent\na,b\n")
+    with pytest.raises(ValueError, match="columns text and category"):
+        load_questions(folder)
+
+
+def test_an_unknown_loss_is_an_error(capsys):
+    with pytest.raises(SystemExit):
+        banking77.main(["--methods", "nothing"])
+    assert "unknown methods nothing" in capsys.readouterr().err
+
+
+def test_the_real_data_are_as_published():
+    try:
+        folder = find_data()
+    except ValueError as absent:
+        pytest.skip(str(absent))
+    parts = load_questions(folder)
+    assert (len(parts.train), len(parts.evaluation), len(parts.intents)) == (10_003, 3_080, 77)

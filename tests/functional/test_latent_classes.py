@@ -1,0 +1,341 @@
+"""Mixtures of von Mises-Fisher components: against slow loops, in closed form, and at extremes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import latent as reference
+from scipy.special import ive
+from torch import Tensor
+
+from bayescl import functional as F
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def clusters(
+    count: int = 3, rows: int = 40, dim: int = 8, noise: float = 0.2, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Noisy rows around orthogonal directions, and the number of each row's direction."""
+    labels = torch.arange(rows) % count
+    rows_ = torch.eye(dim, dtype=torch.float64)[labels]
+    return rows_ + noise * torch.randn(
+        rows, dim, generator=generator(seed), dtype=torch.float64
+    ), labels
+
+
+def fitted(rows: Tensor, *sizes: int, iterations: int = 10, seed: int = 0) -> F.Mixtures:
+    start = F.start_mixtures(rows, sizes, generator=generator(seed))
+    return F.fit_mixtures(rows, start, iterations=iterations)
+
+
+def test_em_equals_the_slow_loop() -> None:
+    rows, _ = clusters(rows=12, dim=4, noise=0.5)
+    start = F.start_mixtures(rows, [3, 2], generator=generator(), max_kappa=7.0)
+    fit = F.fit_mixtures(rows, start, iterations=3, max_kappa=20.0)
+    for mixture, columns in enumerate((slice(0, 3), slice(3, 5))):
+        directions, weights, kappa = (
+            list(start.directions[columns]),
+            start.weights[columns].tolist(),
+            7.0,
+        )
+        for _ in range(3):
+            directions, weights, kappa = reference.em_step(
+                list(rows), directions, weights, kappa, 20.0
+            )
+        torch.testing.assert_close(fit.directions[columns], torch.stack(directions))
+        assert fit.weights[columns].tolist() == pytest.approx(weights)
+        assert float(fit.kappa[mixture]) == pytest.approx(kappa)
+        expected = [reference.responsibility(row, directions, weights, kappa) for row in rows]
+        torch.testing.assert_close(
+            F.responsibilities(rows, fit)[:, columns], torch.tensor(expected, dtype=torch.float64)
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_em_does_not_lose_likelihood(seed: int) -> None:
+    rows, _ = clusters(rows=60, dim=6, noise=0.6, seed=seed)
+    mixture = F.start_mixtures(rows, [4], generator=generator(seed), max_kappa=5.0)
+    before = -math.inf
+    for _ in range(12):
+        now = reference.log_likelihood(
+            list(rows), list(mixture.directions), mixture.weights.tolist(), float(mixture.kappa)
+        )
+        # The closed form of kappa is an approximation, good to a few per mille.
+        assert now > before - 2e-3
+        before = now
+        mixture = F.fit_mixtures(rows, mixture, iterations=1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_em_never_loses_likelihood_at_a_fixed_kappa(seed: int) -> None:
+    rows, _ = clusters(rows=60, dim=6, noise=0.2, seed=seed)
+    mixture = F.start_mixtures(rows, [4], generator=generator(seed), max_kappa=2.0)
+    before = -math.inf
+    for _ in range(12):
+        assert float(mixture.kappa) == 2.0
+        now = reference.log_likelihood(
+            list(rows), list(mixture.directions), mixture.weights.tolist(), 2.0
+        )
+        assert now >= before - 1e-12
+        before = now
+        mixture = F.fit_mixtures(rows, mixture, iterations=1, max_kappa=2.0)
+
+
+def test_two_antipodal_clusters_are_found_exactly() -> None:
+    direction = torch.tensor([3.0, 4.0], dtype=torch.float64) / 5
+    rows = torch.stack([direction] * 6 + [-direction] * 2)
+    fit = fitted(rows, 2)
+    order = fit.weights.argsort(descending=True)
+    torch.testing.assert_close(fit.directions[order], torch.stack([direction, -direction]))
+    assert fit.weights[order].tolist() == pytest.approx([0.75, 0.25])
+    # Without spread the concentration is infinite, and stops at its largest value.
+    assert fit.kappa.tolist() == [60.0]
+    shares = F.responsibilities(direction[None], fit)[0, order]
+    odds = 3 * math.exp(2 * 60.0)
+    assert shares.tolist() == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
+
+
+def test_clusters_are_found_and_share_a_class() -> None:
+    rows, labels = clusters(count=4, rows=200, dim=16)
+    fit = fitted(rows, 4, 8)
+    shares = F.responsibilities(rows, fit)
+    posterior = F.same_class(shares, shares, trust=torch.ones(2).double(), sizes=fit.sizes)
+    same = labels[:, None] == labels
+    assert ((posterior[:, :] > 0.25) == same).all()
+
+
+@pytest.mark.parametrize("dim", [16, 128])
+@pytest.mark.parametrize("kappa", [1.0, 20.0, 200.0])
+def test_kappa_is_that_of_the_density_whose_mean_has_this_length(dim: int, kappa: float) -> None:
+    # The mean's length is a ratio of Bessel functions, which the closed form inverts roughly.
+    length = ive(dim / 2, kappa) / ive(dim / 2 - 1, kappa)
+    result = F.mean_kappa(torch.tensor(length, dtype=torch.float64), dim=dim, max_kappa=1000.0)
+    assert float(result) == pytest.approx(kappa, rel=0.02)
+
+
+def test_kappa_of_a_fit_is_that_of_its_mean() -> None:
+    rows, _ = clusters(noise=0.4)
+    mean = torch.nn.functional.normalize(rows, dim=1).mean(dim=0)
+    fit = fitted(rows, 1, iterations=1)
+    torch.testing.assert_close(fit.kappa, F.mean_kappa(mean.norm(), dim=8)[None])
+    torch.testing.assert_close(fit.directions[0], mean / mean.norm())
+
+
+def test_kappa_runs_from_none_to_its_largest_value() -> None:
+    length = torch.linspace(0, 1, 101, dtype=torch.float64)
+    kappa = F.mean_kappa(length, dim=128, max_kappa=500.0)
+    assert kappa[0] == 0
+    assert kappa[-1] == 500
+    assert (kappa.diff() >= 0).all()
+    assert F.mean_kappa(torch.tensor(1.0 + 1e-7), dim=3) == 60
+
+
+def test_responsibilities_of_every_mixture_sum_to_one() -> None:
+    rows, _ = clusters()
+    fit = fitted(rows, 3, 5, 2)
+    parts = torch.split(F.responsibilities(rows, fit), list(fit.sizes), dim=1)
+    for part in parts:
+        torch.testing.assert_close(part.sum(dim=1), torch.ones(len(rows)).double())
+
+
+def test_mixtures_side_by_side_are_those_fitted_alone() -> None:
+    rows, _ = clusters(noise=0.5)
+    start = F.start_mixtures(rows, [3, 4], generator=generator())
+    both = F.fit_mixtures(rows, start, iterations=4)
+    alone = F.Mixtures(start.directions[3:], start.weights[3:], start.kappa[1:], (4,))
+    alone = F.fit_mixtures(rows, alone, iterations=4)
+    torch.testing.assert_close(both.directions[3:], alone.directions)
+    torch.testing.assert_close(both.weights[3:], alone.weights)
+    torch.testing.assert_close(both.kappa[1:], alone.kappa)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 999), scale=st.sampled_from([1e-30, 1e-3, 1.0, 1e30]))
+def test_neither_order_nor_length_of_rows_matters(seed: int, scale: float) -> None:
+    rows, _ = clusters(noise=0.5, seed=seed)
+    start = F.start_mixtures(rows, [3], generator=generator(seed))
+    order = torch.randperm(len(rows), generator=generator(seed))
+    fit = F.fit_mixtures(rows, start, iterations=5)
+    other = F.fit_mixtures(scale * rows[order], start, iterations=5)
+    torch.testing.assert_close(fit.directions, other.directions)
+    torch.testing.assert_close(fit.weights, other.weights)
+    torch.testing.assert_close(fit.kappa, other.kappa)
+
+
+def test_starts_are_different_rows_as_far_as_there_are_any() -> None:
+    rows = torch.eye(5).repeat(4, 1)
+    for seed in range(20):
+        start = F.start_mixtures(rows, [5, 3], generator=generator(seed))
+        assert start.directions[:5].sum(dim=0).tolist() == [1.0] * 5
+        assert start.directions[5:].sum(dim=0).max() == 1
+
+
+def test_starts_follow_the_generator() -> None:
+    rows, _ = clusters()
+    first, again, other = (
+        F.start_mixtures(rows, [4], generator=generator(seed)).directions for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_starts_are_drawn_in_proportion_to_their_distance() -> None:
+    # From the first row, the second lies at distance 1 and the third at 2.
+    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    source, far, from_first = generator(), 0, 0
+    for _ in range(3000):
+        start = F.start_mixtures(rows, [2], generator=source).directions
+        if start[0, 0] == 1:
+            from_first += 1
+            far += int(start[1, 0] == -1)
+    assert far / from_first == pytest.approx(2 / 3, abs=0.04)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.ones(6, 4),
+        torch.zeros(6, 4),
+        torch.full((6, 4), torch.nan),
+        torch.full((6, 4), 1e-42),
+        torch.full((6, 4), 3e38),
+        torch.eye(4).repeat(2, 1),
+        torch.eye(4)[:3],
+    ],
+    ids=["constant", "zero", "NaN", "denormal", "huge", "duplicated", "few"],
+)
+def test_hopeless_rows_give_finite_mixtures(rows: Tensor) -> None:
+    fit = fitted(rows, 3, 2)
+    for part in (fit.directions, fit.weights, fit.kappa):
+        assert part.isfinite().all()
+    posterior = F.responsibilities(torch.eye(4), fit)
+    assert posterior.isfinite().all()
+    assert F.view_agreement(posterior, posterior, fit.sizes).isfinite().all()
+
+
+def test_rows_that_are_not_finite_are_ignored() -> None:
+    rows, _ = clusters()
+    bad = rows.clone()
+    bad[::4, 0] = torch.nan
+    bad[1::4] = torch.inf
+    bad[2::8] = 0
+    good = bad[bad.isfinite().all(dim=1) & (bad != 0).any(dim=1)]
+    start = F.start_mixtures(good, [3], generator=generator())
+    fit, clean = (F.fit_mixtures(some, start, iterations=5) for some in (bad, good))
+    torch.testing.assert_close(fit.directions, clean.directions)
+    torch.testing.assert_close(fit.weights, clean.weights)
+    for seed in range(10):
+        chosen = F.start_mixtures(bad, [4], generator=generator(seed)).directions
+        torch.testing.assert_close(chosen.norm(dim=1), torch.ones(4).double())
+
+
+def test_a_row_that_is_not_finite_has_no_responsibilities() -> None:
+    fit = fitted(torch.eye(3), 2)
+    shares = F.responsibilities(torch.tensor([[torch.nan, 0, 0], [0, 0, 0], [1, 0, 0]]), fit)
+    assert shares[0].isnan().all()
+    torch.testing.assert_close(shares[1], fit.weights)
+    assert shares[2].isfinite().all()
+
+
+def test_half_precision_rows_are_fitted_in_float32() -> None:
+    rows, _ = clusters()
+    fit = fitted(rows.half(), 3)
+    assert fit.directions.dtype == torch.float32
+
+
+def test_agreement_equals_the_slow_loop() -> None:
+    first, second = torch.rand(2, 7, 5, generator=generator(), dtype=torch.float64)
+    result = F.view_agreement(first, second, [3, 2])
+    for mixture, columns in enumerate((slice(0, 3), slice(3, 5))):
+        expected = reference.agreement(first[:, columns].tolist(), second[:, columns].tolist())
+        assert float(result[mixture]) == pytest.approx(max(-1.0, min(1.0, expected)))
+
+
+def test_agreement_is_one_for_equal_views_and_none_by_chance() -> None:
+    shares = torch.softmax(5 * torch.randn(4000, 6, generator=generator()), dim=1)
+    assert F.view_agreement(shares, shares, [6]).tolist() == pytest.approx([1.0])
+    shuffled = shares[torch.randperm(4000, generator=generator(1))]
+    assert F.view_agreement(shares, shuffled, [6]).tolist() == pytest.approx([0.0], abs=0.03)
+
+
+def test_there_is_nothing_to_agree_on_in_one_component() -> None:
+    assert F.view_agreement(torch.ones(5, 1), torch.ones(5, 1), [1]).tolist() == [0.0]
+    flat = torch.full((5, 4), 0.25)
+    assert F.view_agreement(flat, flat, [4]).tolist() == [0.0]
+
+
+def test_agreement_ignores_items_that_are_not_finite() -> None:
+    first, second = torch.softmax(torch.randn(2, 9, 4, generator=generator()), dim=2)
+    bad = torch.cat([first, torch.full((2, 4), torch.nan)])
+    other = torch.cat([second, second[:2]])
+    torch.testing.assert_close(
+        F.view_agreement(bad, other, [4]), F.view_agreement(first, second, [4])
+    )
+
+
+def test_items_have_the_mean_of_their_views() -> None:
+    rows, _ = clusters()
+    fit = fitted(rows, 3)
+    items, agreement = F.item_responsibilities(rows[:20], rows[20:], fit)
+    first, second = F.responsibilities(rows[:20], fit), F.responsibilities(rows[20:], fit)
+    torch.testing.assert_close(items, (first + second) / 2)
+    torch.testing.assert_close(agreement, F.view_agreement(first, second, fit.sizes))
+
+
+def test_trust_is_a_ramp() -> None:
+    agreement = torch.tensor([-1.0, 0.4, 0.6, 0.8, 1.0])
+    trust = F.trust_of_agreement(agreement, low=0.4, high=0.8)
+    torch.testing.assert_close(trust, torch.tensor([0.0, 0.0, 0.5, 1.0, 1.0]))
+
+
+def test_the_posterior_is_the_mean_over_mixtures_weighed_by_trust() -> None:
+    shares = torch.tensor([[1.0, 0.0, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0]])
+    posterior = F.same_class(shares, shares, trust=torch.tensor([1.0, 0.5]), sizes=[2, 2])
+    torch.testing.assert_close(posterior, torch.tensor([[0.625, 0.625], [0.625, 0.75]]))
+
+
+def test_nothing_is_shared_without_trust() -> None:
+    shares = torch.eye(4)
+    posterior = F.same_class(shares, shares, trust=torch.zeros(2), sizes=[2, 2])
+    assert (posterior == 0).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 999))
+def test_row_sums_of_the_posterior_have_a_closed_form(seed: int) -> None:
+    rows, _ = clusters(noise=0.5, seed=seed)
+    fit = fitted(rows, 3, 5, seed=seed)
+    shares, trust = F.responsibilities(rows, fit), torch.tensor([0.3, 0.9]).double()
+    posterior = F.same_class(shares, shares[:7], trust=trust, sizes=fit.sizes)
+    factors = F.same_class_factors(shares, trust, fit.sizes)
+    torch.testing.assert_close(factors @ factors[:7].sum(dim=0), posterior.sum(dim=1))
+    assert ((posterior >= 0) & (posterior <= 1)).all()
+    torch.testing.assert_close(posterior[:7], posterior[:7].T)
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    rows = torch.eye(3)
+    with pytest.raises(ValueError, match="at most the number of rows, got 4 components for 3 rows"):
+        F.start_mixtures(rows, [2, 4], generator=generator())
+    with pytest.raises(ValueError, match="at least one mixture"):
+        F.start_mixtures(rows, [], generator=generator())
+    with pytest.raises(ValueError, match="sizes must be a whole number of at least 1, got 0"):
+        F.start_mixtures(rows, [0], generator=generator())
+    with pytest.raises(ValueError, match="rows must hold floating-point numbers"):
+        F.start_mixtures(rows.long(), [2], generator=generator())
+    fit = fitted(rows, 2)
+    with pytest.raises(ValueError, match=r"rows must have shape \[rows, 3\], got \[2, 4\]"):
+        F.responsibilities(torch.ones(2, 4), fit)
+    with pytest.raises(ValueError, match="max_kappa must be positive, got 0"):
+        F.fit_mixtures(rows, fit, iterations=1, max_kappa=0)
+    with pytest.raises(ValueError, match=r"high must lie in \(0.8, 1\], got 0.5"):
+        F.trust_of_agreement(torch.ones(1), low=0.8, high=0.5)
+    with pytest.raises(ValueError, match=r"trust must have shape \[1\], got \[2\]"):
+        F.same_class(rows[:, :2], rows[:, :2], trust=torch.ones(2), sizes=[2])

@@ -1,0 +1,186 @@
+"""What one call may bring along: a temperature, groups of several keys, an objective of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import bayescl
+
+LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
+    "info_nce": bayescl.InfoNCELoss,
+    "debiased": bayescl.DebiasedContrastiveLoss,
+    "hard": bayescl.HardContrastiveLoss,
+    "bayesian": bayescl.BayesianContrastiveLoss,
+}
+names = pytest.mark.parametrize("name", list(LOSSES))
+engines = pytest.mark.parametrize("engine", ["dense", "chunked"])
+KEYS = torch.tensor([[0, 9], [1, 9], [0, 8], [2, 7], [3, 7], [4, 6]])
+
+
+def rows(count: int, seed: int) -> Tensor:
+    return torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def any_equal(mine: Tensor, theirs: Tensor) -> Tensor:
+    return (mine[:, None] == theirs[None]).any(dim=-1)
+
+
+@names
+@engines
+def test_a_temperature_per_call_is_the_one_used_and_receives_its_gradient(
+    name: str, engine: str
+) -> None:
+    views = rows(5, 0), rows(5, 1)
+    learnable = bayescl.LearnableTemperature(0.3)
+    usual = LOSSES[name](temperature=learnable, engine=engine, chunk_size=3)
+    expected = usual(*views)
+    scale = learnable().detach().requires_grad_()
+    loss = LOSSES[name](temperature=0.7, engine=engine, chunk_size=3)
+    value = loss(*views, temperature=scale)
+    torch.testing.assert_close(value, expected)
+    (ours,) = torch.autograd.grad(value, scale)
+    slope = torch.autograd.grad(learnable(), learnable.logit)[0]
+    (through,) = torch.autograd.grad(expected, learnable.logit)
+    torch.testing.assert_close(ours * slope, through)
+    pairs = rows(5, 2), rows(5, 3)
+    cold = LOSSES[name](temperature=0.3)
+    calls: list[Callable[..., Tensor]] = [
+        lambda one, **k: one.in_batch(*pairs, both_directions=True, **k),
+        lambda one, **k: one.sampled(*pairs, rows(7, 4), **k),
+        lambda one, **k: one.from_logits(torch.zeros(2), rows(2, 5), **k),
+    ]
+    for call in calls:
+        torch.testing.assert_close(call(loss, temperature=0.3), call(cold))
+
+
+@pytest.mark.parametrize(
+    ("temperature", "words"),
+    [(0.0, "temperature must be positive"), (1e-40, "at least"), (torch.ones(2), r"shape \[\]")],
+)
+def test_a_bad_temperature_is_refused_per_call(temperature: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        bayescl.InfoNCELoss()(rows(3, 0), rows(3, 1), temperature=temperature)
+
+
+@names
+@engines
+def test_any_equal_key_excludes(name: str, engine: str) -> None:
+    loss = LOSSES[name](engine=engine, chunk_size=4, reduction="none")
+    first, second, extra = rows(6, 0), rows(6, 1), rows(3, 2)
+    extra_keys = torch.tensor([[0, 1], [5, 7], [6, 2]])
+    apart = ~any_equal(KEYS, KEYS)
+    torch.testing.assert_close(
+        loss(first, second, groups=KEYS), loss(first, second, valid=apart.repeat(2, 2))
+    )
+    torch.testing.assert_close(
+        loss.in_batch(first, second, groups=KEYS, both_directions=True),
+        loss.in_batch(first, second, valid=apart, both_directions=True),
+    )
+    torch.testing.assert_close(
+        loss.in_batch(first, second, extra=extra, groups=KEYS, extra_groups=extra_keys),
+        loss.in_batch(
+            first, second, extra=extra, valid=torch.cat([apart, ~any_equal(KEYS, extra_keys)], 1)
+        ),
+    )
+    torch.testing.assert_close(
+        loss.in_batch(first, second, extra=extra, groups=KEYS),
+        loss.in_batch(
+            first, second, extra=extra, valid=torch.cat([apart, torch.ones(6, 3).bool()], 1)
+        ),
+    )
+    torch.testing.assert_close(
+        loss.sampled(first, second, extra, groups=KEYS, candidate_groups=extra_keys),
+        loss.sampled(first, second, extra, valid=~any_equal(KEYS, extra_keys)),
+    )
+    own, own_keys = rows(12, 3).view(6, 2, 4), torch.tensor([[0, 1], [5, 9]]).repeat(6, 1, 1)
+    torch.testing.assert_close(
+        loss.sampled(first, second, own, groups=KEYS, candidate_groups=own_keys),
+        loss.sampled(first, second, own, valid=~(KEYS[:, None] == own_keys).any(dim=-1)),
+    )
+
+
+def test_keys_must_agree_in_number() -> None:
+    first, second, drawn = rows(6, 0), rows(6, 1), rows(6, 2)
+    with pytest.raises(ValueError, match=r"candidate_groups must have shape \[6, 2\], got \[6\]"):
+        bayescl.InfoNCELoss().sampled(
+            first, second, drawn, groups=KEYS, candidate_groups=KEYS[:, 0]
+        )
+
+
+@engines
+def test_a_function_without_valid_works_where_all_candidates_count(engine: str) -> None:
+    def margin(positive: Tensor, unlabeled: Tensor) -> Tensor:
+        return (1 - positive + unlabeled.mean(dim=1)).relu()
+
+    first, second, drawn = rows(5, 0), rows(5, 1), rows(6, 2)
+    loss = bayescl.ContrastiveLoss(margin, engine=engine, chunk_size=2, reduction="none")
+    ours = loss.sampled(first, second, drawn)
+    assert ours.shape == (5,)
+    logits = torch.zeros(2, 3)
+    torch.testing.assert_close(loss.from_logits(torch.zeros(2), logits), torch.ones(2))
+    with pytest.raises(ValueError, match="objective must take valid=mask here"):
+        loss(first, second)
+
+
+@engines
+@pytest.mark.parametrize(
+    "shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]], ids=["0", "2", "1"]
+)
+def test_an_objective_must_return_one_value_per_anchor(
+    engine: str, shape: Callable[[Tensor], Tensor]
+) -> None:
+    def objective(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        return shape(positive)
+
+    loss = bayescl.ContrastiveLoss(objective, engine=engine, chunk_size=4)
+    with pytest.raises(ValueError, match="objective must return one value per anchor, shape"):
+        loss(rows(5, 0).requires_grad_(), rows(5, 1))
+    with pytest.raises(ValueError, match="objective must return one value per anchor, shape"):
+        loss.from_logits(torch.zeros(3), torch.zeros(3, 2))
+
+
+def test_a_mask_that_leaves_nothing_is_refused() -> None:
+    none = torch.zeros(4, 4, dtype=torch.bool)
+    loss, first, second = bayescl.BayesianContrastiveLoss(), rows(4, 0), rows(4, 1)
+    calls: list[Callable[[], Tensor]] = [
+        lambda: loss(first[:2], second[:2], valid=none),
+        lambda: loss.in_batch(first, second, valid=none),
+        lambda: loss.sampled(first, second, first, valid=none),
+        lambda: loss.from_logits(torch.zeros(4), torch.zeros(4, 4), valid=none),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="valid must leave some row a candidate"):
+            call()
+
+
+def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set() -> None:
+    learnable = bayescl.LearnableTemperature(0.07)
+    loss = bayescl.InfoNCELoss(temperature=learnable)
+    with torch.no_grad():
+        learnable.logit += 0.5
+    moved = learnable().item()
+    assert loss.temperature == pytest.approx(moved)
+    assert moved != pytest.approx(0.07, rel=0.05)
+    assert loss.get_extra_state()["temperature"] == pytest.approx(moved)
+    loss.temperature = 0.2
+    assert learnable().item() == pytest.approx(0.2)
+    other = bayescl.InfoNCELoss(temperature=bayescl.LearnableTemperature(0.5))
+    other.load_state_dict(loss.state_dict())
+    assert torch.equal(other.learnable_temperature.logit, learnable.logit)
+    with pytest.raises(ValueError, match=r"temperature must lie in \(0.01, 1\), got 2.0"):
+        loss.temperature = 2.0
+
+
+@pytest.mark.parametrize("state", [None, {}, {"temperature": 0.5}, "text"])
+def test_a_damaged_state_is_refused_by_name(state: Any) -> None:
+    loss = bayescl.BayesianContrastiveLoss()
+    with pytest.raises(ValueError, match="the state of BayesianContrastiveLoss must hold the num"):
+        loss.load_state_dict({"_extra_state": state})
+    queue = bayescl.CandidateQueue(4, 2)
+    with pytest.raises(ValueError, match="the state of CandidateQueue must hold the numbers next"):
+        queue.set_extra_state(state)

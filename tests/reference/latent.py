@@ -1,0 +1,92 @@
+"""Latent classes one row and one component at a time, in float64, from the formulas."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def responsibility(
+    row: Tensor, directions: list[Tensor], weights: list[float], kappa: float
+) -> list[float]:
+    scores = []
+    for direction, weight in zip(directions, weights, strict=True):
+        cosine = float((row * direction).sum() / row.square().sum().sqrt())
+        scores.append(weight * math.exp(kappa * cosine))
+    return [score / sum(scores) for score in scores]
+
+
+def em_step(
+    rows: list[Tensor], directions: list[Tensor], weights: list[float], kappa: float, largest: float
+) -> tuple[list[Tensor], list[float], float]:
+    dim = len(rows[0])
+    sums = [torch.zeros(dim, dtype=torch.float64) for _ in directions]
+    counts = [0.0 for _ in directions]
+    for row in rows:
+        shares = responsibility(row, directions, weights, kappa)
+        unit = row / row.square().sum().sqrt()
+        for component, share in enumerate(shares):
+            sums[component] = sums[component] + share * unit
+            counts[component] += share
+    lengths = [float(total.square().sum().sqrt()) for total in sums]
+    mean = sum(lengths) / len(rows)
+    kappa = min(largest, mean * (dim - mean**2) / (1 - mean**2))
+    return (
+        [total / length for total, length in zip(sums, lengths, strict=True)],
+        [count / len(rows) for count in counts],
+        kappa,
+    )
+
+
+def log_likelihood(
+    rows: list[Tensor], directions: list[Tensor], weights: list[float], kappa: float
+) -> float:
+    """The normaliser, which no call of the library needs, comes from a Bessel function."""
+    from scipy.special import ive
+
+    order = len(rows[0]) / 2 - 1
+    constant = (
+        order * math.log(kappa)
+        - (order + 1) * math.log(2 * math.pi)
+        - (math.log(ive(order, kappa)) + kappa)
+    )
+    total = 0.0
+    for row in rows:
+        density = 0.0
+        for direction, weight in zip(directions, weights, strict=True):
+            density += weight * math.exp(constant + kappa * float(row @ direction / row.norm()))
+        total += math.log(density)
+    return total / len(rows)
+
+
+def agreement(first: list[list[float]], second: list[list[float]]) -> float:
+    items, components = len(first), len(first[0])
+    same = confidence = chance = 0.0
+    for i in range(items):
+        for c in range(components):
+            same += first[i][c] * second[i][c] / items
+            confidence += (first[i][c] ** 2 + second[i][c] ** 2) / (2 * items)
+            for j in range(items):
+                chance += first[i][c] * second[j][c] / items**2
+    return (same - chance) / (confidence - chance)
+
+
+def latent(
+    positive: Tensor,
+    unlabeled: list[Tensor],
+    same_class: list[float],
+    *,
+    attraction: float,
+    threshold: float,
+) -> Tensor:
+    mean = sum(1 - probability for probability in same_class) / len(same_class)
+    total = positive.exp()
+    pulled, pull = positive, 1.0
+    for logit, probability in zip(unlabeled, same_class, strict=True):
+        total = total + (1 - probability) / mean * logit.exp()
+        if probability > threshold:
+            pulled = pulled + attraction * probability * logit
+            pull += attraction * probability
+    return total.log() - pulled / pull

@@ -1,0 +1,200 @@
+"""``bayescl report``: one page that loads nothing, shows what files hold as text, and fits."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from bayescl.cli import main
+from bayescl.report.html import report_page, section_of
+from bayescl.runs.folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = "<script>alert('$x^{')</script>&\"><img src=http://evil.example>"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def image_run(folder: Path, *, loss: str = "bayesian", data: str = "digits", finished: bool = True):
+    settings = {"loss": loss, "data": data, "seed": 3, "evaluate_on": "test", "epochs": 2}
+    run = RunFolder.create(folder, "train images", settings)
+    run.write_metrics([{"epoch": 1, "loss": 5.0, "knn": 0.5}, {"epoch": 2, "loss": 4.0}])
+    if finished:
+        probes = {"few_label_1": 0.5, "few_label_1_spread": 0.1, "knn": 0.75}
+        run.write_result({"settings": settings, "epochs": 2, "probes": probes, "commit": "abc"})
+    return run
+
+
+def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -> None:
+    page = report_page([ROOT / "results/digits"])
+    elements = Elements(page)
+    for text in (
+        "93.1 ± 0.7",
+        "+15.87 ± 0.80",
+        "closes most",
+        "bayescl compare images",
+        "AMD EPYC",
+    ):
+        assert text in page
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in elements.found}
+    for _, attributes in elements.found:
+        assert (attributes.get("src") or "data:").startswith("data:image/png;base64,iVBOR") or (
+            "src" not in attributes
+        )
+        assert "href" not in attributes
+    assert not re.search(r"url\(|@import", page)
+
+
+def test_a_run_shows_settings_scores_and_its_training(tmp_path) -> None:
+    image_run(tmp_path / "first")
+    section = section_of(tmp_path / "first")
+    assert section.title == "Bayesian on digits"
+    assert section.scores == {"1 label/class": "50.0", "k-NN": "75.0"}
+    assert section.settings["seed"] == 3
+    ((caption, picture),) = section.pictures
+    assert caption == "Training: 1 run, epoch by epoch."
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_several_runs_stand_side_by_side_before_each_is_told(tmp_path) -> None:
+    image_run(tmp_path / "a", loss="info_nce")
+    image_run(tmp_path / "b")
+    image_run(tmp_path / "c", finished=False)
+    text = Elements(report_page([tmp_path / name for name in "abc"])).text
+    assert text.index("InfoNCE on digits") < text.index("Bayesian on digits")
+    assert text.count("InfoNCE on digits") == 2
+    assert "Not finished" in text
+
+
+def test_pictures_in_a_folder_are_shown_and_other_files_of_that_name_are_not(tmp_path) -> None:
+    run = image_run(tmp_path / "a")
+    picture = (ROOT / "results/digits/comparison.png").read_bytes()
+    (run.path / "inspection-candidates.png").write_bytes(picture)
+    (run.path / "fake.png").write_text("<svg onload=alert(1)>")
+    captions = [caption for caption, _ in section_of(run.path).pictures]
+    assert captions == [
+        "Anchors with the candidates that the loss weighs least and most.",
+        "Training: 1 run, epoch by epoch.",
+    ]
+
+
+def test_the_ranking_table_and_a_table_of_the_paper_have_pages() -> None:
+    page = report_page([ROOT / "results/ranking"])
+    assert "yelp2018, LightGCN&#39;s split, matrix factorisation" in page
+    assert "33 of 36 figures are at or above" in page
+
+
+def test_whatever_files_hold_is_text(tmp_path) -> None:
+    folder = tmp_path / "<b>&`x`**y**"
+    image_run(folder, data=HOSTILE.replace("/", "|"), loss=HOSTILE)
+    comparison = json.loads((ROOT / "results/digits/comparison.json").read_text())
+    losses = comparison["summary"]["losses"]
+    comparison["summary"]["losses"] = {HOSTILE if k == "hard" else k: losses[k] for k in losses}
+    comparison["settings"]["data"] = comparison["command"] = HOSTILE
+    (tmp_path / "comparison").mkdir()
+    (tmp_path / "comparison/comparison.json").write_text(json.dumps(comparison))
+    page = report_page([folder, tmp_path / "comparison"])
+    elements = Elements(page)
+    tags = {tag for tag, _ in elements.found}
+    assert not tags & {"script", "b"}
+    assert HOSTILE in elements.text
+    assert all(name not in ("onload", "onerror") for _, found in elements.found for name in found)
+    assert "http:" not in "".join(value or "" for _, found in elements.found for value in found)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (None, "there is no folder"),
+        ({}, "holds no run and no results"),
+        ({"result.json": "{"}, "result.json is damaged"),
+        ({"result.json": "[1]"}, "result.json is damaged"),
+        ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
+        ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
+        ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
+        ({"a.json": '{"losses": 1, "baselines": 2}'}, "is damaged"),
+        ({"config.yaml": "a: 1"}, "is no run folder: its config.yaml names no run"),
+        ({"config.yaml": "# bayescl x\na: 1", "metrics.csv": "epoch,loss\n1,x"}, "is damaged"),
+    ],
+)
+def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message) -> None:
+    folder = tmp_path / "run"
+    if files is not None:
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_text(content)
+    assert main(["report", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (folder / "report.html").exists()
+
+
+def test_the_command_writes_into_the_folder_or_where_it_is_told(tmp_path, capsys) -> None:
+    run = image_run(tmp_path / "a")
+    assert main(["report", str(run.path)]) == 0
+    assert "report:" in capsys.readouterr().out
+    written = (run.path / "report.html").read_bytes()
+    assert main(["report", str(run.path), "--out", str(tmp_path / "b.html")]) == 0
+    assert (tmp_path / "b.html").read_bytes() == written
+    for words in (["--out", "b.txt"], ["--check"], ["--pages", "--out", "b.html"]):
+        assert main(["report", str(run.path), *words]) == 2
+    assert main(["report"]) == 2
+
+
+def test_the_command_checks_pages_and_writes_them(tmp_path, capsys) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    page = tmp_path / "page.md"
+    page.write_text("2<!-- quote: value a.csv n -->\n")
+    assert main(["report", "--pages", str(page), "--check"]) == 2
+    assert "out of date: " in capsys.readouterr().err
+    assert main(["report", "--pages", str(page)]) == 0
+    assert main(["report", "--pages", str(tmp_path), "--check"]) == 0
+    assert page.read_text().startswith("1<!--")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_page_is_no_wider_than_the_screen(tmp_path, width: int) -> None:
+    folder = tmp_path / ("long_name" * 20)
+    image_run(folder, data="words_without_a_space" * 20)
+    folders = [folder, ROOT / "results/cifar10-jpeg", ROOT / "results/ranking"]
+    page = report_page(folders).replace("<details>", "<details open>")
+    frame = tmp_path / "frame.html"
+    program = """onload = () => {
+        const page = document.getElementById("frame").contentDocument.documentElement
+        document.getElementById("widths").textContent = page.scrollWidth + " " + page.clientWidth
+    }"""
+    frame.write_text(
+        f'<iframe id="frame" style="width:{width}px;height:900px;border:0" '
+        f'srcdoc="{html.escape(page)}"></iframe><p id="widths"></p><script>{program}</script>',
+        encoding="utf-8",
+    )
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", frame.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    needed, there = map(int, re.search(r'<p id="widths">(\d+) (\d+)</p>', dom).groups())
+    assert width - 20 <= there <= width  # a scroll bar for the height takes some
+    assert needed == there
