@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rivals.library import TITLES as LOSS_TITLES
-from rivals.library import Grid
+from rivals.library import LOSSES, Grid, loss_title
 from tuned_comparison import Plan
 
 from intents.encoder import HEADS
@@ -92,7 +91,7 @@ def question_plan(
         scores=SCORES,
         shares=SCORES,
         titles={
-            **LOSS_TITLES,
+            **{loss: loss_title(loss) for loss in LOSSES},
             "latent": "latent classes",
             "oracle_attract": "oracle that attracts",
             **TITLES,

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def train_questions(
         if folder.is_finished:
             return folder.read_result()
     place = find_data() if settings.data is None else Path(settings.data)
-    parts = load_questions(place, evaluate_on=settings.evaluate_on)
+    parts = _loaded(place, settings.evaluate_on)
     if not resume:
         folder = RunFolder.create(out, KIND, settings.as_config())
     start = time.perf_counter()
@@ -141,6 +142,12 @@ def train_questions(
     }
     folder.write_result(result)
     return result
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path, evaluate_on: str) -> QuestionParts:
+    """The questions, tokenised once for all runs of a process."""
+    return load_questions(folder, evaluate_on=evaluate_on)
 
 
 def fit(

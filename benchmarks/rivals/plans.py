@@ -16,10 +16,11 @@ from tuned_comparison import Plan
 from rivals.library import (
     LOSSES,
     PLANS,
-    TITLES,
     Grid,
     LossSettings,
-    probe_title,
+    data_title,
+    loss_title,
+    measure_title,
 )
 from rivals.training import RivalSettings, train_rival
 
@@ -127,7 +128,7 @@ def image_plan(
 
     return Plan(
         name=f"rivals-{name}",
-        title={"digits": "Digits", "cifar10-jpeg": "CIFAR-10 (JPEG)"}[name],
+        title=data_title(name),
         grids=GRIDS[name],
         recorded={
             loss: LossSettings(loss, chosen["losses"].get(loss, {})).resolved() for loss in LOSSES
@@ -139,8 +140,8 @@ def image_plan(
         scores=(*_LABELS, "knn", "linear"),
         shares=_LABELS,
         titles={
-            **TITLES,
+            **{loss: loss_title(loss) for loss in LOSSES},
             **NAMES,
-            **{probe: probe_title(probe) for probe in (*_LABELS, "knn", "linear")},
+            **{probe: measure_title(probe) for probe in (*_LABELS, "knn", "linear")},
         },
     )

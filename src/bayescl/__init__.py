@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayescl import distributed, functional
     from bayescl.losses import (
+        AttractingOracleContrastiveLoss,
         BayesianContrastiveLoss,
         CandidateQueue,
         ContrastiveLoss,
         DebiasedContrastiveLoss,
         HardContrastiveLoss,
         InfoNCELoss,
+        LatentClassContrastiveLoss,
         LearnableTemperature,
         OracleContrastiveLoss,
         cached_backward,
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttractingOracleContrastiveLoss",
     "BayesianContrastiveLoss",
     "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
     "InfoNCELoss",
+    "LatentClassContrastiveLoss",
     "LearnableTemperature",
     "OracleContrastiveLoss",
     "__version__",

@@ -228,13 +228,14 @@ def kinds_of(owner: Any) -> Mapping[str, Kind]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def check_fields(settings: object) -> None:
+def check_fields(settings: Any) -> None:
     """Refuse a dataclass's values that its hints do not allow.
 
     Raises:
         ValueError: naming the first such field.
     """
-    for name, kind in kinds_of(type(settings)).items():
+    owner: Any = type(settings)
+    for name, kind in kinds_of(owner).items():
         kind.check(name, getattr(settings, name))
 
 

@@ -280,13 +280,113 @@ def test_agreement_ignores_items_that_are_not_finite() -> None:
     )
 
 
+def views(
+    count: int = 4, items: int = 120, noise: float = 0.1, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Two views of items of some classes that differ in four loud directions of no meaning."""
+    source = generator(seed)
+    labels = torch.arange(items) % count
+    both = []
+    for _ in range(2):
+        view = torch.eye(12, dtype=torch.float64)[labels]
+        view += noise * torch.randn(items, 12, generator=source, dtype=torch.float64)
+        view[:, 8:] += torch.randn(items, 4, generator=source, dtype=torch.float64)
+        both.append(view)
+    return both[0], both[1], labels
+
+
+def separation(posterior: Tensor, labels: Tensor) -> float:
+    """Mean posterior of pairs of one class, less that of other pairs."""
+    same = labels[:, None] == labels
+    return float(posterior[same].mean() - posterior[~same].mean())
+
+
+def test_directions_that_differ_between_views_do_not_count() -> None:
+    view_1, view_2, labels = views()
+    rows = torch.nn.functional.normalize(view_1, dim=1) + torch.nn.functional.normalize(view_2)
+    plain = F.responsibilities(rows, fitted(rows, 4, 6))
+    classes = F.fit_latent_classes(view_1, view_2, [4, 6], generator=generator())
+    items, agreement = F.item_responsibilities(view_1, view_2, classes)
+    trust = torch.ones(2).double()
+    found, missed = (
+        separation(F.same_class(shares, shares, trust=trust, sizes=[4, 6]), labels)
+        for shares in (items, plain)
+    )
+    assert found > 0.7
+    assert found > missed + 0.2
+    assert (agreement > 0.8).all()
+
+
+def test_trust_is_withheld_where_views_share_nothing() -> None:
+    view_1, view_2, _ = views()
+    shuffled = view_2[torch.randperm(len(view_2), generator=generator())]
+    classes = F.fit_latent_classes(view_1, shuffled, [4, 6], generator=generator())
+    _, agreement = F.item_responsibilities(view_1, shuffled, classes)
+    assert (F.trust_of_agreement(agreement) == 0).all()
+
+
+def test_the_metric_undoes_the_scatter_of_views_and_of_components() -> None:
+    # With a single component the two scatters are those of differences and of rows.
+    view_1, view_2, _ = views()
+    classes = F.fit_latent_classes(view_1, view_2, [1], generator=generator(), shrinkage=0.2)
+    first, second = (view / view.norm(dim=1, keepdim=True) for view in (view_1, view_2))
+    rows = (first + second) / (first + second).norm(dim=1, keepdim=True)
+    torch.testing.assert_close(classes.center, rows.mean(dim=0))
+    scatter = torch.zeros(12, 12, dtype=torch.float64)
+    for part in (first - second, rows - rows.mean(dim=0)):
+        scatter += part.T @ part / part.square().sum()
+    mean = scatter.trace() / 12
+    expected = torch.linalg.inv(scatter / mean + 0.2 * torch.eye(12, dtype=torch.float64))
+    torch.testing.assert_close(classes.transform @ classes.transform.T, expected)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 99))
+def test_neither_order_nor_names_of_views_matter_to_the_metric(seed: int) -> None:
+    view_1, view_2, _ = views(seed=seed)
+    order = torch.randperm(len(view_1), generator=generator(seed))
+    first = F.fit_latent_classes(view_1, view_2, [1], generator=generator())
+    other = F.fit_latent_classes(3 * view_2[order], view_1[order], [1], generator=generator())
+    torch.testing.assert_close(first.center, other.center)
+    torch.testing.assert_close(first.transform, other.transform)
+
+
+@pytest.mark.parametrize("kind", ["equal views", "one item", "opposite", "NaN", "zero", "denormal"])
+def test_hopeless_views_give_finite_classes(kind: str) -> None:
+    view_1, view_2, _ = (value.float() for value in views(items=16))
+    if kind == "equal views":
+        view_2 = view_1
+    elif kind == "one item":
+        view_1 = view_2 = view_1[:1].expand(16, -1)
+    elif kind == "opposite":
+        view_2 = -view_1
+    else:
+        view_1 = torch.full_like(view_1, {"NaN": torch.nan, "zero": 0.0, "denormal": 1e-42}[kind])
+    classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator())
+    for part in (classes.center, classes.transform, classes.mixtures.directions):
+        assert part.isfinite().all()
+    _, agreement = F.item_responsibilities(view_1, view_2, classes)
+    assert agreement.isfinite().all()
+
+
+def test_items_that_are_not_finite_are_ignored() -> None:
+    view_1, view_2, _ = views()
+    bad_1 = torch.cat([view_1, torch.full((3, 12), torch.nan).double()])
+    bad_2 = torch.cat([view_2, view_2[:3]])
+    clean = F.fit_latent_classes(view_1, view_2, [1], generator=generator())
+    other = F.fit_latent_classes(bad_1, bad_2, [1], generator=generator())
+    torch.testing.assert_close(clean.transform, other.transform)
+    torch.testing.assert_close(clean.mixtures.directions, other.mixtures.directions)
+    assert F.class_responsibilities(bad_1, other)[-3:].isnan().all()
+
+
 def test_items_have_the_mean_of_their_views() -> None:
-    rows, _ = clusters()
-    fit = fitted(rows, 3)
-    items, agreement = F.item_responsibilities(rows[:20], rows[20:], fit)
-    first, second = F.responsibilities(rows[:20], fit), F.responsibilities(rows[20:], fit)
+    view_1, view_2, _ = views()
+    classes = F.fit_latent_classes(view_1, view_2, [3, 2], generator=generator())
+    items, agreement = F.item_responsibilities(view_1, view_2, classes)
+    first, second = (F.class_responsibilities(view, classes) for view in (view_1, view_2))
     torch.testing.assert_close(items, (first + second) / 2)
-    torch.testing.assert_close(agreement, F.view_agreement(first, second, fit.sizes))
+    torch.testing.assert_close(agreement, F.view_agreement(first, second, classes.sizes))
 
 
 def test_trust_is_a_ramp() -> None:

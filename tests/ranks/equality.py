@@ -103,11 +103,25 @@ def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
     ]
 
 
+def keys(data: Data, part: Part) -> Tensor:
+    """Two groups per row: one equal key is enough."""
+    return torch.stack([data.groups, torch.arange(len(data.groups)) // 2], dim=1)[part.rows]
+
+
 Layout = Callable[[bayescl.ContrastiveLoss, Data, Part], Tensor]
 LAYOUTS: dict[str, Layout] = {
     "two views": lambda loss, data, part: loss(data.first[part.rows], data.second[part.rows]),
     "two views, groups": lambda loss, data, part: loss(
         data.first[part.rows], data.second[part.rows], groups=data.groups[part.rows]
+    ),
+    "two views, keys": lambda loss, data, part: loss(
+        data.first[part.rows], data.second[part.rows], groups=keys(data, part)
+    ),
+    "both directions, keys": lambda loss, data, part: loss.in_batch(
+        data.first[part.rows],
+        data.second[part.rows],
+        groups=keys(data, part),
+        both_directions=True,
     ),
     "two views, mask": lambda loss, data, part: loss(
         data.first[part.rows],

@@ -113,6 +113,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     losses = comparison["summary"]["losses"]
     comparison["summary"]["losses"] = {HOSTILE if k == "hard" else k: losses[k] for k in losses}
     comparison["settings"]["data"] = comparison["command"] = HOSTILE
+    comparison["started"] = "half a letter: \ud800"
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison/comparison.json").write_text(json.dumps(comparison))
     page = report_page([folder, tmp_path / "comparison"])
@@ -133,6 +134,15 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         ({"result.json": "[1]"}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
         ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
+        (
+            {
+                "result.json": '{"metrics": {"ndcg@20": "x"}, "settings": {"loss": "hard", '
+                '"data": "d", "seed": 0, "evaluate_on": "test"}}'
+            },
+            "result.json is damaged: Unknown format code",
+        ),
+        ({"result.json": "[" * 99999}, "result.json is damaged"),
+        ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
         ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
         ({"a.json": '{"losses": 1, "baselines": 2}'}, "is damaged"),
         ({"config.yaml": "a: 1"}, "is no run folder: its config.yaml names no run"),

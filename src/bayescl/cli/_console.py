@@ -8,13 +8,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
+    TransferSpeedColumn,
 )
 from rich.table import Table
+from typing_extensions import Self
 
 MINIMUM_WIDTH = 120
 """Tables keep this width where there is no terminal to measure."""
@@ -53,36 +57,50 @@ def table(
     return made
 
 
-class EpochBar:
+class Bar:
     """A progress bar on standard error, where that is a terminal.
 
     It appears at the first :meth:`update`, so that bad input is answered without one.
+
+    Args:
+        total: what there is to do.
+        *columns: what is shown.
+    """
+
+    def __init__(self, total: int, *columns: ProgressColumn) -> None:
+        screen = console(stderr=True)
+        hidden = not screen.is_terminal
+        self._progress = Progress(*columns, console=screen, transient=True, disable=hidden)
+        self._task = self._progress.add_task("", total=total)
+
+    def update(self, description: str, done: float) -> None:
+        """Show what is happening and how much is done."""
+        if not self._progress.disable:
+            self._progress.start()
+        self._progress.update(self._task, completed=done, description=description)
+
+    def __enter__(self) -> Self:
+        """Nothing is shown yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the bar away."""
+        if not self._progress.disable:
+            self._progress.stop()
+
+
+class EpochBar(Bar):
+    """Epochs of one run or several.
 
     Args:
         total: epochs of everything together.
     """
 
     def __init__(self, total: int) -> None:
-        screen = console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("epochs"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=screen,
-            transient=True,
-            disable=not screen.is_terminal,
-        )
-        self._task = self._progress.add_task("", total=total)
+        counts = MofNCompleteColumn(), TextColumn("epochs")
+        times = TimeElapsedColumn(), TimeRemainingColumn()
+        super().__init__(total, TextColumn("{task.description}"), BarColumn(), *counts, *times)
         self._loss = ""
-
-    def update(self, description: str, done: float) -> None:
-        """Show what is happening and how many epochs are done, whole ones and parts."""
-        if not self._progress.disable:
-            self._progress.start()
-        self._progress.update(self._task, completed=done, description=description)
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
         """Show the loss of a finished epoch."""
@@ -103,11 +121,14 @@ class EpochBar:
         shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
         self.update(shown.strip(), epochs + step / steps)
 
-    def __enter__(self) -> EpochBar:
-        """Nothing is shown yet."""
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """Take the bar away."""
-        if not self._progress.disable:
-            self._progress.stop()
+class ByteBar(Bar):
+    """Bytes of a download.
+
+    Args:
+        total: of all files together.
+    """
+
+    def __init__(self, total: int) -> None:
+        speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        super().__init__(total, BarColumn(), *speeds)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
 from bayescl._downloads import DataSource, RemoteFile, data_folder
-from bayescl.cli._console import console
 from bayescl.recsys.catalog import SOURCES as INTERACTIONS
 from bayescl.recsys.sources import known_folder
 from bayescl.vision.catalog import SOURCES as IMAGES
@@ -64,33 +55,3 @@ def in_bytes(size: int) -> str:
             number = size / factor
             return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
     return f"{size} bytes"
-
-
-class ByteBar:
-    """A progress bar of a download on standard error, where that is a terminal."""
-
-    def __init__(self, total: int) -> None:
-        screen = console(stderr=True)
-        self._progress = Progress(
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=screen,
-            transient=True,
-            disable=not screen.is_terminal,
-        )
-        self._task = self._progress.add_task("", total=total)
-
-    def update(self, done: int, total: int) -> None:
-        """Show how many bytes are there of how many."""
-        self._progress.update(self._task, completed=done, total=total)
-
-    def __enter__(self) -> ByteBar:
-        """Show the bar."""
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Take it away."""
-        self._progress.stop()

@@ -44,18 +44,17 @@ def command(
         ImageComparison,
         compare_images,
         settle_losses,
+        with_alpha,
     )
     from bayescl.report.images.figure import draw_comparison
     from bayescl.report.images.markdown import comparison_markdown
     from bayescl.report.titles import data_title
-    from bayescl.runs.losses import takes
 
     data = settings.keywords["data"]
     settled = settle_losses(
         losses, data, given=given, num_classes=num_classes, hyperparameters=hyperparameters
     )
-    # A schedule of alpha needs a loss that has one; the others keep theirs fixed.
-    first = next((loss for loss in settled if takes(loss.loss, "alpha")), settled[0])
+    first = with_alpha(settled)
     comparison = ImageComparison(losses=settled, seeds=seeds, shared=settings(loss=first))
     shared, runs = comparison.shared, comparison.runs()
     folder = place.folder(f"compare-{data}")

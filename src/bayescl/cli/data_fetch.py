@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 def command(name: str) -> int:
     """Download a data set into the data folder, or say how to get it.
@@ -12,8 +14,8 @@ def command(name: str) -> int:
         name: a name from "bayescl data list".
     """
     from bayescl._downloads import data_folder, fetch_source
-    from bayescl.cli._console import console
-    from bayescl.cli._data import ByteBar, in_bytes, source_of
+    from bayescl.cli._console import ByteBar, console
+    from bayescl.cli._data import in_bytes, source_of
     from bayescl.recsys.local_copies import fetch_interactions
 
     source = source_of(name)
@@ -24,10 +26,10 @@ def command(name: str) -> int:
         screen.print(source.instructions)
         return 0
     screen.print(f"{in_bytes(source.size)} to {data_folder() / name}")
+    fetch: Callable[..., object] = (
+        fetch_interactions if source.kind == "interactions" else fetch_source
+    )
     with ByteBar(source.size) as bar:
-        if source.kind == "interactions":
-            fetch_interactions(source, progress=bar.update)
-        else:
-            fetch_source(source, progress=bar.update)
+        fetch(source, progress=lambda done, _: bar.update("", done))
     screen.print("fetched and verified")
     return 0

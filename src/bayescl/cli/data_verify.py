@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bayescl._downloads import DataSource
+
 
 def command(name: str) -> int:
     """Check a data set in the data folder: checksums where known, and whether it can be read.
@@ -11,11 +16,59 @@ def command(name: str) -> int:
     """
     from bayescl.cli._console import console
     from bayescl.cli._data import source_of
-    from bayescl.cli._data_copies import verified_images, verified_interactions
 
     source = source_of(name)
-    lines = verified_images(source) if source.kind == "images" else verified_interactions(source)
+    lines = _verified_images(source) if source.kind == "images" else _verified_interactions(source)
     screen = console()
     for line in lines:
         screen.print(line, markup=False)
     return 0
+
+
+def _verified_images(source: DataSource) -> list[str]:
+    """Check the archives of an image data set, or read it where there are none.
+
+    Returns:
+        What was found, a line each.
+
+    Raises:
+        ValueError: if a copy is absent or damaged.
+    """
+    from bayescl._downloads import verify_file
+    from bayescl.cli._data import archives
+
+    found = [(path, file) for path, file in archives(source) if path.is_file()]
+    for path, file in found:
+        verify_file(path, file.checksum)
+    if found:
+        return [f"{path} is the published file, by its checksum" for path, _ in found]
+
+    from bayescl.vision.datasets import load_images
+
+    parts = load_images(source.name)
+    test = 0 if parts.evaluation is None else len(parts.evaluation)
+    return [
+        f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
+        "without an archive there is no checksum"
+    ]
+
+
+def _verified_interactions(source: DataSource) -> list[str]:
+    """Check interactions against their published counts and checksums.
+
+    Returns:
+        What was found, a line each.
+
+    Raises:
+        ValueError: if a copy is absent, damaged or another one.
+    """
+    from bayescl.recsys.local_copies import verify_interactions
+
+    copy = verify_interactions(source.name)
+    pairs = f"{copy.train:,}" if copy.test is None else f"{copy.train:,} + {copy.test:,}"
+    return [
+        f"{copy.folder} is {source.name} as published: {copy.users:,} users, "
+        f"{copy.items:,} items, {pairs} interactions",
+        *(f"{file} is the published file, by its checksum" for file in copy.files),
+        *(f"{count:,} {phrase}" for phrase, count in copy.report.items()),
+    ]

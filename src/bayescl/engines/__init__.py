@@ -6,7 +6,7 @@ logits and can be differentiated any number of times; the chunked one holds a fe
 fused one, on a GPU, none at all.
 """
 
-from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Excluded
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Excluded, SameClass
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
@@ -19,6 +19,7 @@ __all__ = [
     "Engine",
     "Excluded",
     "ObjectiveAt",
+    "SameClass",
     "chunked_loss",
     "dense_loss",
     "fused_loss",

@@ -57,7 +57,7 @@ def sums_of(
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
         batch.excluded(rows).fill_(logits, -torch.inf)
-        return _exponentiate(logits, powers)
+        return exponentiate(logits, powers)
     if objective.ranks != "histogram" and powers == [1] and can_look(logits):
         return [_sums_in_order(objective, logits, batch, rows, differentiate=differentiate)]
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
@@ -68,7 +68,7 @@ def sums_of(
     found = []
     for terms in (logits, *others):
         batch.excluded(rows).fill_(terms, -torch.inf)
-        found += _exponentiate(terms)
+        found += exponentiate(terms)
     return found
 
 
@@ -95,7 +95,7 @@ def _sums_in_order(
             _add_tied(ordered, alone, ties, counts, objective)
         else:
             ordered += alone
-        _, total[some], log[some] = _exponentiate(ordered)[0]
+        _, total[some], log[some] = exponentiate(ordered)[0]
         if differentiate:
             block.scatter_(1, columns, ordered)
     return Sums(logits, total, log)
@@ -157,7 +157,7 @@ def _add_tied(
     flat[places] = values
 
 
-def _exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
+def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
     """Sum the exponentials of each power of each row; the first overwrite ``logits``."""
     largest = logits.amax(dim=1)
     # A row with nothing to sum must not subtract infinities.

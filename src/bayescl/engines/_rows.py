@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import Sums, sums_of
+from bayescl.engines._exponentials import Sums, exponentiate, sums_of
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
-from bayescl.functional.objective import Objective, as_data
+from bayescl.functional.log_space import contrast
+from bayescl.functional.objective import LogSumObjective, Objective, as_data
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,11 @@ def _finite_row_losses(
     """The same of rows whose logits are finite."""
     objective = objective_at(temperature)
     data = as_data(objective)
+    if data is not None and data.reads_same_class and batch.same_class is not None:
+        tile = batch.same_class.tile(rows)
+        return _pair_row_losses(
+            data, tile, positive, logits, batch, rows, upstream, differentiate=differentiate
+        )
     if data is not None and data.is_softmax:
         (sums,) = sums_of(data, logits, batch, rows, differentiate=differentiate)
         losses = data.from_log_sums(positive, (sums.log,))
@@ -149,3 +155,39 @@ def _finite_row_losses(
     for part in parts[1:]:
         logits += part.exponentials
     return losses, RowGradients(logits, None, of_positive, direct)
+
+
+def _pair_row_losses(
+    objective: LogSumObjective,
+    same_class: Float[Tensor, "rows candidates"],
+    positive: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows candidates"],
+    batch: ContrastiveBatch,
+    rows: slice,
+    upstream: Float[Tensor, " rows"] | None,
+    *,
+    differentiate: bool,
+) -> tuple[PerAnchor, RowGradients | None]:
+    """The same where a posterior weighs candidates and makes targets of them.
+
+    The loss is a cross-entropy of constant targets with a softmax of constant weights, so its
+    gradient is the difference of the two.
+    """
+    weights, targets = objective.pair_terms(same_class, valid=batch.mask(rows))
+    batch.excluded(rows).fill_(logits, 0.0)  # it weighs nothing, whatever it holds
+    gap, taken = torch.zeros_like(positive), torch.zeros_like(positive)
+    if targets is not None:
+        taken = targets.sum(dim=1)
+        gap = taken * positive - (targets * logits).sum(dim=1)
+    logits += weights.log_()
+    (sums,) = exponentiate(logits)
+    losses = contrast(positive, sums.log) + gap
+    if not differentiate:
+        return losses, None
+    slope = torch.sigmoid(sums.log - positive)
+    if upstream is not None:
+        slope, taken = slope * upstream, taken * upstream
+    logits *= sums.per_unit(slope)[:, None]
+    if targets is not None:
+        logits -= targets if upstream is None else targets * upstream[:, None]
+    return losses, RowGradients(logits, None, taken - slope)

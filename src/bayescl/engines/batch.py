@@ -141,6 +141,27 @@ class CandidateRule:
 
 
 @dataclass(frozen=True)
+class SameClass:
+    """Posterior that a candidate is of its anchor's class, as a product of thin factors.
+
+    Attributes:
+        anchors: factor of each anchor.
+        candidates: factor of each candidate, shared or each anchor's own.
+    """
+
+    anchors: Float[Tensor, "anchors components"]
+    candidates: Float[Tensor, "*own candidates components"]
+
+    def tile(self, rows: slice) -> Float[Tensor, "rows candidates"]:
+        """The posterior of some anchors, in [0, 1]."""
+        if self.candidates.ndim == 2:
+            tile = self.anchors[rows] @ self.candidates.T
+        else:
+            tile = torch.einsum("ak,ank->an", self.anchors[rows], self.candidates[rows])
+        return tile.clamp_(0, 1)  # rounding may leave the interval
+
+
+@dataclass(frozen=True)
 class ContrastiveBatch:
     """Everything that a contrastive loss is computed from, whatever layout it came in.
 
@@ -149,12 +170,15 @@ class ContrastiveBatch:
         positives: each anchor's positive, row by row.
         candidates: ``[candidates, dim]`` shared by all anchors, or ``[anchors, candidates, dim]``.
         rule: which candidates count for which anchor.
+        same_class: posterior that candidates are of the anchor's class, for objectives that read
+            it; None where nothing is known.
     """
 
     anchors: Float[Tensor, "anchors dim"]
     positives: Float[Tensor, "anchors dim"]
     candidates: Float[Tensor, "*own candidates dim"]
     rule: CandidateRule
+    same_class: SameClass | None = None
 
     @property
     def num_anchors(self) -> int:

@@ -14,7 +14,7 @@ from bayescl.engines._once import differentiable_once
 from bayescl.engines._rows import row_losses
 from bayescl.engines._running_gradients import RunningGradients
 from bayescl.engines._threads import in_threads
-from bayescl.engines.batch import CandidateRule, ContrastiveBatch
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch, SameClass
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.similarity import candidate_logits
 from bayescl.functional.sorting import can_look
@@ -80,7 +80,7 @@ def chunked_loss(
         chunk_size = default_chunk_size(batch)
     check_count("chunk_size", chunk_size, 1)
     own_rows = batch.candidates is batch.anchors and batch.rule.positive is not None
-    plan = _Plan(batch.rule, objective_at, chunk_size, uniform, own_rows)
+    plan = _Plan(batch.rule, batch.same_class, objective_at, chunk_size, uniform, own_rows)
     tensors = (batch.anchors, batch.positives, batch.candidates)
     losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, plan)
     return losses
@@ -91,6 +91,7 @@ class _Plan:
     """What a run over the chunks needs besides tensors."""
 
     rule: CandidateRule
+    same_class: SameClass | None
     objective_at: ObjectiveAt
     chunk_size: int
     uniform: bool
@@ -108,7 +109,7 @@ class _ChunkedLoss(torch.autograd.Function):
         temperature: float | Tensor,
         plan: _Plan,
     ) -> Tensor:
-        batch = ContrastiveBatch(anchors, positives, candidates, plan.rule)
+        batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, plan.same_class)
         ctx.plan = plan
         wanted = ctx.needs_input_grad[:4]
         if not any(wanted):
@@ -135,7 +136,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 ]
             else:
                 anchors, positives, candidates, *kept = ctx.saved_tensors
-                batch = ContrastiveBatch(anchors, positives, candidates, plan.rule)
+                batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, plan.same_class)
                 temperature = kept[0] if kept else ctx.temperature
                 _, gradients = _run(batch, temperature, plan, ctx.needs_input_grad[:4], upstream)
         return *differentiable_once(*gradients), None

@@ -17,7 +17,7 @@ from bayescl._axes import (
     UnlabeledLogits,
 )
 from bayescl.engines.batch import ContrastiveBatch
-from bayescl.functional.objective import Objective
+from bayescl.functional.objective import Objective, as_data
 from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.functional.sorting import can_look
 
@@ -45,7 +45,14 @@ def dense_loss(
     """
     positive = pair_logits(batch.anchors, batch.positives, temperature)
     unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)
-    return logits_loss(objective_at(temperature), positive, unlabeled, valid=batch.mask())
+    known = batch.same_class
+    return logits_loss(
+        objective_at(temperature),
+        positive,
+        unlabeled,
+        valid=batch.mask(),
+        same_class=None if known is None else known.tile(slice(0, batch.num_anchors)),
+    )
 
 
 def logits_loss(
@@ -54,6 +61,7 @@ def logits_loss(
     unlabeled: UnlabeledLogits,
     *,
     valid: CandidateMask | None,
+    same_class: Float[Tensor, "anchors candidates"] | None = None,
 ) -> PerAnchor:
     """Compute one loss per anchor from logits; NaN where one that counts is not finite.
 
@@ -62,11 +70,18 @@ def logits_loss(
         positive: logit of each anchor's positive.
         unlabeled: logits of each anchor's candidates.
         valid: True where a candidate counts; all where None.
+        same_class: posterior that candidates are of the anchor's class, for an objective that
+            reads it; others are not told.
 
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
     """
-    losses = checked_losses(objective(positive, unlabeled, valid=valid), positive)
+    data = as_data(objective)
+    if data is not None and data.reads_same_class:
+        found = data(positive, unlabeled, valid=valid, same_class=same_class)
+    else:
+        found = objective(positive, unlabeled, valid=valid)
+    losses = checked_losses(found, positive)
     bad = rows_not_finite(positive, unlabeled, lambda: valid)
     return losses if bad is None else losses * torch.where(bad, torch.nan, 1.0)
 

@@ -115,6 +115,8 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
     anchors, candidates = batch.anchors, batch.candidates
     if as_data(objective) is None:
         return f"it knows no objective {type(objective).__name__}"
+    if batch.same_class is not None:
+        return "it reads no posterior of pairs"
     if candidates.ndim != 2:
         return "candidates must be shared by all anchors, not each anchor's own"
     if anchors.dtype not in _DTYPES:

@@ -1,1 +1,1 @@
-"""What is compared, how settings are chosen, and the paper's numbers."""
+"""What is compared, and the paper's numbers: losses over seeds, tuning, and plans."""

@@ -13,9 +13,12 @@ from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.debiased import Debiased, debiased_loss
 from bayescl.functional.hard import Hard, hard_loss
 from bayescl.functional.info_nce import InfoNCE, info_nce_loss
-from bayescl.functional.latent import attracting, candidate_weights, latent_loss
+from bayescl.functional.latent import Latent, attracting, candidate_weights, latent_loss
 from bayescl.functional.latent_classes import (
+    LatentClasses,
     Mixtures,
+    class_responsibilities,
+    fit_latent_classes,
     fit_mixtures,
     item_responsibilities,
     mean_kappa,
@@ -55,6 +58,8 @@ __all__ = [
     "Debiased",
     "Hard",
     "InfoNCE",
+    "Latent",
+    "LatentClasses",
     "LogSumObjective",
     "Mixtures",
     "Objective",
@@ -63,11 +68,13 @@ __all__ = [
     "bayesian_loss",
     "candidate_logits",
     "candidate_weights",
+    "class_responsibilities",
     "debiased_loss",
     "empirical_cdf",
     "false_negative_cdf",
     "false_negative_density",
     "false_negative_quantile",
+    "fit_latent_classes",
     "fit_mixtures",
     "hard_loss",
     "hard_negative_density",

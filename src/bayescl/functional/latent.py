@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl._checks import check_interval, check_non_negative, check_shape
-from bayescl.functional.log_space import contrast, masked_logsumexp
+from bayescl.functional.objective import LogSumObjective, PairTerms
 
 THRESHOLD = 0.5
 """Candidates that are more likely of the anchor's class than not attract it."""
+
+
+@dataclass(frozen=True)
+class Latent(LogSumObjective):
+    """:func:`latent_loss` as engines receive it; InfoNCE where there is no posterior."""
+
+    attraction: float = 1.0
+    threshold: float = THRESHOLD
+    reads_same_class = True
+
+    def pair_terms(
+        self,
+        same_class: Float[Tensor, "anchors candidates"],
+        *,
+        valid: CandidateMask | None,
+    ) -> PairTerms:
+        """Return the weights of true negatives and the targets of likely positives."""
+        weights = candidate_weights(same_class, valid=valid)
+        if self.attraction == 0:
+            return PairTerms(weights, None)
+        pull = self.attraction * attracting(same_class, threshold=self.threshold, valid=valid)
+        return PairTerms(weights, pull / (1 + pull.sum(dim=1, keepdim=True)))
 
 
 def latent_loss(
@@ -69,19 +93,8 @@ def latent_loss(
     check_non_negative("attraction", attraction)
     check_interval("threshold", threshold, 0.0, 1.0)
     check_shape("same_class", same_class, unlabeled.shape)
-    posterior = same_class.detach()
-    weights = candidate_weights(posterior, valid=valid)
-    # A weight of 0 is no candidate: the gradient of a sum over nothing but -inf would be NaN.
-    counted = weights > 0
-    log_weights = torch.where(counted, weights, 1).log()
-    log_sum = masked_logsumexp(unlabeled + log_weights, counted)
-    loss = contrast(positive, log_sum)
-    if attraction == 0:
-        return loss
-    pull = attraction * attracting(posterior, threshold=threshold, valid=valid)
-    # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
-    gap = (pull * (positive[:, None] - unlabeled)).sum(dim=1)
-    return loss + gap / (1 + pull.sum(dim=1))
+    objective = Latent(attraction, threshold)
+    return objective(positive, unlabeled, valid=valid, same_class=same_class)
 
 
 def candidate_weights(

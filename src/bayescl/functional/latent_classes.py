@@ -6,9 +6,11 @@ A row of unit length :math:`x` in :math:`d` dimensions comes from component :mat
     f(x) = \sum_c \pi_c\, C_d(\kappa)\, e^{\kappa\, \mu_c \cdot x},
 
 with unit directions :math:`\mu_c`, mixing weights :math:`\pi_c` that sum to 1, and one
-concentration :math:`\kappa` for all components. The order of the calls is :func:`start_mixtures`,
-:func:`fit_mixtures`, then :func:`responsibilities` of the rows at hand, :func:`same_class`, and
-:func:`view_agreement` to learn how far to believe them.
+concentration :math:`\kappa` for all components. :func:`fit_latent_classes` fits such mixtures to
+two views of many items, :func:`item_responsibilities` says which components the items at hand
+come from and how far their views agree, :func:`trust_of_agreement` how far to believe that, and
+:func:`same_class` which items are probably of one class. The mixture itself is in
+:func:`start_mixtures`, :func:`fit_mixtures` and :func:`responsibilities`.
 
 Several mixtures of the same rows lie side by side in one :class:`Mixtures`, and may differ in
 their number of components: two rows that share a component in a coarse mixture and in a fine one
@@ -23,7 +25,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn import functional as F
@@ -50,6 +52,109 @@ class Mixtures:
     weights: Float[Tensor, " components"]
     kappa: Float[Tensor, " mixtures"]
     sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LatentClasses:
+    """Mixtures of rows in a metric in which what differs between views of an item counts little.
+
+    Attributes:
+        center: taken from rows of unit length first.
+        transform: then applied from the right, before rows get unit length again.
+        mixtures: of the rows that result.
+    """
+
+    center: Float[Tensor, " dim"]
+    transform: Float[Tensor, "dim dim"]
+    mixtures: Mixtures
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of components of each mixture."""
+        return self.mixtures.sizes
+
+
+def fit_latent_classes(
+    view_1: Float[Tensor, "items dim"],
+    view_2: Float[Tensor, "items dim"],
+    sizes: Sequence[int],
+    *,
+    generator: torch.Generator,
+    iterations: int = 3,
+    shrinkage: float = 0.3,
+    max_kappa: float = MAX_KAPPA,
+) -> LatentClasses:
+    r"""Find latent classes of items from two views of each; no label needed.
+
+    An item's row :math:`x` is the direction of the sum of its views. With the mean row :math:`m`
+    and the scatter between views, and later within components, of equal trace,
+
+    .. math::
+        y = \frac{T^\top (x - m)}{\lVert T^\top (x - m) \rVert}, \qquad
+        T\,T^\top = \Big(S + \epsilon\,\tfrac{\mathrm{tr}\,S}{d}\,I\Big)^{-1}, \qquad
+        S = \frac{1}{n} \sum_i \frac{(v_{i1} - v_{i2})(v_{i1} - v_{i2})^\top}{2},
+
+    the mixtures are fitted to :math:`y`, :math:`S` gains the scatter of rows within components,
+    and they are fitted once more. So directions that augmentation changes, and those in which
+    rows of a component differ, no longer drown those that tell components apart.
+
+    Args:
+        view_1: embeddings of one view of each item, of any length. Not differentiated.
+        view_2: embeddings of the other view, or of the partner in a pair.
+        sizes: number of components of each mixture, at least 1 and at most the number of items.
+            For :math:`C` classes 1, 1.5, 2 and 3 times as many do well.
+        generator: on the CPU, so that the draws are the same on every device.
+        iterations: of expectation maximisation, in each of the two fits.
+        shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
+        max_kappa: the largest concentration, positive.
+
+    Returns:
+        Latent classes. Items with a view that is not finite, or has no direction, count for
+        nothing.
+
+    Raises:
+        ValueError: if shapes do not fit together, or a number leaves its interval.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> items = torch.eye(4).repeat(10, 1)
+        >>> views = [items + 0.1 * torch.randn(40, 4, generator=generator) for _ in range(2)]
+        >>> classes = fit_latent_classes(*views, sizes=[4], generator=generator)
+        >>> shares, agreement = item_responsibilities(*views, classes)
+        >>> shares.argmax(dim=1).unique(return_counts=True)[1], agreement.round()
+        (tensor([10, 10, 10, 10]), tensor([1.]))
+
+    Reference:
+        Fisher's linear discriminant, with views of an item and then components for classes;
+        mixtures as in Banerjee et al., JMLR 2005.
+    """
+    check_positive("shrinkage", shrinkage)
+    check_shape("view_2", view_2, view_1.shape)
+    _check_sizes(view_1, sizes)
+    first, usable_1 = _unit_rows(view_1)
+    second, usable_2 = _unit_rows(view_2)
+    rows, usable = _unit_rows(first + second)
+    counted = (usable & usable_1 & usable_2).to(rows.dtype)[:, None]
+    count = counted.sum().clamp_min(1)
+    center = (rows * counted).sum(dim=0) / count
+    centered = (rows - center) * counted
+    apart = (first - second) * counted
+    between_views = _unit_scatter(apart.T @ apart)
+
+    transform = _whitening(between_views, shrinkage)
+    seen = centered @ transform
+    start = start_mixtures(seen, sizes, generator=generator, max_kappa=max_kappa)
+    mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
+
+    unit, _ = _unit_rows(seen)
+    shares = _softmax_by_mixture(unit, mixtures) * counted
+    within = _unit_scatter(_scatter_within(centered, shares) / len(sizes))
+    transform = _whitening(between_views + within, shrinkage)
+    seen = centered @ transform
+    # The same components, seen in the new metric.
+    start = replace(mixtures, directions=_unit_rows(shares.T @ _unit_rows(seen)[0])[0])
+    mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
+    return LatentClasses(center, transform, mixtures)
 
 
 def start_mixtures(
@@ -226,8 +331,38 @@ def responsibilities(
     return torch.where(finite[:, None], shares, torch.nan)
 
 
+def class_responsibilities(
+    rows: Float[Tensor, "rows dim"], classes: LatentClasses
+) -> Float[Tensor, "rows components"]:
+    """Probability of each component given a row, in the metric of the latent classes.
+
+    For rows without a second view; see :func:`item_responsibilities` for those with one.
+
+    Args:
+        rows: embeddings of any length. Not differentiated.
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        As :func:`responsibilities`.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures)
+        >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
+        tensor([[0., 1.]])
+    """
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", len(classes.center)))
+    unit, _ = _unit_rows(rows)
+    shares = responsibilities((unit - classes.center) @ classes.transform, classes.mixtures)
+    return torch.where(rows.isfinite().all(dim=1)[:, None], shares, torch.nan)
+
+
 def item_responsibilities(
-    view_1: Float[Tensor, "items dim"], view_2: Float[Tensor, "items dim"], mixtures: Mixtures
+    view_1: Float[Tensor, "items dim"], view_2: Float[Tensor, "items dim"], classes: LatentClasses
 ) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
     r"""Responsibilities of items from two views each, and how far the views agree.
 
@@ -237,7 +372,7 @@ def item_responsibilities(
     Args:
         view_1: embeddings of one view of each item. Not differentiated.
         view_2: embeddings of the other view.
-        mixtures: fitted mixtures.
+        classes: as :func:`fit_latent_classes` returns them.
 
     Returns:
         Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
@@ -248,15 +383,16 @@ def item_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), mixtures)
+        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures)
+        >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
         >>> items.round(), agreement
         (tensor([[1., 0.],
                 [0., 1.]]), tensor([1.]))
     """
     check_shape("view_2", view_2, view_1.shape)
-    both = responsibilities(torch.cat([view_1, view_2]), mixtures)
+    both = class_responsibilities(torch.cat([view_1, view_2]), classes)
     first, second = both.chunk(2)
-    return (first + second) / 2, view_agreement(first, second, mixtures.sizes)
+    return (first + second) / 2, view_agreement(first, second, classes.sizes)
 
 
 def view_agreement(
@@ -434,6 +570,33 @@ def _sum_by_mixture(
 ) -> Float[Tensor, " mixtures"]:
     """Sums over the components of each mixture."""
     return torch.stack([part.sum() for part in torch.split(values, list(sizes))])
+
+
+def _scatter_within(
+    centered: Float[Tensor, "rows dim"], shares: Float[Tensor, "rows components"]
+) -> Float[Tensor, "dim dim"]:
+    """Scatter of rows about the means of their components, summed over mixtures and rows."""
+    counts = shares.sum(dim=0)
+    sums = shares.T @ centered
+    means = sums / torch.where(counts > 0, counts, 1)[:, None]
+    weights = shares.sum(dim=1, keepdim=True)
+    return (weights * centered).T @ centered - means.T @ sums
+
+
+def _unit_scatter(scatter: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]:
+    """A scatter matrix of mean variance 1; without any variance 0."""
+    mean = scatter.diagonal().mean()
+    some = mean > torch.finfo(scatter.dtype).tiny
+    return torch.where(some, scatter / torch.where(some, mean, 1), 0)
+
+
+def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Tensor, "dim dim"]:
+    """The factor T of the inverse of a shrunken scatter matrix, T T' = (S + shrinkage I)^-1."""
+    scatter = _unit_scatter(scatter)
+    identity = torch.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
+    lower, _ = torch.linalg.cholesky_ex(scatter + shrinkage * identity)
+    inverse: Tensor = torch.linalg.solve_triangular(lower, identity, upper=False)
+    return inverse.T
 
 
 def _unit_rows(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -33,6 +33,15 @@ class Objective(Protocol):
         ...
 
 
+class PairTerms(NamedTuple):
+    """What an objective makes of the posterior that pairs are of one class."""
+
+    weights: Float[Tensor, "anchors candidates"]
+    """Of the exponentials, at least 0; 0 for what is no candidate."""
+    targets: Float[Tensor, "anchors candidates"] | None
+    """Shares of the target that candidates take from the positive; None where none does."""
+
+
 class LogSumObjective:
     r"""An objective that sees its candidates through sums of weighted exponentials alone.
 
@@ -50,6 +59,8 @@ class LogSumObjective:
         ranks: which rank of a candidate :meth:`weights_of_cdf` is given, as in
             :func:`~bayescl.functional.empirical_cdf`; None where all candidates weigh the same.
         bins: bins of the histogram, where one tells ranks apart.
+        reads_same_class: whether :meth:`pair_terms` says what to make of a posterior that pairs
+            are of one class, where a batch carries one.
 
     Example:
         >>> from dataclasses import dataclass
@@ -66,6 +77,7 @@ class LogSumObjective:
 
     ranks: Ranks | None = None
     bins: int = 256
+    reads_same_class: bool = False
 
     @property
     def powers(self) -> tuple[float, ...]:
@@ -84,6 +96,20 @@ class LogSumObjective:
             cdf: values in (0, 1].
         """
         raise NotImplementedError(f"{type(self).__name__} has ranks but no weights_of_cdf")
+
+    def pair_terms(
+        self,
+        same_class: Float[Tensor, "anchors candidates"],
+        *,
+        valid: CandidateMask | None,
+    ) -> PairTerms:
+        """Return weights and targets by the posterior; constants for the gradient.
+
+        Args:
+            same_class: probability that a candidate is of its anchor's class, in [0, 1].
+            valid: True where a candidate counts; all where None.
+        """
+        raise NotImplementedError(f"{type(self).__name__} reads no posterior of pairs")
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
@@ -135,8 +161,19 @@ class LogSumObjective:
         unlabeled: UnlabeledLogits,
         *,
         valid: CandidateMask | None = None,
+        same_class: Float[Tensor, "anchors candidates"] | None = None,
     ) -> PerAnchor:
-        """Return one loss per anchor from the whole matrix of logits."""
+        """Return one loss per anchor from the whole matrix of logits.
+
+        Args:
+            positive: logit of each anchor's positive.
+            unlabeled: logits of each anchor's candidates.
+            valid: True where a candidate counts; all where None.
+            same_class: posterior that candidates are of the anchor's class, in [0, 1]; read where
+                :attr:`reads_same_class` says so.
+        """
+        if self.reads_same_class and same_class is not None:
+            return self._from_pairs(positive, unlabeled, same_class.detach(), valid)
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
@@ -152,6 +189,25 @@ class LogSumObjective:
             terms = terms if log_weights is None else terms + log_weights
             sums.append(masked_logsumexp(terms, counted))
         return self.from_log_sums(positive, tuple(sums))
+
+    def _from_pairs(
+        self,
+        positive: PositiveLogits,
+        unlabeled: UnlabeledLogits,
+        same_class: Float[Tensor, "anchors candidates"],
+        valid: CandidateMask | None,
+    ) -> PerAnchor:
+        """The loss where a posterior weighs candidates and makes targets of them."""
+        weights, targets = self.pair_terms(same_class, valid=valid)
+        # A weight of 0 is no candidate: the gradient of a sum over nothing but -inf would be NaN.
+        counted = weights > 0
+        log_weights = torch.where(counted, weights, 1).log()
+        loss = contrast(positive, masked_logsumexp(unlabeled + log_weights, counted))
+        if targets is None:
+            return loss
+        # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
+        apart = torch.where(targets > 0, positive[:, None] - unlabeled, 0)
+        return loss + (targets * apart).sum(dim=1)
 
 
 @dataclass(frozen=True)

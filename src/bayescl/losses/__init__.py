@@ -6,17 +6,20 @@ from bayescl.losses.debiased import DebiasedContrastiveLoss
 from bayescl.losses.gradient_cache import cached_backward
 from bayescl.losses.hard import HardContrastiveLoss
 from bayescl.losses.info_nce import InfoNCELoss
-from bayescl.losses.oracle import OracleContrastiveLoss
+from bayescl.losses.latent import LatentClassContrastiveLoss
+from bayescl.losses.oracle import AttractingOracleContrastiveLoss, OracleContrastiveLoss
 from bayescl.losses.queue import CandidateQueue
 from bayescl.losses.temperature import LearnableTemperature
 
 __all__ = [
+    "AttractingOracleContrastiveLoss",
     "BayesianContrastiveLoss",
     "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
     "InfoNCELoss",
+    "LatentClassContrastiveLoss",
     "LearnableTemperature",
     "OracleContrastiveLoss",
     "cached_backward",

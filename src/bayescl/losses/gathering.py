@@ -107,7 +107,8 @@ def _note(batch: ContrastiveBatch) -> dict[str, Any]:
     return {
         **distributed.describe(batch.candidates),
         "anchors": batch.num_anchors,
-        "groups": batch.rule.num_keys,
+        "groups": batch.rule.num_keys > 0,
+        "keys": batch.rule.num_keys,
         "valid": None if valid is None else list(valid.shape),
     }
 
@@ -116,7 +117,8 @@ def _agreed_sizes(notes: Sequence[dict[str, Any]], which: int) -> list[int]:
     """The number of candidates on each process, after all have read the same notes."""
     parts = [note["batches"][which] for note in notes]
     sizes = distributed.agreed_sizes(parts)
-    distributed.agreed("the number of groups per row", [part["groups"] for part in parts])
+    distributed.agreed("whether groups are given", [part["groups"] for part in parts])
+    distributed.agreed("the number of groups per row", [part["keys"] for part in parts])
     for rank, part in enumerate(parts):
         wanted = [part["anchors"], sum(sizes)]
         if part["valid"] not in (None, wanted):
@@ -139,4 +141,8 @@ def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> Contr
         positive=None if rule.positive is None else rule.positive + start,
         candidate_groups=groups,
     )
-    return replace(batch, candidates=distributed.gather_rows(batch.candidates, sizes), rule=rule)
+    known = batch.same_class
+    if known is not None:
+        known = replace(known, candidates=distributed.gather_rows(known.candidates, sizes))
+    candidates = distributed.gather_rows(batch.candidates, sizes)
+    return replace(batch, candidates=candidates, rule=rule, same_class=known)

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import torch
+from torch.nn import functional as F
+from typing_extensions import Unpack
+
+from bayescl._axes import Tensor
+from bayescl._checks import check_non_negative
+from bayescl.engines import ContrastiveBatch, SameClass
+from bayescl.functional.latent import Latent
+from bayescl.functional.objective import Objective
+from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl.losses.info_nce import InfoNCELoss
 
 
@@ -27,3 +40,63 @@ class OracleContrastiveLoss(InfoNCELoss):
     """
 
     needs_groups = True
+
+
+def _check_attraction(attraction: float) -> float:
+    return check_non_negative("attraction", attraction)
+
+
+class AttractingOracleContrastiveLoss(ContrastiveLoss):
+    """The latent-class loss with labels in place of its posterior: what it could reach at best.
+
+    Call it with ``groups=labels``; candidates of the anchor's label do not repel, and attract as
+    further positives.
+
+    Args:
+        attraction: how strongly candidates of the anchor's label attract, at least 0.
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
+            :class:`~bayescl.losses.ContrastiveLoss`. The fused engine cannot compute it.
+
+    Raises:
+        ValueError: if an argument leaves its range, or a call has several groups per row.
+
+    Example:
+        >>> loss = AttractingOracleContrastiveLoss(temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3), groups=torch.tensor([0, 0, 1]))
+        tensor(1.3215)
+
+    Reference:
+        Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, for attraction by labels.
+
+    See Also:
+        :class:`OracleContrastiveLoss`, which only leaves false negatives out.
+    """
+
+    attraction = Hyperparameter(_check_attraction)
+    hyperparameters = ("attraction",)
+    needs_groups = True
+
+    def __init__(self, *, attraction: float = 1.0, **shared: Unpack[SharedOptions]) -> None:
+        super().__init__(**shared)
+        if self.engine == "fused":
+            raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
+        self.attraction = attraction
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits; the temperature plays no part."""
+        del temperature
+        return Latent(self.attraction)
+
+    def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
+        rule = batch.rule
+        rows, columns = rule.anchor_groups, rule.candidate_groups
+        if rows is None or columns is None or rule.num_keys > 1:
+            raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
+        labels = torch.unique(torch.cat([rows, columns.flatten()]))
+        anchors, candidates = (
+            F.one_hot(torch.searchsorted(labels, some), len(labels)).to(batch.anchors.dtype)
+            for some in (rows, columns)
+        )
+        rule = replace(rule, anchor_groups=None, candidate_groups=None)
+        known = SameClass(anchors, candidates)
+        return super()._per_anchor(replace(batch, rule=rule, same_class=known), temperature)

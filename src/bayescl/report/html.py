@@ -100,9 +100,10 @@ def report_page(folders: Sequence[Path]) -> str:
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
-    return environment.get_template("page.html").render(
+    text = environment.get_template("page.html").render(
         title=title, sections=sections, overview=overview if len(overview.rows) > 1 else None
     )
+    return text.encode("utf-8", "replace").decode("utf-8")  # names may hold half a letter
 
 
 def section_of(folder: Path) -> Section:
@@ -135,8 +136,12 @@ def section_of(folder: Path) -> Section:
                 drawn[_CAPTIONS.get(picture.stem, picture.stem)] = content
         curves = _training_curves(folder)
         section.pictures = [*drawn.items(), *([curves] if curves else [])]
-    except (KeyError, IndexError, TypeError, AttributeError, StopIteration) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"{file or folder} is damaged: {type(error).__name__} {error}") from None
+    except (StopIteration, ValueError) as error:
+        if str(folder) in str(error):  # it says already what is wrong with which file
+            raise
+        raise ValueError(f"{file or folder} is damaged: {error or 'it is empty'}") from None
     return section
 
 

@@ -49,9 +49,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             ) from None
 
     def load_checkpoint(
-        self, path: str | os.PathLike[str], map_location: Any | None = None, **_: Any
+        self,
+        path: str | os.PathLike[str],
+        map_location: Any | None = None,
+        weights_only: bool | None = None,
     ) -> dict[str, Any]:
         """Load tensors and plain values; see :func:`read_checkpoint`."""
+        del weights_only  # it is always so
         return read_checkpoint(Path(path), map_location or "cpu")
 
 

@@ -229,4 +229,4 @@ def _header(kind: str) -> str:
 
 def _yaml(value: Mapping[str, object]) -> str:
     """A mapping as YAML, in its own order."""
-    return yaml.safe_dump(dict(value), sort_keys=False)
+    return str(yaml.safe_dump(dict(value), sort_keys=False))

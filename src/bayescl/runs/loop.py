@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -34,7 +34,10 @@ __all__ = [
     "tensorboard_logger",
 ]
 
-_PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
+_PRECISIONS: dict[str, Literal["32-true", "bf16-mixed"]] = {
+    "float32": "32-true",
+    "bfloat16": "bf16-mixed",
+}
 """Lightning's names."""
 
 

@@ -10,7 +10,6 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, get_args
 
 from torch import nn
@@ -19,11 +18,13 @@ from typing_extensions import get_type_hints
 from bayescl._checks import check_choice
 from bayescl._figures import NEUTRAL
 from bayescl.losses import (
+    AttractingOracleContrastiveLoss,
     BayesianContrastiveLoss,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
+    LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
 from bayescl.recsys.bpr import BPRLoss
@@ -83,7 +84,13 @@ LOSSES: dict[str, LossRow] = {
     "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
+    "latent": LossRow(
+        "latent classes", "#7a4fa3", LatentClassContrastiveLoss, LatentClassContrastiveLoss
+    ),
     "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
+    "attracting_oracle": LossRow(
+        "attracting oracle", "#1b5e3a", images=AttractingOracleContrastiveLoss
+    ),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
 }
 """Every loss by its name, in the order of tables: baselines first."""
@@ -164,7 +171,7 @@ def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
         KeyError: if there is no loss.
     """
     loss = values.pop("loss")
-    names = [option.name for option in loss_options(LOSSES)]
+    names = {name for row in LOSSES.values() for name in row.hyperparameters}
     given = {name: values.pop(name) for name in names if name in values}
     return loss, {name: value for name, value in given.items() if value is not None}
 
@@ -198,7 +205,8 @@ class LossSettings:
         """The loss itself, with further options that every loss takes."""
         made = LOSSES[self.loss].images
         assert made is not None  # see __post_init__
-        return made(**self.hyperparameters, **options)
+        arguments: dict[str, Any] = {**self.hyperparameters, **options}
+        return made(**arguments)
 
     def resolved(self) -> dict[str, float]:
         """Every hyper-parameter of the loss, those left at their defaults included."""
@@ -340,7 +348,6 @@ def _values(loss: str, made: nn.Module) -> dict[str, float]:
     return {name: kind(getattr(made, name)) for name, kind in kinds.items()}
 
 
-@cache
 def _parameters(made: type[nn.Module]) -> dict[str, tuple[type[nn.Module], type]]:
     """A class's hyper-parameters: by name, whose constructor takes it, and its type."""
     names = ("temperature", *getattr(made, "hyperparameters", ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -111,6 +111,18 @@ def run_in_folder(
     return result
 
 
+class Batches(Protocol):
+    """What a run trains on; one pass is an epoch."""
+
+    def __len__(self) -> int:
+        """Steps of an epoch."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of the epoch that is due."""
+        ...
+
+
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
@@ -128,7 +140,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     settings_type: ClassVar[type[Settings]]
     settings: AnySettings
     model: pl.LightningModule
-    batches: Sized
+    batches: Batches
 
     @abstractmethod
     def __init__(self, settings: AnySettings, **given: Any) -> None: ...

@@ -61,13 +61,12 @@ class ImageComparison:
         A schedule of alpha concerns the losses that have one.
         """
 
-        def schedule(loss: str) -> str:
-            return self.shared.alpha_schedule if takes(loss, "alpha") else "fixed"
+        def of(loss: LossSettings, seed: int) -> ImageSettings:
+            schedule = self.shared.alpha_schedule if takes(loss.loss, "alpha") else "fixed"
+            return replace(self.shared, loss=loss, seed=seed, alpha_schedule=schedule)
 
         return {
-            f"{loss.loss}-seed{seed}": replace(
-                self.shared, loss=loss, seed=seed, alpha_schedule=schedule(loss.loss)
-            )
+            f"{loss.loss}-seed{seed}": of(loss, seed)
             for seed in range(self.shared.seed, self.shared.seed + self.seeds)
             for loss in self.losses
         }

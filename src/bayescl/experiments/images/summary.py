@@ -115,4 +115,4 @@ def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
     """Whether a paired difference is two standard errors or more; never with a single seed."""
     if difference["spread"] is None:
         return False
-    return abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds)
+    return bool(abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds))

@@ -10,15 +10,10 @@ from typing import Any
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.ranking.plans import RankingPlan
 from bayescl.runs.parallel import Progress, train_runs
-from bayescl.runs.ranking.baselines import (
-    EASE_NAME,
-    POPULARITY,
-    BaselineSettings,
-    fit_baseline,
-)
+from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import RankingRun, train_ranking
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.ranking.settings import EASE_NAME, POPULARITY, RankingSettings
 from bayescl.runs.ranking.watch import CRITERION
 
 

@@ -79,6 +79,7 @@ class LabelledAlpha:
     def alpha(self, model: SimCLR, epoch: int) -> float:
         """Return what is measured on the model as it is."""
         view_1, view_2 = embedded_views(model, self.images, self.seed, epoch)
+        loss: Any = model.loss
         labels = self.images.labels
         auc = macro_auc(
             view_1,
@@ -86,7 +87,7 @@ class LabelledAlpha:
             view_2,
             labels,
             own=torch.arange(len(labels), device=labels.device),
-            normalize=model.loss.normalize,
+            normalize=loss.normalize,
         )
         return MeasuredAlpha(auc, self.reading).alpha
 
@@ -117,11 +118,12 @@ class LabelFreeAlpha:
         )
         rows = torch.randperm(len(self.images), generator=generator)[: self.size]
         some = self.images.subset(rows)
-        scored = score_candidates(model.loss, *embedded_views(model, some, self.seed, epoch))
+        loss: Any = model.loss
+        scored = score_candidates(loss, *embedded_views(model, some, self.seed, epoch))
         return label_free_alpha(
             scored.positive,
             scored.unlabeled,
-            tau_plus=model.loss.tau_plus,
+            tau_plus=loss.tau_plus,
             reading=self.reading,
             valid=scored.valid,
         ).alpha
@@ -164,13 +166,14 @@ class AlphaCallback(pl.Callback):
         if not isinstance(pl_module, SimCLR):
             raise TypeError(f"pl_module must be a SimCLR, got {type(pl_module).__name__}")
         # Every device computes the same; that of the first counts, lest rounding tell them apart.
-        value = trainer.strategy.broadcast(self.source.alpha(pl_module, epoch))
-        pl_module.loss.alpha = value
+        loss: Any = pl_module.loss
+        loss.alpha = trainer.strategy.broadcast(self.source.alpha(pl_module, epoch))
         self.set_in = epoch
 
     def column(self, trainer: pl.Trainer) -> Mapping[str, float]:
         """The value in use, for a row of ``metrics.csv``."""
-        return {"alpha": float(trainer.lightning_module.loss.alpha)}
+        loss: Any = trainer.lightning_module.loss
+        return {"alpha": float(loss.alpha)}
 
 
 def labelled_part(

@@ -124,4 +124,5 @@ def _show(axis: Axes, store: ImageStore, image: int, colour: str, words: str) ->
 def _pixels(store: ImageStore, image: int) -> NDArray[np.uint8]:
     """An image as Matplotlib wants it: rows and columns, and three channels or none."""
     pixels = store.take(torch.tensor([image], device=store.device))[0].cpu().numpy()
-    return pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]
+    shown: NDArray[np.uint8] = pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]
+    return shown

@@ -8,7 +8,7 @@ remain to be looked at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +16,23 @@ import torch
 
 from bayescl._axes import Int, Tensor
 from bayescl._checks import check_choice, check_count
-from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
-    Diagnosis,
     ScoredCandidates,
     candidate_weights,
     diagnose,
     extreme_candidates,
-    reliability_figure,
     score_candidates,
-    weights_figure,
 )
-from bayescl.losses import BayesianContrastiveLoss
 from bayescl.runs.images.alpha import embedded_views
 from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
 from bayescl.runs.images.run import ImageRun
+from bayescl.runs.inspection import Inspection, telling_apart, weighed_by, write_inspection
 from bayescl.runs.losses import LOSSES
-from bayescl.runs.provenance import provenance
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 PARTS = ("train", "evaluation")
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What was found, and where it was written.
-
-    Attributes:
-        diagnosis: the figures.
-        report: what ``inspection.json`` holds.
-        files: what was written into the run's folder.
-    """
-
-    diagnosis: Diagnosis
-    report: dict[str, Any]
-    files: tuple[Path, ...]
 
 
 def inspect_images(
@@ -93,7 +73,8 @@ def inspect_images(
     folder, run, epochs = ImageRun.kept(path)
     settings = run.settings
     run.model.to(run.device)
-    run.model.loss.gather = False
+    loss: Any = run.model.loss
+    loss.gather = False
     store = run.parts.train if part == "train" else run.parts.evaluation
     if store is None:
         raise ValueError(f"the images of {path} have no evaluation part: ask for train")
@@ -103,7 +84,7 @@ def inspect_images(
         scored_batch(run.model, store.subset(some), seed, step) for step, some in enumerate(rows)
     ]
     diagnosis = diagnose(batches)
-    first, by_loss = _weighed(batches[0])
+    first, by_loss = telling_apart(batches[0])
     chosen = torch.arange(min(len(anchor_images) or anchors, len(rows[0])))
     table = _candidate_rows(first, rows[0].cpu(), chosen, shown)
     report = {
@@ -115,24 +96,18 @@ def inspect_images(
         "labelled": batches[0].false_negative is not None,
         **diagnosis.figures(),
         "candidates": {
-            "weighed_by": settings.loss.loss if by_loss else "the Bayesian loss at its defaults",
+            "weighed_by": weighed_by(settings.loss.loss, by_loss),
             "anchors": [row.figures() for row in table],
         },
         "settings": settings.as_config(),
-        **provenance(),
     }
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
-    figures = {"weights": weights_figure(diagnosis, title=title)}
-    if diagnosis.posteriors:
-        figures["reliability"] = reliability_figure(diagnosis, title=title)
-    figures["candidates"] = candidates_figure(
+    candidates = candidates_figure(
         store, table, title=title, weighed_by="its own weights" if by_loss else "Bayesian weights"
     )
-    files = [folder.write_result(report, name="inspection.json")]
-    for name, figure in figures.items():
-        files.append(folder.path / f"inspection-{name}.png")
-        save_figure(figure, files[-1])
-    return Inspection(diagnosis, report, tuple(files))
+    return write_inspection(
+        folder, diagnosis, report, title=title, further={"candidates": candidates}
+    )
 
 
 def drawn_batches(
@@ -164,19 +139,10 @@ def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> Scor
     """One batch as a model's loss sees it, with the truth where every image has a label."""
     views = embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
     labels = store.labels if store.is_labelled else None
-    scored = score_candidates(model.loss, *views, labels=labels)
+    loss: Any = model.loss
+    scored = score_candidates(loss, *views, labels=labels)
     # The oracle's weights need labels; what it would weigh without them is InfoNCE.
     return replace(scored, sees_labels=scored.sees_labels and labels is not None)
-
-
-def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
-    """The batch with a loss that tells candidates apart, and whether that is the run's own.
-
-    InfoNCE and the debiased loss weigh all candidates alike.
-    """
-    if scored.tells_apart:
-        return scored, True
-    return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
 
 
 def _candidate_rows(

@@ -7,7 +7,6 @@ knows what else a user would choose, so what is called a true negative here need
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,20 @@ import torch
 
 from bayescl._axes import Bool, Int, Tensor
 from bayescl._checks import check_count
-from bayescl._figures import save_figure
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
-    Diagnosis,
     ScoredCandidates,
     candidate_weights,
     diagnose,
     extreme_candidates,
-    reliability_figure,
     score_candidates,
-    weights_figure,
 )
-from bayescl.losses import BayesianContrastiveLoss
 from bayescl.recsys.interactions import Interactions
 from bayescl.runs.folder import RunFolder
+from bayescl.runs.inspection import Inspection, telling_apart, weighed_by, write_inspection
 from bayescl.runs.losses import LOSSES
-from bayescl.runs.provenance import provenance
-from bayescl.runs.ranking.baselines import BASELINES
 from bayescl.runs.ranking.run import KIND, RankingRun
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.ranking.settings import BASELINES, RankingSettings
 
 MOST_PAIRS = 4_000_000
 """Pairs of user and item that are looked at unless more users are asked for by number."""
@@ -43,24 +36,9 @@ CHUNK = 128
 """Users at a time."""
 
 
-@dataclass(frozen=True)
-class RankingInspection:
-    """What was found, and where it was written.
-
-    Attributes:
-        diagnosis: the figures.
-        report: what ``inspection.json`` holds.
-        files: what was written into the run's folder.
-    """
-
-    diagnosis: Diagnosis
-    report: dict[str, Any]
-    files: tuple[Path, ...]
-
-
 def inspect_ranking(
     path: Path, *, users: int | None = None, anchors: int = 6, shown: int = 6, seed: int = 0
-) -> RankingInspection:
+) -> Inspection:
     """Look at the weights that a recommender's run keeps, finished or not.
 
     Writes ``inspection.json``, ``inspection-weights.png`` and ``inspection-reliability.png`` into
@@ -99,7 +77,7 @@ def inspect_ranking(
     rows = _drawn_users(known, held_out, users, seed)
     batches = [_scored(run, some) for some in rows.split(CHUNK)]
     diagnosis = diagnose(batches)
-    weighed, by_loss = _weighed(batches[0])
+    weighed, by_loss = telling_apart(batches[0])
     report = {
         "epochs": epochs,
         "of_epochs": settings.epochs,
@@ -107,21 +85,13 @@ def inspect_ranking(
         "users": len(rows),
         **diagnosis.figures(),
         "candidates": {
-            "weighed_by": settings.loss.loss if by_loss else "the Bayesian loss at its defaults",
+            "weighed_by": weighed_by(settings.loss.loss, by_loss),
             "anchors": _listed(weighed, rows, known, min(anchors, len(rows), CHUNK), shown),
         },
         "settings": settings.as_config(),
-        **provenance(),
     }
     title = f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs"
-    figures = {"weights": weights_figure(diagnosis, title=title)}
-    if diagnosis.posteriors:
-        figures["reliability"] = reliability_figure(diagnosis, title=title)
-    files = [folder.write_result(report, name="inspection.json")]
-    for name, figure in figures.items():
-        files.append(folder.path / f"inspection-{name}.png")
-        save_figure(figure, files[-1])
-    return RankingInspection(diagnosis, report, tuple(files))
+    return write_inspection(folder, diagnosis, report, title=title)
 
 
 def _drawn_users(
@@ -150,8 +120,9 @@ def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
     luck = torch.rand(known.shape[1], generator=generator)
     positives = (luck * known).argmax(dim=1)
     device = users.device
+    loss: Any = run.model.loss
     return score_candidates(
-        run.model.loss,
+        loss,
         users[rows.to(device)],
         items[positives.to(device)],
         items,
@@ -164,16 +135,6 @@ def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
 def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
     """True where a user has an item."""
     return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)
-
-
-def _weighed(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
-    """The batch with a loss that tells candidates apart, and whether that is the run's own."""
-    if scored.tells_apart:
-        return scored, True
-    objective = BayesianContrastiveLoss().objective(1.0)
-    return ScoredCandidates(
-        scored.positive, scored.unlabeled, scored.valid, objective, scored.false_negative
-    ), False
 
 
 def _listed(

@@ -12,8 +12,9 @@ from bayescl.recsys.full_ranking import full_ranking
 from bayescl.recsys.interactions import RankingParts
 from bayescl.recsys.scorers import EmbeddingScorer, Scorer
 from bayescl.runs.folder import RunFolder
-from bayescl.runs.ranking.baselines import BASELINES, BaselineSettings
+from bayescl.runs.ranking.baselines import BaselineSettings
 from bayescl.runs.ranking.run import KIND, RankingRun
+from bayescl.runs.ranking.settings import BASELINES
 
 
 @dataclass(frozen=True)

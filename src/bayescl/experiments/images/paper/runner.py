@@ -12,7 +12,7 @@ import torch
 from bayescl._checks import check_choice, check_count
 from bayescl._fields import check_fields
 from bayescl.experiments.images.paper.sizes import PROTOCOL, SIZES, UNSTATED
-from bayescl.experiments.images.paper.table import Cell, PaperTable
+from bayescl.experiments.images.paper.table import SECONDS, Cell, PaperTable
 from bayescl.runs.devices import Device
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.run import ImageRun, train_images
@@ -22,8 +22,6 @@ from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.run import Result, Work, run_in_folder
 from bayescl.runs.statistics import mean_and_spread
 from bayescl.vision.datasets import load_images
-
-SECONDS = "seconds_per_epoch"
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class TableRequest:
             if cell.settings.data in (_split(self.datasets) or [cell.settings.data])
             and cell.settings.loss.loss in (_split(self.losses) or [cell.settings.loss.loss])
         ]
-        own = {} if self.epochs is None else {"epochs": self.epochs}
+        own: dict[str, Any] = {} if self.epochs is None else {"epochs": self.epochs}
         return [
             replace(cell, settings=replace(cell.settings, device=self.device, **own))
             for cell in chosen

@@ -116,7 +116,7 @@ def cell_settings(
         values |= {"alpha": 0.9, "beta": 1 - 1 / count} if two_classes else _BAYESIAN[data]
     values |= hyperparameters
     # STL10 trains on crops of 32 pixels and is judged at its full 96.
-    crop = {"view_size": 32} if data == "stl10" else {}
+    crop: dict[str, Any] = {"view_size": 32} if data == "stl10" else {}
     return ImageSettings(
         loss=LossSettings(loss, values),
         data=data,

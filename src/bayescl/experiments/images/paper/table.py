@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.vision.probes import probe_title
 
+SECONDS = "seconds_per_epoch"
+"""The measure of tables that are about time."""
+
 
 @dataclass(frozen=True)
 class PaperFigure:
@@ -53,8 +56,8 @@ class PaperTable:
         name: as in ``bayescl reproduce NAME``.
         title: what the table shows.
         label: the table's label in the paper's source.
-        measures: what is reported of a run, see :func:`measure_title`.
         cells: the table's cells at a size, in the order of its rows.
+        measures: what is reported of a run, see :func:`measure_title`.
         seeds: number of seeds by size.
         remarks: what a reader must know before holding the figures against one another.
         is_timed: whether it measures time, so that one run at a time trains.
@@ -63,8 +66,8 @@ class PaperTable:
     name: str
     title: str
     label: str
-    measures: tuple[str, ...]
     cells: Callable[[str], list[Cell]]
+    measures: tuple[str, ...] = ("linear", "few_label_1")
     seeds: Mapping[str, int] = field(default_factory=lambda: {"smoke": 2, "paper": 3})
     remarks: tuple[str, ...] = ()
     is_timed: bool = False
@@ -93,13 +96,18 @@ def measure_title(measure: str) -> str:
 def figures_of(text: str) -> dict[tuple[str, ...], PaperFigure]:
     """Figures from lines of keys that end in a value, or a value and a spread behind "±".
 
+    What follows a "|" says what is wrong with the figure.
+
     Example:
         >>> figures_of("cifar10 bayesian 99.3 ± 0.22")
         {('cifar10', 'bayesian'): PaperFigure(value=99.3, spread=0.22, note='')}
     """
     figures = {}
     for line in text.strip().splitlines():
-        printed, _, spread = line.partition("±")
+        figure, _, note = line.partition("|")
+        printed, _, spread = figure.partition("±")
         *keys, value = printed.split()
-        figures[tuple(keys)] = PaperFigure(float(value), float(spread) if spread else None)
+        figures[tuple(keys)] = PaperFigure(
+            float(value), float(spread) if spread else None, note.strip()
+        )
     return figures

@@ -1,0 +1,75 @@
+"""What an inspection of any run comes to, and how it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayescl._figures import save_figure
+from bayescl.diagnostics import Diagnosis, ScoredCandidates, reliability_figure, weights_figure
+from bayescl.losses import BayesianContrastiveLoss
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.provenance import provenance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found, and where it was written.
+
+    Attributes:
+        diagnosis: the figures.
+        report: what ``inspection.json`` holds.
+        files: what was written into the run's folder.
+    """
+
+    diagnosis: Diagnosis
+    report: dict[str, Any]
+    files: tuple[Path, ...]
+
+
+def telling_apart(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
+    """The batch with a loss that tells candidates apart, and whether that is the run's own.
+
+    InfoNCE and the debiased loss weigh all candidates alike.
+    """
+    if scored.tells_apart:
+        return scored, True
+    return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
+
+
+def weighed_by(loss: str, by_loss: bool) -> str:
+    """Whose weights those of :func:`telling_apart` are."""
+    return loss if by_loss else "the Bayesian loss at its defaults"
+
+
+def write_inspection(
+    folder: RunFolder,
+    diagnosis: Diagnosis,
+    report: Mapping[str, Any],
+    *,
+    title: str,
+    further: Mapping[str, Figure] | None = None,
+) -> Inspection:
+    """Write ``inspection.json`` and the figures of an inspection into a run's folder.
+
+    Args:
+        folder: of the run.
+        diagnosis: what was found.
+        report: what ``inspection.json`` holds, but for where it comes from.
+        title: over the figures.
+        further: figures by name, besides those of every diagnosis.
+    """
+    figures = {"weights": weights_figure(diagnosis, title=title)}
+    if diagnosis.posteriors:
+        figures["reliability"] = reliability_figure(diagnosis, title=title)
+    whole = {**report, **provenance()}
+    files = [folder.write_result(whole, name="inspection.json")]
+    for name, figure in {**figures, **(further or {})}.items():
+        files.append(folder.path / f"inspection-{name}.png")
+        save_figure(figure, files[-1])
+    return Inspection(diagnosis, whole, tuple(files))
