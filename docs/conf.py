@@ -73,15 +73,20 @@ html_show_copyright = False
 html_math_renderer = "mathml"
 
 
+# Sizes of delimiters, which the converter does not know.
+_SIZE = re.compile(r"\\[bB]igg?[lr]?(?![a-zA-Z])")
+
+
 def _inline_math(writer: Any, node: nodes.math) -> None:
     """Write a formula as MathML, which browsers draw themselves: no script, no network."""
-    writer.body.append(tex2mathml(node.astext()))
+    writer.body.append(tex2mathml(_SIZE.sub("", node.astext())))
     raise nodes.SkipNode
 
 
 def _display_math(writer: Any, node: nodes.math_block) -> None:
     """Write a formula on lines of its own."""
-    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    formula = tex2mathml(_SIZE.sub("", node.astext()), as_block=True)
+    writer.body.append(f'<div class="math">{formula}</div>')
     raise nodes.SkipNode
 
 
@@ -107,6 +112,16 @@ def _readable_shapes(
     return readable(signature), readable(returned)
 
 
+def _readable_types(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
+) -> None:
+    """The same in the types of attributes, which are read as text: a star must not start emphasis."""
+    del app, what, name, obj, options
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(":type"):
+            lines[number] = _SHAPE.sub(r"\1['\3']", line).replace("*", r"\*")
+
+
 def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nodes.Node | None:
     """Lead ``bayescl.Name`` and private modules' names to where the name is documented."""
     if node.get("refdomain") != "py":
@@ -127,4 +142,5 @@ def setup(app: Sphinx) -> None:
     """Connect what is defined above."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
     app.connect("autodoc-process-signature", _readable_shapes)
+    app.connect("autodoc-process-docstring", _readable_types, priority=900)  # after napoleon
     app.connect("missing-reference", _public_alias)

@@ -21,7 +21,7 @@ from torch import nn
 import bayescl
 
 smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests: two steps are enough there
-steps = 2 if smoke else 400
+steps = 2 if smoke else 200
 
 digits = load_digits()
 images = torch.tensor(digits.images, dtype=torch.float32) / 16
