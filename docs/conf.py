@@ -115,7 +115,7 @@ def _readable_shapes(
 def _readable_types(
     app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
 ) -> None:
-    """The same in the types of attributes, which are read as text: a star must not start emphasis."""
+    """Do the same in the types of attributes, where a star must not start emphasis."""
     del app, what, name, obj, options
     for number, line in enumerate(lines):
         if line.lstrip().startswith(":type"):

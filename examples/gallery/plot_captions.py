@@ -2,8 +2,8 @@
 Captions with duplicates
 ========================
 
-Web data repeats captions. Two images with the same caption are not negatives of each other, and the loss
-should know: one number per caption is all it needs.
+Web data repeats captions. Two images with the same caption are not negatives of each other, and the
+loss should know: one number per caption is all it needs.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Diagnosing embeddings
 =====================
 
-Do you have false negatives, and would a loss find them? All it takes is two views of some items, and
-for the full answer their labels.
+Do you have false negatives, and would a loss find them? All it takes is two views of some items,
+and for the full answer their labels.
 """
 
 # %%
