@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -11,6 +13,8 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 import bayescl
+
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_figures
 
 project = "bayescl"
 author = "The bayescl developers"
@@ -60,7 +64,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 0,
-    "plot_gallery": "True",
+    "image_scrapers": ("matplotlib", "gallery_figures.made_by_a_call"),
 }
 
 # The site ----------------------------------------------------------------------------------------

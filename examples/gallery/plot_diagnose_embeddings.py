@@ -11,7 +11,6 @@ and for the full answer their labels.
 # ----------
 # Any embeddings will do. Ours are the leading principal components of noisy digits.
 
-import matplotlib.pyplot as plt
 import torch
 from sklearn.datasets import load_digits
 
@@ -52,7 +51,6 @@ print(f"candidates, in effect:             {found.effective.in_gradient:.0f}")
 # The further apart the two histograms, the better the loss tells false negatives from true ones.
 
 figure = weights_figure(found)
-plt.show()
 
 # %%
 # Calibration
@@ -60,4 +58,3 @@ plt.show()
 # Of the candidates with a posterior of 0.8, are 80 % true negatives?
 
 figure = reliability_figure(found)
-plt.show()

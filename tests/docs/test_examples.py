@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
-matplotlib = pytest.importorskip("matplotlib")
 
 GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
 IN_THIS_PROCESS = sorted(GALLERY.glob("plot_*.py"))
@@ -18,13 +20,11 @@ IN_THIS_PROCESS = sorted(GALLERY.glob("plot_*.py"))
 
 @pytest.mark.parametrize("example", IN_THIS_PROCESS, ids=lambda path: path.stem)
 def test_an_example_runs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib import pyplot
-
     monkeypatch.setenv("BAYESCL_SMOKE", "1")
     matplotlib.use("Agg")
     try:
-        runpy.run_path(str(example), run_name="example")
-        assert pyplot.get_fignums(), "an example shows a figure"
+        names = runpy.run_path(str(example), run_name="example")
+        assert isinstance(names["figure"], Figure), "an example ends in a figure"
     finally:
         pyplot.close("all")
 
