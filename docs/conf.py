@@ -98,6 +98,17 @@ def _display_math(writer: Any, node: nodes.math_block) -> None:
 _SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
 
 
+# Pages beside docs/ that the site shows under another name.
+_ELSEWHERE = {"(../README.md": "(index.md", "(../benchmarks/README.md": "(benchmarks.md"}
+
+
+def _pages_elsewhere(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Lead links that suit the repository to the site's own pages."""
+    del app, docname
+    for link, page in _ELSEWHERE.items():
+        source[0] = source[0].replace(link, page)
+
+
 def _readable_shapes(
     app: Sphinx,
     what: str,
@@ -145,6 +156,7 @@ def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nod
 def setup(app: Sphinx) -> None:
     """Connect what is defined above."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
+    app.connect("source-read", _pages_elsewhere)
     app.connect("autodoc-process-signature", _readable_shapes)
     app.connect("autodoc-process-docstring", _readable_types, priority=900)  # after napoleon
     app.connect("missing-reference", _public_alias)

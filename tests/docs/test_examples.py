@@ -13,7 +13,6 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-
 GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
 IN_THIS_PROCESS = sorted(GALLERY.glob("plot_*.py"))
 
