@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn import functional as F
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
 
 MAX_KAPPA = 60.0
@@ -249,14 +249,12 @@ def start_mixtures(
     _check_sizes(rows, sizes)
     check_positive("max_kappa", max_kappa)
     unit, usable = _unit_rows(rows)
-    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
-    draws = draws.to(unit.device, unit.dtype)
-    chosen = [
-        _spread_rows(unit, usable, size, draw) for size, draw in zip(sizes, draws, strict=True)
-    ]
+    draws = torch.rand(max(sizes), len(sizes), generator=generator, dtype=torch.float64)
+    chosen = _spread_rows(unit, usable, draws.to(unit.device, unit.dtype))
+    rows_of_all = torch.cat([chosen[:size, place] for place, size in enumerate(sizes)])
     weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
     kappa = unit.new_full((len(sizes),), max_kappa)
-    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+    return Mixtures(unit[rows_of_all], weights, kappa, tuple(sizes))
 
 
 def fit_mixtures(
@@ -712,24 +710,24 @@ def _unit_rows(
 def _spread_rows(
     unit: Float[Tensor, "rows dim"],
     usable: Bool[Tensor, " rows"],
-    size: int,
-    draws: Float[Tensor, " draws"],
-) -> Tensor:
-    """Numbers of ``size`` rows by k-means++, from uniform draws."""
-    uniform = usable.to(unit.dtype)
+    draws: Float[Tensor, "size mixtures"],
+) -> Int[Tensor, "size mixtures"]:
+    """Numbers of rows by k-means++, from uniform draws; one column for each mixture."""
+    uniform = usable.to(unit.dtype).expand(draws.shape[1], -1)
     distance = uniform
     chosen: list[Tensor] = []
-    for draw in draws[:size]:
+    for draw in draws:
         # Where all rows lie on those chosen already, any usable row will do.
-        odds = torch.where(distance.sum() > 0, distance, uniform)
-        place = odds.cumsum(dim=0)
-        row = torch.searchsorted(place, (draw * place[-1]).reshape(1), right=True)
-        chosen.append(row.clamp_max(len(unit) - 1))
-        away = (1 - unit @ unit[chosen[-1]][0]).clamp_min(0)
+        odds = torch.where(distance.sum(dim=1, keepdim=True) > 0, distance, uniform)
+        place = odds.cumsum(dim=1)
+        target = draw[:, None] * place[:, -1:]
+        row = torch.searchsorted(place, target, right=True)[:, 0].clamp_max(len(unit) - 1)
+        away = 1 - unit[row] @ unit.T
         # Rounding leaves a trace of distance between equal rows.
         away = torch.where(away > 1e-6, away, 0)
-        distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
-    return torch.cat(chosen)
+        distance = torch.minimum(distance, away) if chosen else away * uniform
+        chosen.append(row)
+    return torch.stack(chosen)
 
 
 def _check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:
