@@ -20,9 +20,9 @@ from bayescl.functional.latent_classes import (
     view_agreement,
 )
 
-COMPONENTS_PER_CLASS = (1.5, 2.0, 3.0, 4.0)
-"""How many components each mixture has, for each class that is expected. Components that split a
-class lose recall; components that merge two cannot be told from good ones by their views."""
+COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
+"""How many components each mixture has, for each class that is expected. What a class is split
+into, the transitions of views join again; components that merge two classes nothing parts."""
 
 _ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds so many items for each of its components."""
@@ -31,8 +31,9 @@ _INERTIA = 0.9
 """Of the moving average of the views' agreement."""
 
 _NUMBERS = ("calls", "next", "filled")
-_TENSORS = ("items", "agreement", "center", "transform", "directions", "weights", "kappa")
-"""What a state holds; of the tensors each is there or not yet."""
+_FIT = ("center", "transform", "directions", "weights", "kappa", "transitions")
+_TENSORS = ("items", "agreement", *_FIT)
+"""What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
 
 
 class ClassMemory(nn.Module):
@@ -115,7 +116,7 @@ class ClassMemory(nn.Module):
             return None
         if trust.device.type == "cpu" and not bool(trust.any()):  # looking costs nothing there
             return None
-        return same_class_factors(shares.nan_to_num(0.0), trust, self.classes.sizes)
+        return same_class_factors(shares.nan_to_num(0.0), trust, self.classes.transitions)
 
     @torch.no_grad()
     def observe(
@@ -155,7 +156,7 @@ class ClassMemory(nn.Module):
         """
         self._keep(torch.cat([view_1, view_2], dim=1))
         self._calls += 1
-        sizes = [max(2, round(each / tau_plus)) for each in COMPONENTS_PER_CLASS]
+        sizes = tuple(max(2, round(each / tau_plus)) for each in COMPONENTS_PER_CLASS)
         # With fewer items a mixture would fit each of them by a component of its own.
         enough = min(_ITEMS_PER_COMPONENT * max(sizes), self.size)
         if self._items is None or self._filled < enough:
@@ -163,9 +164,12 @@ class ClassMemory(nn.Module):
         if self.classes is None or self._calls % self.refit_every == 0:
             most = max(1, self._filled // _ITEMS_PER_COMPONENT)
             first, second = self._items[: self._filled].chunk(2, dim=1)
-            self._fit(first, second, [min(size, most) for size in sizes])
+            sizes = tuple(min(size, most) for size in sizes)
+            self._fit(first, second, sizes)
             if everywhere:
-                distributed.copy_from_first(list(self._fitted().values()))
+                fit = self._fitted()
+                distributed.copy_from_first(list(fit.values()))
+                self._take(fit, sizes)
 
     def _keep(self, rows: Float[Tensor, "items two_dim"]) -> None:
         """Write rows in place of the oldest ones; of too many the last."""
@@ -179,7 +183,7 @@ class ClassMemory(nn.Module):
         self._next = end % self.size
         self._filled = min(self.size, self._filled + len(rows))
 
-    def _fit(self, view_1: Tensor, view_2: Tensor, sizes: list[int]) -> None:
+    def _fit(self, view_1: Tensor, view_2: Tensor, sizes: tuple[int, ...]) -> None:
         generator = torch.Generator().manual_seed(self._calls)
         before = self.classes
         self.classes = fit_latent_classes(view_1, view_2, sizes, generator=generator)
@@ -191,13 +195,20 @@ class ClassMemory(nn.Module):
         if self.classes is None:
             return {}
         mixtures = self.classes.mixtures
-        return {
-            "center": self.classes.center,
-            "transform": self.classes.transform,
-            "directions": mixtures.directions,
-            "weights": mixtures.weights,
-            "kappa": mixtures.kappa,
-        }
+        transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
+        found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
+        return dict(zip(_FIT, (self.classes.center, self.classes.transform, *found), strict=True))
+
+    def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
+        """Believe a fit that came as tensors."""
+        center, transform, directions, weights, kappa, transitions = (fit[name] for name in _FIT)
+        parts = torch.split(transitions, [size * size for size in sizes])
+        self.classes = LatentClasses(
+            center,
+            transform,
+            Mixtures(directions, weights, kappa, sizes),
+            tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True)),
+        )
 
     def _follow(self, rows: Tensor) -> None:
         """Be where the embeddings are, and refuse those that do not fit what is remembered."""
@@ -233,25 +244,23 @@ class ClassMemory(nn.Module):
             numbers = {name: check_count(name, state[name], 0) for name in _NUMBERS}
             sizes = tuple(check_count("sizes", size, 1) for size in state["sizes"])
             found = {name: state[name] for name in _TENSORS if state[name] is not None}
-            copies = {name: tensor.detach().clone() for name, tensor in found.items()}
-            fit = [copies[name] for name in _TENSORS[2:] if name in copies]
-        except (KeyError, TypeError, AttributeError):
+            found = {name: tensor.detach().clone() for name, tensor in found.items()}
+            items = found.get("items")
+            if items is not None and len(items) != self.size:
+                raise ValueError(
+                    f"memory_size must be {len(items)}, as in the state to load, got {self.size}"
+                )
+            if sizes:
+                self._take(found, sizes)
+            else:
+                self.classes = None
+        except (KeyError, TypeError, AttributeError, RuntimeError):
+            names = ", ".join((*_NUMBERS, "sizes", *_TENSORS))
             raise ValueError(
-                f"the state of ClassMemory must hold {', '.join(_NUMBERS + _TENSORS)} and sizes, "
-                "and is damaged"
+                f"the state of ClassMemory must hold {names}, and is damaged"
             ) from None
-        items = copies.get("items")
-        if items is not None and len(items) != self.size:
-            raise ValueError(
-                f"memory_size must be {len(items)}, as in the state to load, got {self.size}"
-            )
-        self._items, self._agreement = items, copies.get("agreement")
+        self._items, self._agreement = items, found.get("agreement")
         self._calls, self._next, self._filled = (numbers[name] for name in _NUMBERS)
-        self.classes = None
-        if fit:
-            center, transform, directions, weights, kappa = fit
-            mixtures = Mixtures(directions, weights, kappa, sizes)
-            self.classes = LatentClasses(center, transform, mixtures)
 
     def extra_repr(self) -> str:
         """Show the sizes."""

@@ -101,7 +101,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
-        refit_every: int = 8,
+        refit_every: int = 4,
         **shared: Unpack[SharedOptions],
     ) -> None:
         shared.setdefault("temperature", 0.25)
@@ -222,13 +222,15 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             return batch
         anchors, positives, candidates = known
         # What is known of both views is known of each.
-        items = self.memory.factors((anchors + positives) / 2)
+        both = (anchors + positives) / 2
+        places = [place for place in (batch.rule.own, batch.rule.positive) if place is not None]
+        for place in places:
+            candidates = candidates.index_copy(0, place, both)
         columns = self.memory.factors(candidates)
-        if items is None or columns is None:
+        if columns is None:
             return batch
+        items = columns[places[0]] if places else self.memory.factors(both)
+        assert items is not None  # as candidates are believed
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)
-        for place in (batch.rule.own, batch.rule.positive):
-            if place is not None:
-                columns[place] = items
         return replace(batch, same_class=SameClass(items, columns))
