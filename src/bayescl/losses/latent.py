@@ -160,20 +160,23 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with what is believed of this batch; then remember it."""
         views = _views(batches[0], gathering) if self.training else None
-        with torch.autocast(batches[0].anchors.device.type, enabled=False):
-            if views is not None:
+        if views is not None:
+            with torch.autocast(views[0].device.type, enabled=False):
                 self.memory.observe(*views)
-            believed = [self._believed(batch) for batch in batches]
-        value = super()._evaluate(gathering, believed, temperature)
+        value = super()._evaluate(gathering, batches, temperature)
         if views is not None:
             with torch.autocast(views[0].device.type, enabled=False):
                 self.memory.remember(*views, tau_plus=self.tau_plus)
         return value
 
-    def _believed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Add the posterior that a candidate is of the anchor's class, where any is trusted."""
+    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
+        """Return a batch with the posterior that a candidate is of the anchor's class.
+
+        Args:
+            batch: in any layout; it is returned as it is where nothing is believed.
+        """
         rows = batch.candidates
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             items = self.memory.factors(batch.anchors, batch.positives)
             columns = self.memory.factors(rows.reshape(-1, rows.shape[-1]))
             if items is None or columns is None:
