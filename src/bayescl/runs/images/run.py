@@ -94,7 +94,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     def judge(
         self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
     ) -> Mapping[str, float]:
-        """Columns of ``metrics.csv``: alpha where it changes, pairs that attract, the k-NN score."""
+        """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
         del rows
         columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
         columns |= pair_columns(
