@@ -54,7 +54,7 @@ COMPONENTS: dict[str, tuple[float, ...]] = {
 """Components per class, by the name that tables have for them."""
 KNOWN = "known"
 """The classes' own components in place of fitted ones."""
-NOISES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+NOISES = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 SWEPT_WITH_NOISE = ("0.5", "1", "together")
 
 
@@ -151,8 +151,8 @@ def class_sizes(count: int, classes: Classes) -> Float[Tensor, " classes"]:
     """Shares of the classes; they sum to 1.
 
     Example:
-        >>> 25 * class_sizes(3, "equal"), class_sizes(2, "5:1") * 6
-        (tensor([8.3333, 8.3333, 8.3333], dtype=torch.float64), tensor([5., 1.], dtype=torch.float64))
+        >>> (6 * class_sizes(2, "5:1")).tolist()
+        [5.0, 1.0]
     """
     ratio = 5.0 if classes == "5:1" else 1.0
     sizes = ratio ** torch.linspace(0, -1, count, dtype=torch.float64)
@@ -255,7 +255,7 @@ def _measured(point: Point, settings: Settings, seed: int) -> dict[str, Value]:
             "trust": trust_of_agreement(agreement).mean(),
             "posterior_same": posterior[alike].mean(),
             "posterior_other": posterior[~alike].mean(),
-            "calibration_error": _calibration_error(posterior, alike),
+            "ece": _calibration_error(posterior, alike),
             "recall": sure[alike].double().mean(),
         }
         for name, value in here.items():

@@ -76,7 +76,7 @@ def draw_latent(table: Table) -> Figure:
     axes[3].set(
         title="as noise grows, from right to left",
         xlabel="agreement of views",
-        ylabel="precision",
+        ylabel="precision of pairs above 1/2",
         xlim=(0, 1.02),
         ylim=(-0.03, 1.03),
     )
