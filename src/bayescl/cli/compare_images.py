@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from bayescl._fields import Count
 from bayescl.cli._folders import Place, Workers
@@ -16,7 +17,7 @@ def command(
     seeds: Count = 4,
     given: ImageHyperparameters,
     num_classes: int | None = None,
-    hyperparameters: dict[str, dict[str, float]] | None = None,
+    hyperparameters: dict[str, dict[str, Any]] | None = None,
     settings: partial[ImageSettings],
     workers: Workers,
     place: Place,

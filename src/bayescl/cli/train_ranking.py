@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from bayescl._fields import Among, Positive
+from bayescl._fields import Positive, among
 from bayescl.cli._folders import Metrics, Place
 from bayescl.cli._losses import RankingHyperparameters, RankingLossName
 from bayescl.recsys.encoders import ENCODERS
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.settings import BASELINES, RankingSettings
 
-_Recommender = Annotated[str, Among(lambda: (*ENCODERS, *BASELINES))]
+_Recommender = Annotated[str, among(lambda: (*ENCODERS, *BASELINES))]
 
 
 def command(

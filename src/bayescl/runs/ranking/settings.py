@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 import torch
 
 from bayescl._fields import (
-    Among,
-    AtLeast,
     Count,
     CountOr0,
     NonNegative,
     Positive,
+    among,
+    at_least,
     check_fields,
 )
 from bayescl.recsys.encoders import ENCODERS
@@ -23,7 +23,7 @@ from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
 
-EncoderName = Annotated[str, Among(lambda: tuple(ENCODERS))]
+EncoderName = Annotated[str, among(lambda: tuple(ENCODERS))]
 POPULARITY, EASE_NAME = "popularity", "ease"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines; they stand where a trained run names its encoder."""
@@ -81,7 +81,7 @@ class RankingSettings:
     count: Count = 256
     mask_known: bool = True
     extra_positives: CountOr0 = 0
-    batch_size: Annotated[int, AtLeast(2)] = 1024
+    batch_size: Annotated[int, at_least(2)] = 1024
     lr: Positive = 5e-3
     weight_decay: NonNegative = 1e-6
     schedule: Literal["constant", "cosine"] = "constant"
