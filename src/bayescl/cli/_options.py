@@ -185,7 +185,7 @@ class _Form:
         """Add options for some arguments of a command or fields of a dataclass."""
         hints, said = get_type_hints(owner, include_extras=True), descriptions(owner)
         for name, parameter in inspect.signature(owner).parameters.items():
-            if name in names:
+            if name in names and name not in self._kinds:
                 self._add_option(name, hints[name], parameter.default, said.get(name, ""))
 
     def _add_option(self, name: str, hint: Any, default: Any, said: str) -> None:

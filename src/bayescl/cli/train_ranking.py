@@ -19,10 +19,10 @@ def command(
     *,
     data: RankingData,
     encoder: _Recommender = "mf",
-    regularization: Positive = 300.0,
     loss: RankingLossName = "bayesian",
     given: RankingHyperparameters,
     settings: partial[RankingSettings],
+    baseline: partial[BaselineSettings],
     metrics: Metrics,
     place: Place,
 ) -> int:
@@ -31,11 +31,11 @@ def command(
     Args:
         data: what is read, and how.
         encoder: what makes embeddings; or, without any training, the baselines popularity and ease.
-        regularization: the penalty of ease.
         loss: what to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
             cosines and 1 with inner products, and tau_plus to the density of the interactions.
         given: hyper-parameters.
-        settings: of the run.
+        settings: of a run that trains.
+        baseline: settings of one that does not.
         metrics: where they go.
         place: its folder.
     """
@@ -47,8 +47,8 @@ def command(
 
     if encoder in BASELINES:
         folder = place.folder(f"{encoder}-{data.data}")
-        baseline = BaselineSettings(encoder, data, regularization, settings.keywords["evaluate_on"])
-        print_ranking(console(), fit_baseline(baseline, folder, resume=place.resume), folder)
+        fitted = baseline(encoder=encoder, data=data)
+        print_ranking(console(), fit_baseline(fitted, folder, resume=place.resume), folder)
         return 0
     run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")

@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Choose the settings of a comparison on the validation part."
     )
     parser.add_argument("plan", choices=sorted(PLANS))
-    parser.add_argument("--data", help="where the images are; the plan's own place unless given")
-    parser.add_argument("--results", type=Path, help="results/<plan> unless given")
-    parser.add_argument("--runs", type=Path, help="runs/<plan>-settings unless given")
+    parser.add_argument("--data", help="where the images are; default: the plan's own place")
+    parser.add_argument("--results", type=Path, help="default: results/<plan>")
+    parser.add_argument("--runs", type=Path, help="default: runs/<plan>-settings")
     parser.add_argument("--workers", type=int, default=usable_cores())
     options = parser.parse_args(arguments)
     plan = PLANS[options.plan]
@@ -79,7 +79,7 @@ def tune(
     Args:
         plan: what to try.
         runs: the folder of the run folders; finished runs in it are kept.
-        data: where the images are; the plan's own place unless given.
+        data: where the images are; default: the plan's own place.
         workers: processes that train at a time, each with one thread.
         progress: told of every finished epoch.
 

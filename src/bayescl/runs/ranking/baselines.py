@@ -6,12 +6,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from typing_extensions import Unpack
 
-from bayescl._checks import check_choice, check_positive
-from bayescl.recsys.datasets import EVALUATION_PARTS
+from bayescl._fields import Positive, among, check_fields
 from bayescl.recsys.ease import EASE
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.metrics import evaluate_ranking
@@ -34,22 +33,20 @@ class BaselineSettings:
     Attributes:
         encoder: "popularity" or "ease".
         data: what is read, and how.
-        regularization: the penalty of EASE; popularity has none.
+        regularization: the penalty of ease.
         evaluate_on: the part that the result is about, "test" or "validation".
 
     Raises:
         ValueError: if a value is out of its range.
     """
 
-    encoder: str
+    encoder: Annotated[str, among(lambda: BASELINES)]
     data: RankingData = field(default_factory=RankingData)
-    regularization: float = 300.0
-    evaluate_on: str = "test"
+    regularization: Positive = 300.0
+    evaluate_on: Literal["test", "validation"] = "test"
 
     def __post_init__(self) -> None:
-        check_choice("encoder", self.encoder, BASELINES)
-        check_positive("regularization", self.regularization)
-        check_choice("evaluate_on", self.evaluate_on, EVALUATION_PARTS)
+        check_fields(self)
 
     @property
     def epochs(self) -> int:

@@ -37,7 +37,7 @@ class Recommender:
         """The best items that users do not have yet.
 
         Args:
-            user_id: whose, as the data set names the user; everyone's unless given.
+            user_id: whose, as the data set names the user; default: everyone's.
             k: items per list at most; users who have nearly all items get fewer.
 
         Returns:
