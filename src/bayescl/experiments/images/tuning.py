@@ -8,7 +8,8 @@ play no part, and the seeds are not those of the comparison. What is tried says
 and epochs.
 
 Writes every score to ``results/<name>/settings.json`` and the choice to ``<name>_choice.json``
-beside this file, from where ``bayescl compare images`` takes it.
+beside this file, from where ``bayescl compare images`` takes it. With ``--losses`` only these are
+tried, at the shared settings that the file has, and the scores of the others stay as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from bayescl._cores import usable_cores
 from bayescl._files import write_atomically
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.images.plans import PLANS, TuningPlan
-from bayescl.runs.folder import as_json
+from bayescl.runs.folder import as_json, read_json
 from bayescl.runs.images.run import train_images
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.parallel import Progress, train_runs
@@ -40,21 +42,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Choose the settings of a comparison on the validation part."
     )
     parser.add_argument("plan", choices=sorted(PLANS))
-    parser.add_argument("--data", help="where the images are; default: the plan's own place")
+    parser.add_argument("--data", help="where the images are (default: the plan's own place)")
     parser.add_argument("--results", type=Path, help="default: results/<plan>")
     parser.add_argument("--runs", type=Path, help="default: runs/<plan>-settings")
     parser.add_argument("--workers", type=int, default=usable_cores())
+    parser.add_argument("--losses", help="names with commas between (default: all)")
     options = parser.parse_args(arguments)
     plan = PLANS[options.plan]
+    results = options.results or Path("results") / plan.name
+    recorded = None
+    if options.losses is not None:
+        wanted = options.losses.split(",")
+        plan = replace(plan, loss_grids={loss: plan.loss_grids[loss] for loss in wanted})
+        recorded = read_json(results / "settings.json")
     record = tune(
         plan,
         options.runs or Path("runs") / f"{plan.name}-settings",
+        recorded=recorded,
         data=options.data,
         workers=options.workers,
         progress=_tell,
     )
     sys.stderr.write("\n")
-    results = options.results or Path("results") / plan.name
     results.mkdir(parents=True, exist_ok=True)
     write_atomically(results / "settings.json", as_json(record))
     choice = Path(__file__).with_name(f"{plan.name}_choice.json")
@@ -70,6 +79,7 @@ def tune(
     plan: TuningPlan,
     runs: Path,
     *,
+    recorded: Mapping[str, Any] | None = None,
     data: str | None = None,
     workers: int = 1,
     progress: Progress | None = None,
@@ -79,6 +89,7 @@ def tune(
     Args:
         plan: what to try.
         runs: the folder of the run folders; finished runs in it are kept.
+        recorded: an earlier record, whose shared settings are taken and whose other losses stay.
         data: where the images are; default: the plan's own place.
         workers: processes that train at a time, each with one thread.
         progress: told of every finished epoch.
@@ -91,20 +102,28 @@ def tune(
     def score(tried: dict[str, dict[str, ImageSettings]]) -> tuple[dict[str, Any], set[str]]:
         return _score(tried, runs, workers=workers, progress=progress)
 
-    grid = settings_of(plan.shared_grid)
-    scores, first_commits = score(
-        {
-            _name(values): {
-                _run_name("info_nce", values, {}, seed): plan.settings(
-                    "info_nce", {}, values, seed=seed, data=data
-                )
-                for seed in plan.seeds
+    losses: dict[str, Any] = {}
+    if recorded is None:
+        grid = settings_of(plan.shared_grid)
+        scores, first_commits = score(
+            {
+                _name(values): {
+                    _run_name("info_nce", values, {}, seed): plan.settings(
+                        "info_nce", {}, values, seed=seed, data=data
+                    )
+                    for seed in plan.seeds
+                }
+                for values in grid
             }
-            for values in grid
+        )
+        shared_scores = {
+            _name(values): {"values": values, **scores[_name(values)]} for values in grid
         }
-    )
-    shared_scores = {_name(values): {"values": values, **scores[_name(values)]} for values in grid}
-    shared = best(shared_scores)
+        shared = best(shared_scores)
+    else:
+        first_commits = set(recorded["commits_of_runs"])
+        shared, shared_scores = recorded["shared"]["choice"], recorded["shared"]["scores"]
+        losses |= recorded["losses"]
 
     tried = {}
     for loss, loss_grid in plan.loss_grids.items():
@@ -116,7 +135,6 @@ def tune(
                 for seed in plan.seeds
             }
     scores, commits = score(tried)
-    losses = {}
     for loss, loss_grid in plan.loss_grids.items():
         of_loss = {
             _name(values): {"values": values, **scores[f"{loss}-{_name(values)}"]}
