@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from bayescl._fields import Positive, among
+from bayescl._fields import among
 from bayescl.cli._folders import Metrics, Place
 from bayescl.cli._losses import RankingHyperparameters, RankingLossName
 from bayescl.recsys.encoders import ENCODERS
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.settings import BASELINES, RankingSettings
+from bayescl.runs.ranking.settings import BASELINES, BaselineSettings, RankingSettings
 
 _Recommender = Annotated[str, among(lambda: (*ENCODERS, *BASELINES))]
 
@@ -42,7 +42,7 @@ def command(
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._tables import print_ranking
     from bayescl.runs.losses import RankingLoss
-    from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
+    from bayescl.runs.ranking.baselines import fit_baseline
     from bayescl.runs.ranking.run import train_ranking
 
     if encoder in BASELINES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -20,13 +19,14 @@ from bayescl._fields import (
 )
 from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import LossSettings, pop_loss, takes
+from bayescl.runs.settings import StoredSettings
 from bayescl.vision.optimizers import OPTIMIZERS
 
 OptimizerName = Annotated[str, among(lambda: tuple(OPTIMIZERS))]
 
 
 @dataclass(frozen=True)
-class ImageSettings:
+class ImageSettings(StoredSettings):
     """Everything that shapes one run on images, and nothing that does not.
 
     Attributes:
@@ -164,17 +164,8 @@ class ImageSettings:
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> ImageSettings:
-        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
-
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
-        values = dict(config)
-        try:
-            return cls(loss=LossSettings(*pop_loss(values)), **values)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the settings of the run are damaged: {error}") from None
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        return {"loss": LossSettings(*pop_loss(values))}
 
 
 _OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")

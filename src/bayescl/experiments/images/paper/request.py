@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,10 +12,11 @@ from bayescl.experiments.images.paper.sizes import Size
 from bayescl.experiments.images.paper.table import Cell, PaperTable
 from bayescl.runs.devices import Device
 from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.settings import StoredSettings
 
 
 @dataclass(frozen=True)
-class TableRequest:
+class TableRequest(StoredSettings):
     """Which part of a table to make, and at which size.
 
     Attributes:
@@ -89,18 +89,6 @@ class TableRequest:
         """The request as options of the command; losses only where some were chosen."""
         config = asdict(self)
         return config if self.losses else {key: config[key] for key in config if key != "losses"}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> TableRequest:
-        """The request that :meth:`as_config` wrote down.
-
-        Raises:
-            ValueError: if an option is unknown or out of range.
-        """
-        try:
-            return cls(**config)
-        except TypeError as error:
-            raise ValueError(f"the settings of the table are damaged: {error}") from None
 
     def is_comparable(self, table: PaperTable) -> bool:
         """Whether the paper's values may stand beside ours."""
