@@ -230,6 +230,15 @@ def gather_rows(
     return _all_rows(rows, sizes, group)
 
 
+def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:
+    """Overwrite tensors with those of the first process; of one dtype, and shapes that agree."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    dist.broadcast(flat, group_src=0, group=group)
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
+
+
 class _Gather(torch.autograd.Function):
     """All processes' rows; backward adds up what all processes found for this process's rows."""
 

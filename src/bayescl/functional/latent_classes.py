@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn import functional as F
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
 
 MAX_KAPPA = 60.0
@@ -136,10 +136,11 @@ def fit_latent_classes(
     check_positive("shrinkage", shrinkage)
     check_shape("view_2", view_2, view_1.shape)
     _check_sizes(view_1, sizes)
-    first, usable_1 = _unit_rows(view_1)
-    second, usable_2 = _unit_rows(view_2)
-    rows, usable = _unit_rows(first + second)
-    counted = (usable & usable_1 & usable_2).to(rows.dtype)[:, None]
+    first, largest_1 = _unit_rows(view_1)
+    second, largest_2 = _unit_rows(view_2)
+    rows, largest = _unit_rows(first + second)
+    usable = _usable(largest) & _usable(largest_1) & _usable(largest_2)
+    counted = usable.to(rows.dtype)[:, None]
     count = counted.sum().clamp_min(1)
     center = (rows * counted).sum(dim=0) / count
     centered = (rows - center) * counted
@@ -248,12 +249,11 @@ def start_mixtures(
     """
     _check_sizes(rows, sizes)
     check_positive("max_kappa", max_kappa)
-    unit, usable = _unit_rows(rows)
+    unit, largest = _unit_rows(rows)
     draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
     draws = draws.to(unit.device, unit.dtype)
-    chosen = [
-        _spread_rows(unit, usable, size, draw) for size, draw in zip(sizes, draws, strict=True)
-    ]
+    spread = _spread_rows(unit, _usable(largest), draws)
+    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
     weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
     kappa = unit.new_full((len(sizes),), max_kappa)
     return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
@@ -303,8 +303,8 @@ def fit_mixtures(
     check_count("iterations", iterations, 0)
     check_positive("max_kappa", max_kappa)
     _check_rows(rows, start)
-    unit, usable = _unit_rows(rows)
-    counted = usable.to(unit.dtype)
+    unit, largest = _unit_rows(rows)
+    counted = _usable(largest).to(unit.dtype)
     count = counted.sum()
     mixtures = start
     for _ in range(iterations):
@@ -378,10 +378,9 @@ def responsibilities(
                 [0.5000, 0.5000]])
     """
     _check_rows(rows, mixtures)
-    unit, usable = _unit_rows(rows)
+    unit, largest = _unit_rows(rows)
     shares = _softmax_by_mixture(unit, mixtures)
-    finite = usable | (rows == 0).all(dim=1)
-    return torch.where(finite[:, None], shares, torch.nan)
+    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
 
 
 def class_responsibilities(
@@ -409,9 +408,10 @@ def class_responsibilities(
     """
     check_floating("rows", rows)
     check_shape("rows", rows, ("rows", len(classes.center)))
-    unit, _ = _unit_rows(rows)
-    shares = responsibilities((unit - classes.center) @ classes.transform, classes.mixtures)
-    return torch.where(rows.isfinite().all(dim=1)[:, None], shares, torch.nan)
+    unit, largest = _unit_rows(rows)
+    seen, _ = _unit_rows((unit - classes.center) @ classes.transform)
+    shares = _softmax_by_mixture(seen, classes.mixtures)
+    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
 
 
 def item_responsibilities(
@@ -632,21 +632,17 @@ def _softmax_by_mixture(
     unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
-    sizes = list(mixtures.sizes)
-    logits = unit @ mixtures.directions.T
-    log_weights = mixtures.weights.log()
-    return torch.cat(
-        [
-            torch.softmax(part * kappa + log_weight, dim=1)
-            for part, kappa, log_weight in zip(
-                torch.split(logits, sizes, dim=1),
-                mixtures.kappa,
-                torch.split(log_weights, sizes),
-                strict=True,
-            )
-        ],
-        dim=1,
-    )
+    kappa = _by_component(mixtures.kappa, mixtures.sizes)
+    logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
+    parts = torch.split(logits, list(mixtures.sizes), dim=1)
+    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+
+
+def _by_component(
+    values: Float[Tensor, " mixtures"], sizes: Sequence[int]
+) -> Float[Tensor, " components"]:
+    """Each mixture's value for each of its components."""
+    return torch.cat([value.expand(size) for value, size in zip(values, sizes, strict=True)])
 
 
 def _by_mixture(sizes: Sequence[int], *shares: Tensor) -> list[tuple[Tensor, ...]]:
@@ -696,40 +692,46 @@ def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Ten
 
 def _unit_rows(
     rows: Float[Tensor, "rows dim"],
-) -> tuple[Float[Tensor, "rows dim"], Bool[Tensor, " rows"]]:
-    """Rows of unit length, and which are finite and have a direction; the others become 0."""
+) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
+    """Rows of unit length, and their largest entries, which say whether they have a direction.
+
+    Rows that are not finite, or have no direction, become 0.
+    """
     rows = rows.detach()
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
-    usable = rows.isfinite().all(dim=1) & (rows != 0).any(dim=1)
-    clean = torch.where(usable[:, None], rows, 0)
     # By the largest entry first: squares of tiny or huge entries would leave the range.
-    largest = clean.abs().amax(dim=1, keepdim=True)
-    clean = clean / torch.where(usable[:, None], largest, 1)
-    return F.normalize(clean, dim=1), usable
+    largest = rows.abs().amax(dim=1)
+    usable = _usable(largest)[:, None]
+    clean = torch.where(usable, rows / largest[:, None], 0)
+    return F.normalize(clean, dim=1), largest
+
+
+def _usable(largest: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Which rows are finite and have a direction, by their largest entries."""
+    return largest.isfinite() & (largest > 0)
 
 
 def _spread_rows(
     unit: Float[Tensor, "rows dim"],
     usable: Bool[Tensor, " rows"],
-    size: int,
-    draws: Float[Tensor, " draws"],
-) -> Tensor:
-    """Numbers of ``size`` rows by k-means++, from uniform draws."""
+    draws: Float[Tensor, "mixtures draws"],
+) -> Int[Tensor, "mixtures draws"]:
+    """Numbers of rows by k-means++ for each mixture, from uniform draws."""
     uniform = usable.to(unit.dtype)
-    distance = uniform
+    distance = uniform.expand(len(draws), -1)
     chosen: list[Tensor] = []
-    for draw in draws[:size]:
+    for draw in draws.T[:, :, None]:
         # Where all rows lie on those chosen already, any usable row will do.
-        odds = torch.where(distance.sum() > 0, distance, uniform)
-        place = odds.cumsum(dim=0)
-        row = torch.searchsorted(place, (draw * place[-1]).reshape(1), right=True)
+        odds = torch.where(distance.sum(dim=1, keepdim=True) > 0, distance, uniform)
+        place = odds.cumsum(dim=1)
+        row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
         chosen.append(row.clamp_max(len(unit) - 1))
-        away = (1 - unit @ unit[chosen[-1]][0]).clamp_min(0)
+        away = (1 - unit[chosen[-1]] @ unit.T).clamp_min(0)
         # Rounding leaves a trace of distance between equal rows.
         away = torch.where(away > 1e-6, away, 0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
-    return torch.cat(chosen)
+    return torch.stack(chosen, dim=1)
 
 
 def _check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:
