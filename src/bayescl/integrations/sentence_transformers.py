@@ -170,6 +170,7 @@ class ContrastiveRankingLoss(nn.Module):
             return self._in_batch(embeddings, counted, both_directions=True)
         turned, back = _Notes(*(column[1::-1] for column in notes)), embeddings[1::-1]
         there = self._in_batch(embeddings, counted)
+        self.loss.eval()  # a loss with a memory has seen these pairs
         total = there + self._in_batch(back, self._counted(back, turned))
         return total / 2 if self.loss.reduction == "mean" else total
 
