@@ -21,7 +21,6 @@ from rivals.library import (
     provenance,
     seeded,
 )
-from rivals.oracles import AttractingOracle
 from torch import Tensor, nn
 
 from intents.encoder import BagEncoder
@@ -30,8 +29,7 @@ from intents.retrieval import scores_of
 
 KIND = "benchmark questions"
 PAIRS = ("intents", "views")
-METHODS = (*LOSSES, "oracle_attract")
-ORACLES = ("oracle", "oracle_attract")
+ORACLES = ("oracle", "attracting_oracle")
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class TextSettings:
     """Everything that shapes one run.
 
     Attributes:
-        method: a loss of the library, or "oracle_attract".
+        method: a loss of the library.
         values: its hyper-parameters.
         pairs: "intents" for an anchor and another question of its intent, drawn in each epoch;
             "views" for two copies of one question that lack different words.
@@ -68,7 +66,7 @@ class TextSettings:
     data: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
+        check_choice("method", self.method, LOSSES)
         check_choice("pairs", self.pairs, PAIRS)
 
     def as_config(self) -> dict[str, Any]:
@@ -80,8 +78,6 @@ class TextSettings:
 
 def build_loss(settings: TextSettings) -> nn.Module:
     """The loss of a run."""
-    if settings.method == "oracle_attract":
-        return AttractingOracle(**settings.values)
     return LossSettings(settings.method, settings.values).build()
 
 

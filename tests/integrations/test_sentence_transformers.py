@@ -184,6 +184,26 @@ def test_equal_anchors_and_positives_are_masked_in_both_directions(folder: Path)
     torch.testing.assert_close(value, (there + back) / 2)
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_a_candidate_is_dropped_for_each_reason_alone(both: bool, folder: Path) -> None:
+    model = model_of("static", folder)
+    # Row 2 has row 0's anchor, row 3's positive is that anchor; the last two negatives repeat a
+    # positive and an anchor.
+    anchors, positives = ["cat", "dog", "cat", "red"], ["bird", "fish", "blue", "cat"]
+    columns = tiny_models.features(model, [anchors, positives, ["eats", "runs", "fish", "red"]])
+    value = ours.InfoNCERankingLoss(model, both_directions=both)(columns, None)
+    queries, documents, extra = (model(column)["sentence_embedding"] for column in columns)
+    valid = torch.ones(4, 8, dtype=torch.bool)
+    for row, column in ((0, 2), (0, 3), (2, 0), (2, 3), (1, 6), (3, 7)):
+        valid[row, column] = False
+    loss = bayescl.InfoNCELoss(temperature=0.05)
+    expected = loss.in_batch(queries, documents, extra=extra, valid=valid)
+    if both:
+        back = loss.in_batch(documents, queries, valid=valid[:, :4].T)
+        expected = (expected + back) / 2
+    torch.testing.assert_close(value, expected)
+
+
 def test_a_batch_of_nothing_but_duplicates_is_finite(folder: Path) -> None:
     model = model_of("static", folder)
     value = step(ours.BayesianRankingLoss(model), model, [["cat"] * 3, ["dog"] * 3])

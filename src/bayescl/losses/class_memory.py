@@ -20,9 +20,9 @@ from bayescl.functional.latent_classes import (
 )
 from bayescl.losses.queue import CandidateQueue
 
-COMPONENTS_PER_CLASS = (1.5, 2.0, 3.0, 4.0)
-"""How many components each mixture has, for each class that is expected. Components that split a
-class lose recall; components that merge two cannot be told from good ones by their views."""
+COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
+"""How many components each mixture has, for each class that is expected. What a class is split
+into, the transitions of views join again; components that merge two classes nothing parts."""
 
 _ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds so many items for each of its components."""
@@ -30,7 +30,7 @@ _ITEMS_PER_COMPONENT = 2
 _INERTIA = 0.9
 """Of the moving average of the views' agreement."""
 
-_FIT = ("center", "transform", "directions", "weights", "kappa", "agreement")
+_FIT = ("center", "transform", "directions", "weights", "kappa", "moves", "agreement")
 """Tensors of a fit."""
 
 
@@ -51,6 +51,9 @@ class ClassMemory(nn.Module):
     directions: Tensor | None
     weights: Tensor | None
     kappa: Tensor | None
+    moves: Tensor | None
+    """Transitions of all mixtures, laid end to end."""
+
     agreement: Tensor | None
 
     def __init__(self, size: int, refit_every: int) -> None:
@@ -70,8 +73,13 @@ class ClassMemory(nn.Module):
             return None
         assert self.weights is not None  # all tensors of a fit come together
         assert self.kappa is not None
+        assert self.moves is not None
         mixtures = Mixtures(self.directions, self.weights, self.kappa, self._sizes)
-        return LatentClasses(self.center, self.transform, mixtures)
+        parts = torch.split(self.moves, [size * size for size in self._sizes])
+        transitions = tuple(
+            part.view(size, size) for part, size in zip(parts, self._sizes, strict=True)
+        )
+        return LatentClasses(self.center, self.transform, mixtures, transitions)
 
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
@@ -110,7 +118,7 @@ class ClassMemory(nn.Module):
             shares, _ = item_responsibilities(
                 rows.to(classes.center), partners.to(classes.center), classes
             )
-        found = same_class_factors(shares.nan_to_num(0.0), trust, classes.sizes)
+        found = same_class_factors(shares.nan_to_num(0.0), trust, classes.transitions)
         return found.to(torch.promote_types(rows.dtype, torch.float32))
 
     @torch.no_grad()
@@ -174,6 +182,7 @@ class ClassMemory(nn.Module):
         mixtures = classes.mixtures
         self.directions, self.weights = mixtures.directions, mixtures.weights
         self.kappa = mixtures.kappa
+        self.moves = torch.cat([matrix.flatten() for matrix in classes.transitions])
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the number of calls and the sizes of the mixtures."""

@@ -102,7 +102,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
-        refit_every: int = 8,
+        refit_every: int = 4,
         **shared: Unpack[SharedOptions],
     ) -> None:
         shared.setdefault("temperature", 0.25)
