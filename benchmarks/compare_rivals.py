@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--images", help="where the images are (default: the plan's own place)")
     parser.add_argument("--methods", default=",".join(ORDER), help="names with commas between")
     parser.add_argument("--seeds", type=int, default=4, help="seeds of the comparison, from 0")
+    parser.add_argument(
+        "--tuning-seeds", type=int, help="of each setting (default: as many as the library's plan)"
+    )
     parser.add_argument("--tune", action="store_true", help="tune and stop")
     parser.add_argument("--epochs", type=int, help="of every run; for a quick look")
     parser.add_argument("--workers", type=int, default=usable_cores())
@@ -54,6 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
         data=options.images,
         given={} if options.epochs is None else {"epochs": options.epochs},
     )
+    if options.tuning_seeds is not None:
+        plan = replace(plan, tuning_seeds=plan.tuning_seeds[: options.tuning_seeds])
     run_plan(
         plan,
         methods,

@@ -19,10 +19,12 @@ from typing import Any
 from rivals.library import (
     Grid,
     Progress,
+    Table,
     as_json,
     check_same_budget,
+    counted,
     mean_and_spread,
-    percent,
+    mean_text,
     provenance,
     settings_of,
     train_runs,
@@ -267,30 +269,31 @@ def markdown(plan: Plan, record: Mapping[str, Any]) -> str:
     if shares:
         head.append("oracle gap closed, " + " / ".join(plan.titles[score] for score in shares))
     head += ["s per run", "settings"]
-    lines = [head, ["---", *["--:"] * (len(head) - 2), "---"]]
+    rows = []
     for method, entry in methods.items():
-        cells = [plan.titles[method], *(percent(entry["scores"][score]) for score in plan.scores)]
+        means = (mean_text(entry["scores"][score], scale=100) for score in plan.scores)
+        cells = [plan.titles[method], *means]
         if shares:
             closed = [entry["gap_closed"][score] for score in shares]
             cells.append(" / ".join("-" if one is None else f"{100 * one:.0f} %" for one in closed))
         values = ", ".join(f"{name} {_short(value)}" for name, value in entry["values"].items())
-        lines.append([*cells, f"{entry['seconds']['mean']:.0f}", values])
+        rows.append([*cells, f"{entry['seconds']['mean']:.0f}", values])
     hardware, versions = record["hardware"], record["versions"]
     commits = ", ".join(one[:12] for one in record["commits_of_runs"])
     shared = record["tuning"]["shared"]["choice"]
     common = "".join(f", {name} {_short(value)}" for name, value in shared.items())
+    seeds, tried = (counted(len(record[key]), "seed") for key in ("seeds", "tuning_seeds"))
     about = (
         f"{record['title']}{common}. Accuracy in percent, mean ± standard deviation over "
-        f"{len(record['seeds'])} seeds. {record['settings_tried']} settings of each method over "
-        f"{len(record['tuning_seeds'])} seeds were tried on the validation part; the best has "
+        f"{seeds}. {record['settings_tried']} settings of each method over "
+        f"{tried} were tried on the validation part; the best has "
         f"the highest {record['criterion'].removesuffix(' on the validation part')}."
     )
     origin = (
         f"`{record['command']}`; commit {commits}; {hardware['cpu']}, one thread per run; "
         + ", ".join(f"{name} {number}" for name, number in versions.items())
     )
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{about}\n\n{table}\n\n{origin}\n"
+    return f"{about}\n\n{Table(head, rows).markdown()}\n\n{origin}\n"
 
 
 def _train(

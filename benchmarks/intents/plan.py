@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rivals.library import TITLES as LOSS_TITLES
-from rivals.library import Grid
+from rivals.library import LOSSES, Grid, loss_title
 from tuned_comparison import Plan
 
 from intents.encoder import HEADS
 from intents.retrieval import SCORES, TITLES
-from intents.training import METHODS, TextSettings, train_questions
+from intents.training import TextSettings, train_questions
 
 INTENTS = 77
 PRIOR = 1 / INTENTS
@@ -20,7 +19,7 @@ PRIOR = 1 / INTENTS
 TEN_TEMPERATURES = (0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 FIVE_TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.5)
 
-ALL_GRIDS: dict[str, Grid] = {
+GRIDS: dict[str, Grid] = {
     "info_nce": {"temperature": TEN_TEMPERATURES},
     "debiased": {"temperature": FIVE_TEMPERATURES, "tau_plus": (PRIOR / 2, PRIOR)},
     "hard": {
@@ -36,14 +35,12 @@ ALL_GRIDS: dict[str, Grid] = {
     },
     "latent": {"temperature": FIVE_TEMPERATURES, "tau_plus": (PRIOR,), "attraction": (0.0, 1.0)},
     "oracle": {"temperature": TEN_TEMPERATURES},
-    "oracle_attract": {"temperature": TEN_TEMPERATURES},
+    "attracting_oracle": {"temperature": TEN_TEMPERATURES},
 }
-"""By name; "latent" takes part as soon as the library has a loss of that name."""
+"""By name."""
 
 SHARED_GRID: Grid = {"head": HEADS[:2], "lr": (5e-3, 2e-2), "deviation": (0.05, 0.2)}
 """Tried for all losses together, with InfoNCE at temperature 0.1."""
-
-GRIDS = {name: grid for name, grid in ALL_GRIDS.items() if name in METHODS}
 
 
 def question_plan(
@@ -92,9 +89,7 @@ def question_plan(
         scores=SCORES,
         shares=SCORES,
         titles={
-            **LOSS_TITLES,
-            "latent": "latent classes",
-            "oracle_attract": "oracle that attracts",
+            **{loss: loss_title(loss) for loss in LOSSES},
             **TITLES,
         },
         shared_grid={

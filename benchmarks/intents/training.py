@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from rivals.library import (
     provenance,
     seeded,
 )
-from rivals.oracles import AttractingOracle
 from torch import Tensor, nn
 
 from intents.encoder import BagEncoder
@@ -29,8 +29,7 @@ from intents.retrieval import scores_of
 
 KIND = "benchmark questions"
 PAIRS = ("intents", "views")
-METHODS = (*LOSSES, "oracle_attract")
-ORACLES = ("oracle", "oracle_attract")
+ORACLES = ("oracle", "attracting_oracle")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class TextSettings:
     """Everything that shapes one run.
 
     Attributes:
-        method: a loss of the library, or "oracle_attract".
+        method: a loss of the library.
         values: its hyper-parameters.
         pairs: "intents" for an anchor and another question of its intent, drawn in each epoch;
             "views" for two copies of one question that lack different words.
@@ -67,7 +66,7 @@ class TextSettings:
     data: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
+        check_choice("method", self.method, LOSSES)
         check_choice("pairs", self.pairs, PAIRS)
 
     def as_config(self) -> dict[str, Any]:
@@ -79,8 +78,6 @@ class TextSettings:
 
 def build_loss(settings: TextSettings) -> nn.Module:
     """The loss of a run."""
-    if settings.method == "oracle_attract":
-        return AttractingOracle(**settings.values)
     return LossSettings(settings.method, settings.values).build()
 
 
@@ -116,7 +113,7 @@ def train_questions(
         if folder.is_finished:
             return folder.read_result()
     place = find_data() if settings.data is None else Path(settings.data)
-    parts = load_questions(place, evaluate_on=settings.evaluate_on)
+    parts = _loaded(place, settings.evaluate_on)
     if not resume:
         folder = RunFolder.create(out, KIND, settings.as_config())
     start = time.perf_counter()
@@ -141,6 +138,12 @@ def train_questions(
     }
     folder.write_result(result)
     return result
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path, evaluate_on: str) -> QuestionParts:
+    """The questions, tokenised once for all runs of a process."""
+    return load_questions(folder, evaluate_on=evaluate_on)
 
 
 def fit(

@@ -16,10 +16,11 @@ from tuned_comparison import Plan
 from rivals.library import (
     LOSSES,
     PLANS,
-    TITLES,
     Grid,
     LossSettings,
-    probe_title,
+    data_title,
+    loss_title,
+    measure_title,
 )
 from rivals.training import RivalSettings, train_rival
 
@@ -29,15 +30,13 @@ NAMES = {
     "glofnd": "GloFND",
     "nnclr": "NNCLR",
     "swav": "SwAV",
-    "oracle_attract": "oracle that attracts",
 }
 """What a reader sees, in the order of tables."""
 
 ORDER = (
-    *(loss for loss in LOSSES if loss != "oracle"),
-    *list(NAMES)[:-1],
-    "oracle",
-    "oracle_attract",
+    *(loss for loss in LOSSES if "oracle" not in loss),
+    *NAMES,
+    *(loss for loss in LOSSES if "oracle" in loss),
 )
 """Methods in the order of tables, oracles last."""
 
@@ -61,9 +60,6 @@ GRIDS: dict[str, dict[str, Grid]] = {
             "epsilon": (0.03, 0.05),
             "prototypes": (15, 30, 100),
         },
-        "oracle_attract": {
-            "temperature": (0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
-        },
     },
     "cifar10-jpeg": {
         "fnc_eliminate": _FNC_CIFAR,
@@ -71,7 +67,6 @@ GRIDS: dict[str, dict[str, Grid]] = {
         "glofnd": {"temperature": (0.2, 0.5, 1.0), "share": (0.05, 0.1)},
         "nnclr": {"temperature": (0.1, 0.2, 0.5), "queue": (1024, 4096)},
         "swav": {"temperature": (0.1,), "epsilon": (0.03, 0.05), "prototypes": (30, 100, 300)},
-        "oracle_attract": {"temperature": (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)},
     },
 }
 """Hyper-parameters to try, by data set and method."""
@@ -127,7 +122,7 @@ def image_plan(
 
     return Plan(
         name=f"rivals-{name}",
-        title={"digits": "Digits", "cifar10-jpeg": "CIFAR-10 (JPEG)"}[name],
+        title=data_title(name),
         grids=GRIDS[name],
         recorded={
             loss: LossSettings(loss, chosen["losses"].get(loss, {})).resolved() for loss in LOSSES
@@ -139,8 +134,8 @@ def image_plan(
         scores=(*_LABELS, "knn", "linear"),
         shares=_LABELS,
         titles={
-            **TITLES,
+            **{loss: loss_title(loss) for loss in LOSSES},
             **NAMES,
-            **{probe: probe_title(probe) for probe in (*_LABELS, "knn", "linear")},
+            **{probe: measure_title(probe) for probe in (*_LABELS, "knn", "linear")},
         },
     )

@@ -29,7 +29,6 @@ from rivals.library import (
 )
 from rivals.model import ItemBatches, RivalSimCLR
 from rivals.nnclr import NNCLR
-from rivals.oracles import AttractingOracle
 from rivals.plain import PlainLoss
 from rivals.steps import Rival, Sizes
 from rivals.swav import SwAV
@@ -71,7 +70,6 @@ RIVALS: dict[str, Callable[..., Rival]] = {
     "glofnd": GloFND,
     "nnclr": NNCLR,
     "swav": SwAV,
-    "oracle_attract": AttractingOracle,
 }
 """Called with a run's :class:`~rivals.steps.Sizes` and the method's hyper-parameters."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import banking77
 import pytest
 import torch
-from intents.plan import ALL_GRIDS, GRIDS, question_plan
+from intents.plan import GRIDS, question_plan
 from intents.questions import find_data, load_questions
 from intents.retrieval import SCORES, precisions
 from intents.training import TextSettings, fit, partners, train_questions
@@ -125,9 +125,9 @@ def test_every_loss_runs_and_a_finished_run_is_read(method, folder, tmp_path):
 
 def test_every_loss_tries_the_five_temperatures_and_as_many_settings():
     plan = question_plan()  # refuses unequal budgets
-    for grid in ALL_GRIDS.values():
+    for grid in GRIDS.values():
         assert {0.05, 0.1, 0.2, 0.3, 0.5} <= set(grid["temperature"])
-    assert all(method in plan.titles for method in ALL_GRIDS)
+    assert all(method in plan.titles for method in GRIDS)
 
 
 def test_missing_columns_are_refused(folder):

@@ -8,7 +8,6 @@ import pytest
 import torch
 from rivals.fnc import FNC, cancelled_loss, found_false_negatives
 from rivals.glofnd import GloFND, kept_candidates_loss
-from rivals.oracles import AttractingOracle, attracting_oracle_loss
 from rivals.plain import PlainLoss
 from rivals.steps import Sizes, Step, two_view_logits
 from torch.nn import functional as F
@@ -39,53 +38,6 @@ def class_teacher(view: int) -> torch.Tensor:
 
 def rows_of(view_1, view_2):
     return list(F.normalize(torch.cat([view_1, view_2]), dim=1))
-
-
-def attract_by_loop(view_1, view_2, temperature: float, attraction: float) -> torch.Tensor:
-    rows, label = rows_of(view_1, view_2), LABELS.repeat(2).tolist()
-    losses = []
-    for i in range(len(rows)):
-        partner = (i + BATCH) % (2 * BATCH)
-        weight = [math.exp(rows[i] @ rows[j] / temperature) for j in range(len(rows))]
-        negatives = sum(weight[j] for j in range(len(rows)) if label[j] != label[i])
-        friends = [j for j in range(len(rows)) if label[j] == label[i] and j not in (i, partner)]
-        total = -math.log(weight[partner] / (weight[partner] + negatives))
-        for j in friends:
-            total -= attraction * math.log(weight[j] / (weight[j] + weight[partner] + negatives))
-        losses.append(total / (1 + attraction * len(friends)))
-    return torch.tensor(losses).mean()
-
-
-@pytest.mark.parametrize("attraction", [0.5, 1.0, 2.0])
-def test_the_attracting_oracle_is_a_mean_of_log_softmaxes(attraction):
-    view_1, view_2 = views()
-    loss = AttractingOracle(temperature=0.3, attraction=attraction)(step_of(view_1, view_2))
-    torch.testing.assert_close(loss, attract_by_loop(view_1, view_2, 0.3, attraction))
-
-
-def test_without_attraction_the_oracle_leaves_out():
-    view_1, view_2 = views()
-    loss = AttractingOracle(temperature=0.3, attraction=0.0)(step_of(view_1, view_2))
-    oracle = bayescl.OracleContrastiveLoss(temperature=0.3)(view_1, view_2, groups=LABELS)
-    torch.testing.assert_close(loss, oracle)
-
-
-def test_without_false_negatives_the_attracting_oracle_is_info_nce_on_pairs():
-    view_1, view_2 = views()
-    loss = AttractingOracle(temperature=0.2).in_batch(view_1, view_2, groups=torch.arange(BATCH))
-    info_nce = bayescl.InfoNCELoss(temperature=0.2).in_batch(view_1, view_2)
-    torch.testing.assert_close(loss, info_nce)
-
-
-def test_the_attracting_oracle_of_one_false_negative_in_closed_form():
-    loss = attracting_oracle_loss(
-        torch.tensor([0.0]),
-        torch.tensor([[0.0, 0.0, 5.0]]),
-        same_class=torch.tensor([[True, False, False]]),
-        valid=torch.tensor([[True, True, False]]),
-        attraction=1.0,
-    )
-    torch.testing.assert_close(loss, torch.tensor([(math.log(2) + math.log(3)) / 2]))
 
 
 def test_pairs_of_rows_are_themselves_positives_or_candidates():

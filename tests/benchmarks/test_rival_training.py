@@ -8,12 +8,13 @@ from dataclasses import replace
 import compare_rivals
 import pytest
 import torch
-from bayescl.experiments.image_run import train_images
 from rivals.library import EpochOrder, ImageSettings, LossSettings, build_model, load_images
 from rivals.model import ItemBatches, RivalSimCLR
 from rivals.plans import GRIDS, ORDER, image_plan
 from rivals.steps import Rival, Sizes
 from rivals.training import RIVALS, RivalSettings, build_rival, train_rival
+
+from bayescl.runs.images.run import train_images
 
 SHARED = ImageSettings(
     LossSettings("info_nce", {"temperature": 0.3}),

@@ -41,6 +41,7 @@ LOSSES = {
     "debiased": bayescl.DebiasedContrastiveLoss,
     "hard": bayescl.HardContrastiveLoss,
     "bayesian": bayescl.BayesianContrastiveLoss,
+    "latent": bayescl.LatentClassContrastiveLoss,
 }
 
 
@@ -124,6 +125,25 @@ def test_cached_equals_plain(name: str, rules: dict, folder: Path) -> None:
     assert_same_step(cached, plain, model, columns)
 
 
+def test_latent_classes_are_remembered_once_a_step_cached_or_not(folder: Path) -> None:
+    model = model_of("bert", folder).train()
+    states = []
+    for made, options in (
+        (ours.LatentClassRankingLoss, {}),
+        (ours.LatentClassRankingLoss, {"both_directions": True, "margin": 2.0}),
+        (ours.CachedLatentClassRankingLoss, {"mini_batch_size": 2}),
+    ):
+        wrapped = made(model, tau_plus=0.2, memory_size=20, refit_every=1, **options)
+        for columns in (COLUMNS["pairs"], [FIRST_NEGATIVES, SECOND_NEGATIVES]) * 3:
+            step(wrapped, model, columns)
+        states.append(wrapped.loss.state_dict())
+    torch.testing.assert_close(states[1], states[0])
+    torch.testing.assert_close(states[2], states[0])
+    model.eval()
+    step(wrapped, model, COLUMNS["pairs"])
+    torch.testing.assert_close(wrapped.loss.state_dict(), states[2])
+
+
 @pytest.mark.parametrize("cached", [False, True])
 def test_matryoshka_around_info_nce_is_matryoshka_around_theirs(cached: bool, folder: Path) -> None:
     model = model_of("bert", folder)
@@ -182,6 +202,26 @@ def test_equal_anchors_and_positives_are_masked_in_both_directions(folder: Path)
     there = loss.in_batch(queries, documents, valid=valid)
     back = loss.in_batch(documents, queries, valid=valid.T)
     torch.testing.assert_close(value, (there + back) / 2)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_candidate_is_dropped_for_each_reason_alone(both: bool, folder: Path) -> None:
+    model = model_of("static", folder)
+    # Row 2 has row 0's anchor, row 3's positive is that anchor; the last two negatives repeat a
+    # positive and an anchor.
+    anchors, positives = ["cat", "dog", "cat", "red"], ["bird", "fish", "blue", "cat"]
+    columns = tiny_models.features(model, [anchors, positives, ["eats", "runs", "fish", "red"]])
+    value = ours.InfoNCERankingLoss(model, both_directions=both)(columns, None)
+    queries, documents, extra = (model(column)["sentence_embedding"] for column in columns)
+    valid = torch.ones(4, 8, dtype=torch.bool)
+    for row, column in ((0, 2), (0, 3), (2, 0), (2, 3), (1, 6), (3, 7)):
+        valid[row, column] = False
+    loss = bayescl.InfoNCELoss(temperature=0.05)
+    expected = loss.in_batch(queries, documents, extra=extra, valid=valid)
+    if both:
+        back = loss.in_batch(documents, queries, valid=valid[:, :4].T)
+        expected = (expected + back) / 2
+    torch.testing.assert_close(value, expected)
 
 
 def test_a_batch_of_nothing_but_duplicates_is_finite(folder: Path) -> None:
@@ -321,19 +361,24 @@ def trained(
     ).train(resume_from_checkpoint=resume or None)
 
 
+def with_memory(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
+    return ours.LatentClassRankingLoss(model, tau_plus=0.25, memory_size=8, refit_every=1)
+
+
 def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
     return ours.ContrastiveRankingLoss(
         model, bayescl.BayesianContrastiveLoss(temperature=bayescl.LearnableTemperature(0.2))
     )
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("kind", ["temperature", "wrapped", "memory"])
 def test_a_training_that_resumes_ends_where_one_without_a_break_does(
-    wrapped: bool, tmp_path: Path
+    kind: str, tmp_path: Path
 ) -> None:
     def made(model: SentenceTransformer) -> tuple[torch.nn.Module, torch.nn.Module]:
-        inner = with_temperature(model)
-        return inner, theirs.MatryoshkaLoss(model, inner, [8, 4]) if wrapped else inner
+        inner = with_memory(model) if kind == "memory" else with_temperature(model)
+        wrapped = theirs.MatryoshkaLoss(model, inner, [8, 4]) if kind == "wrapped" else inner
+        return inner, wrapped
 
     straight = tiny_models.static()
     expected, loss = made(straight)
@@ -344,8 +389,8 @@ def test_a_training_that_resumes_ends_where_one_without_a_break_does(
     callback = ours.LossStateCallback(loss)
     trained(first, loss, tmp_path / "broken", steps=2, callbacks=(callback,))
     assert (tmp_path / "broken/checkpoint-2" / ours.STATE_FILE).exists()
-    moved = inner.loss.learnable_temperature().item()
-    assert moved != pytest.approx(0.2, abs=1e-4)
+    if kind != "memory":
+        assert inner.loss.temperature != pytest.approx(0.2, abs=1e-4), "it was trained"
 
     second = tiny_models.static(seed=9)
     inner, loss = made(second)

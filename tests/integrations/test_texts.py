@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bayescl.integrations._texts import UNKNOWN, above_margin, equal_texts, text_keys
+from bayescl.integrations._texts import NO_TEXT, above_margin, repeats, text_keys
 
 TEXTS = [[5, 6, 7], [5], [7, 6, 5], [5, 6, 7], [6, 5]]
 
@@ -51,38 +51,24 @@ def test_a_token_of_number_zero_at_the_end_is_part_of_the_text() -> None:
 
 
 def test_images_are_never_taken_for_equal() -> None:
-    column = {"input_ids": torch.ones(2, 3).long(), "pixel_values": torch.zeros(2, 3, 4, 4)}
-    keys = text_keys(column)
-    assert keys.tolist() == [UNKNOWN, UNKNOWN]
-    texts = torch.tensor([1, 2])
-    assert equal_texts(texts, keys, keys, texts) is None
-    repeated = torch.tensor([1, 1])
-    found = equal_texts(repeated, keys, keys, repeated)
-    assert found is not None
-    assert found.tolist() == [[True, True], [True, True]]  # of the same anchor, not the same image
+    column = {"input_ids": torch.ones(50, 3).long(), "pixel_values": torch.zeros(50, 3, 4, 4)}
+    keys = torch.cat([text_keys(column, salt) for salt in range(4)])
+    assert keys.unique().numel() == 200
 
 
-def test_a_candidate_is_dropped_for_each_reason_alone() -> None:
-    anchors, positives = torch.tensor([1, 2, 1, 3]), torch.tensor([11, 12, 13, 1])
-    # Columns: the positives, then hard negatives; the last two repeat a positive and an anchor.
-    candidates = torch.cat([positives, torch.tensor([21, 22, 12, 3])])
-    partners = torch.cat([anchors, torch.full((4,), UNKNOWN)])
-    found = equal_texts(anchors, positives, candidates, partners)
-    expected = [
-        [1, 0, 1, 1, 0, 0, 0, 0],  # own; same anchor as row 2; row 3's positive is the anchor
-        [0, 1, 0, 0, 0, 0, 1, 0],
-        [1, 0, 1, 1, 0, 0, 0, 0],
-        [0, 0, 0, 1, 0, 0, 0, 1],
-    ]
-    assert found is not None
-    assert found.long().tolist() == expected
-
-
-def test_no_mask_is_made_where_no_text_repeats_itself() -> None:
+def test_texts_repeat_themselves_within_a_column_or_across() -> None:
     anchors, positives = torch.arange(3), torch.arange(10, 13)
-    assert equal_texts(anchors, positives, positives, anchors) is None
+    negatives, none = torch.arange(20, 23), torch.full((3,), NO_TEXT)
+    candidates, partners = torch.cat([positives, negatives]), torch.cat([anchors, none])
+    assert repeats(candidates, partners) == (False, False)
     # An anchor that equals its own positive (two dropout masks of one text) repeats nothing.
-    assert equal_texts(anchors, anchors, anchors, anchors) is None
+    assert repeats(anchors, anchors) == (False, False)
+    assert repeats(positives, torch.tensor([0, 0, 1])) == (True, False)
+    assert repeats(torch.tensor([10, 10, 11]), anchors) == (True, False)
+    crossing = candidates.clone()
+    for place in (1, 4):  # as another's positive, as another's negative
+        crossing[place] = 0
+        assert repeats(crossing, partners) == (True, True)
 
 
 def test_candidates_above_the_positive_by_more_than_the_margin_are_found() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl._fields import AtLeast, Count, CountOr0
+from bayescl._fields import Count, CountOr0, at_least
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +18,7 @@ def command(
     run: str,
     *,
     part: Literal["train", "evaluation"] = "train",
-    images: Annotated[int, AtLeast(2)] = 1024,
+    images: Annotated[int, at_least(2)] = 1024,
     anchors: Count = 6,
     shown: Count = 6,
     anchor_images: tuple[int, ...] = (),

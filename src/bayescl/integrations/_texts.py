@@ -6,31 +6,41 @@ Embeddings cannot tell: dropout gives one text two different embeddings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import normalize as unit_length
 
 from bayescl._axes import Bool, Float, Int, Tensor
 
-UNKNOWN = torch.iinfo(torch.int64).min
-"""The key of a row that is not a text alone; it equals no other row."""
+NO_TEXT = torch.iinfo(torch.int64).min
+"""What stands for the text that a candidate is a positive of, where it is a positive of none."""
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BLOCK_ELEMENTS = 2**22
 
 
-def text_keys(features: Mapping[str, Any]) -> Int[Tensor, " rows"]:
+class Repeats(NamedTuple):
+    """Whether texts of a batch repeat themselves, other than as an anchor and its own positive."""
+
+    anywhere: bool
+    crossing: bool
+    """Whether the text of an anchor is also a candidate's."""
+
+
+def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"]:
     """Return one integer per text; equal tokens give equal keys, whatever the padding.
 
     Args:
         features: what a tokenizer returns for one column: ``input_ids`` with ``attention_mask``,
             padded on either side; without padding, one sequence with ``cu_seq_lens_q``; or a bag
             of tokens with ``offsets``.
+        salt: another number for every column, on every device.
 
     Returns:
         Keys of 64 bits, so that two texts share one by accident with odds of about 1 to 10^19.
-        A column that holds images or sound has the key :data:`UNKNOWN` in all rows.
+        In a column that holds images or sound all keys differ, and by ``salt`` from those of other
+        columns.
 
     Example:
         >>> left = {"input_ids": torch.tensor([[0, 5, 6]]), "attention_mask": torch.tensor([[0, 1, 1]])}
@@ -41,7 +51,8 @@ def text_keys(features: Mapping[str, Any]) -> Int[Tensor, " rows"]:
     tokens = features.get("input_ids")
     if tokens is None or _NOT_TEXT & features.keys():
         known = next(value for value in features.values() if isinstance(value, Tensor))
-        return torch.full((len(known),), UNKNOWN, device=known.device)
+        rows = torch.arange(len(known), device=known.device)
+        return _mixed(rows + _mixed(torch.full_like(rows, salt)))
     if "cu_seq_lens_q" in features:
         ends = features["cu_seq_lens_q"].to(torch.int64)
         return _keys_of_bags(tokens.reshape(-1), ends[:-1], ends.diff())
@@ -70,46 +81,24 @@ def _mixed(numbers: Tensor) -> Tensor:
     return numbers ^ ((numbers >> 31) & 0x1FFFFFFFF)
 
 
-def equal_texts(
-    anchors: Int[Tensor, " rows"],
-    positives: Int[Tensor, " rows"],
-    candidates: Int[Tensor, " columns"],
-    partners: Int[Tensor, " columns"],
-) -> Bool[Tensor, "rows columns"] | None:
-    """Return True where a candidate is no negative of an anchor: one of their texts is the same.
+def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]) -> Repeats:
+    """Find out whether equal texts need a mask at all.
 
     Args:
-        anchors: keys of the anchors' texts.
-        positives: keys of the anchors' positives.
         candidates: keys of the candidates' texts.
-        partners: keys of the texts that candidates are positives of; :data:`UNKNOWN` where they
+        partners: keys of the anchors that candidates are positives of; :data:`NO_TEXT` where they
             are positives of none.
-
-    Returns:
-        True where the candidate's text is the anchor's or its positive's, or where it is a positive
-        of the anchor's text; None where no text repeats itself, so that no mask is needed.
     """
-    if not _any_repeats(anchors, positives, candidates, partners):
-        return None
-    # Unknown rows are marked in two ways, so that they equal nothing in a comparison either.
-    anchors = anchors.masked_fill(anchors == UNKNOWN, UNKNOWN + 1)[:, None]
-    positives = positives.masked_fill(positives == UNKNOWN, UNKNOWN + 1)[:, None]
-    found = candidates == positives
-    found |= candidates == anchors
-    found |= partners == anchors
-    return found
+    positives = partners != NO_TEXT
+    anchors = partners[positives]
+    elsewhere = partners[positives & (partners != candidates)]
+    crossing = bool(torch.isin(elsewhere, candidates).any())
+    within = _repeats_itself(candidates) or _repeats_itself(anchors)
+    return Repeats(crossing or within, crossing)
 
 
-def _any_repeats(anchors: Tensor, positives: Tensor, candidates: Tensor, partners: Tensor) -> bool:
-    """Whether a text occurs twice, other than as an anchor and its own positive."""
-    candidates = candidates[candidates != UNKNOWN]
-    partners = partners[partners != UNKNOWN]
-    crossing = anchors[(anchors != positives) & (anchors != UNKNOWN)]
-    return (
-        candidates.unique().numel() < candidates.numel()
-        or partners.unique().numel() < partners.numel()
-        or bool(torch.isin(crossing, candidates).any())
-    )
+def _repeats_itself(keys: Tensor) -> bool:
+    return len(keys.unique()) < len(keys)
 
 
 @torch.no_grad()

@@ -17,8 +17,13 @@ from bayescl._randomness import Purpose, derived_seed, seeded
 from bayescl.integrations._extras import missing
 from bayescl.losses import BayesianContrastiveLoss, ContrastiveLoss
 from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import AllItems, CandidateSource, InBatchCandidates
-from bayescl.recsys.drawn_candidates import PerPairCandidates, SharedCandidates
+from bayescl.recsys.candidates import (
+    AllItems,
+    CandidateSource,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
 from bayescl.recsys.encoders import ENCODERS, build_encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.scorers import EmbeddingScorer, check_item_norm_exponent

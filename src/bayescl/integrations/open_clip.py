@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from bayescl._axes import Float, Int, Tensor
@@ -23,18 +22,6 @@ __all__ = [
     "LatentClassClipLoss",
     "caption_groups",
 ]
-
-
-class _GivenTemperature(nn.Module):
-    """A temperature that comes with every call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.value = torch.ones(())
-
-    def forward(self) -> Tensor:
-        """Return the temperature of the call at hand."""
-        return self.value
 
 
 class ClipLoss(nn.Module):
@@ -81,8 +68,6 @@ class ClipLoss(nn.Module):
             raise ValueError("use_horovod must be False: rows are gathered by torch.distributed")
         self.world_size = world_size
         self.loss = loss_named(self.loss_name)(normalize=False, **options)
-        self._temperature = _GivenTemperature()
-        self.loss.learnable_temperature = self._temperature
 
     def forward(
         self,
@@ -106,9 +91,12 @@ class ClipLoss(nn.Module):
                 each other's negatives. See :func:`caption_groups`.
         """
         self.loss.gather = self.world_size > 1 and is_distributed()
-        self._temperature.value = 1 / torch.as_tensor(logit_scale, device=image_features.device)
         value: Tensor = self.loss.in_batch(
-            image_features, text_features, groups=groups, both_directions=True
+            image_features,
+            text_features,
+            groups=groups,
+            both_directions=True,
+            temperature=1 / logit_scale,
         )
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it

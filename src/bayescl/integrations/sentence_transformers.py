@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_choice, check_count, check_finite_number, check_positive
 from bayescl.integrations._citations import citation_of
 from bayescl.integrations._extras import is_distributed, loss_named, missing
-from bayescl.integrations._texts import UNKNOWN, above_margin, equal_texts, text_keys
+from bayescl.integrations._texts import NO_TEXT, above_margin, repeats, text_keys
 from bayescl.losses import ContrastiveLoss
 
 try:
@@ -53,7 +53,7 @@ STATE_FILE = "bayescl_loss.pt"
 """The file beside a checkpoint that holds the losses' state."""
 
 
-class _Notes(NamedTuple):
+class BatchNotes(NamedTuple):
     """What is known of a batch besides its embeddings: one entry per column of texts."""
 
     keys: list[Int[Tensor, " rows"]]
@@ -138,11 +138,14 @@ class ContrastiveRankingLoss(nn.Module):
         notes = self._notes(columns)
         return self._value(embed_columns(self.model, columns), notes)
 
-    def _notes(self, columns: Sequence[Features]) -> _Notes:
+    def _notes(self, columns: Sequence[Features]) -> BatchNotes:
         """Read keys and the guide's embeddings, before the model changes the features in place."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
-        keys = [text_keys(column) for column in columns] if self.duplicates == "mask" else []
+        keys = []
+        if self.duplicates == "mask":
+            first = distributed.rank() * len(columns) if is_distributed() else 0
+            keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
         guide = []
         if self.guide is not None:
             for column in columns:
@@ -150,62 +153,74 @@ class ContrastiveRankingLoss(nn.Module):
                 guide.append(
                     self.guide.encode(texts, convert_to_tensor=True, show_progress_bar=False)
                 )
-        return _Notes(keys, guide)
+        return BatchNotes(keys, guide)
 
-    def _value(self, embeddings: Sequence[Tensor], notes: _Notes) -> Float[Tensor, ""]:
+    def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
-        gather = self.gather_across_devices and is_distributed()
-        self.loss.gather = gather and distributed.world_size() > 1
+        gather = self.gather_across_devices and is_distributed() and distributed.world_size() > 1
+        self.loss.gather = gather
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
-        anchors, positives, *rest = embeddings
-        extra = torch.cat(rest) if rest else None
-        valid = self._valid(embeddings, notes)
+        counted = self._counted(embeddings, notes)
         if not self.both_directions:
-            return self._one_direction(anchors, positives, extra, valid)
-        gather, by_rule = self.loss.gather, self.margin is not None or self.guide is not None
-        together = not by_rule and not (gather and self.duplicates == "mask")
-        if together and (gather or len(anchors) > 1):
-            value: Tensor = self.loss.in_batch(
-                anchors, positives, extra=extra, valid=valid, both_directions=True
-            )
-            return value
-        # A rule drops other pairs in the second direction than in the first.
-        there = self._one_direction(anchors, positives, extra, valid)
-        turned = _Notes(*(column[1::-1] for column in notes))
-        back = self._one_direction(
-            positives, anchors, None, self._valid([positives, anchors], turned)
-        )
-        return (there + back) / 2 if self.loss.reduction == "mean" else there + back
+            return self._in_batch(embeddings, counted)
+        # A rule drops other pairs in the second direction than in the first, and a mask of this
+        # device's anchors does not say what the second direction may count of other devices.
+        apart = self.margin is not None or self.guide is not None or (gather and "valid" in counted)
+        if not apart and not self._is_alone(embeddings[:2]):
+            return self._in_batch(embeddings, counted, both_directions=True)
+        turned, back = BatchNotes(*(column[1::-1] for column in notes)), embeddings[1::-1]
+        there = self._in_batch(embeddings, counted)
+        self.loss.eval()  # a loss with a memory has seen these pairs
+        total = there + self._in_batch(back, self._counted(back, turned))
+        return total / 2 if self.loss.reduction == "mean" else total
 
-    def _one_direction(
-        self, anchors: Tensor, positives: Tensor, extra: Tensor | None, valid: Tensor | None
+    def _is_alone(self, embeddings: Sequence[Tensor]) -> bool:
+        """Whether there is but one pair, and nothing to contrast it with."""
+        return len(embeddings) == 2 and len(embeddings[0]) == 1 and not self.loss.gather
+
+    def _in_batch(
+        self,
+        embeddings: Sequence[Tensor],
+        counted: Mapping[str, Tensor],
+        both_directions: bool = False,
     ) -> Tensor:
-        if len(anchors) == 1 and extra is None and not self.loss.gather:
-            return (anchors * positives).sum() * 0.0  # a last batch of one pair has no candidates
-        value: Tensor = self.loss.in_batch(anchors, positives, extra=extra, valid=valid)
+        anchors, positives, *rest = embeddings
+        if self._is_alone(embeddings):
+            return (anchors * positives).sum() * 0.0  # the last batch of an epoch may be one pair
+        value: Tensor = self.loss.in_batch(
+            anchors,
+            positives,
+            extra=torch.cat(rest) if rest else None,
+            both_directions=both_directions,
+            **counted,
+        )
         return value
 
-    def _valid(
-        self, embeddings: Sequence[Tensor], notes: _Notes
-    ) -> Bool[Tensor, "rows columns"] | None:
-        """True where a pair counts; None where all of them do."""
-        dropped: Tensor | None = None
+    def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
+        """Say which candidates count: arguments of the loss, none where all of them do."""
+        counted: dict[str, Tensor] = {}
         if notes.keys:
             anchors, positives, *rest = notes.keys
-            unknown = torch.full_like(torch.cat(rest), UNKNOWN) if rest else positives[:0]
-            candidates = self._everywhere(torch.cat([positives, *rest]))
-            partners = self._everywhere(torch.cat([anchors, unknown]))
-            dropped = equal_texts(anchors, positives, candidates, partners)
+            extra = torch.cat([positives[:0], *rest])
+            candidates = self._everywhere(torch.cat([positives, extra]))
+            partners = torch.cat([anchors, torch.full_like(extra, NO_TEXT)])
+            repeated = repeats(candidates, self._everywhere(partners))
+            if repeated.anywhere:
+                counted["groups"] = torch.stack([anchors, positives], dim=1)
+            if repeated.anywhere and rest:
+                counted["extra_groups"] = torch.stack([extra, extra], dim=1)
+            if repeated.crossing:  # groups compare anchors with anchors, positives with positives
+                counted["valid"] = candidates != anchors[:, None]
         rules = []
         if self.margin is not None:
             rules.append((embeddings, self.margin, self.loss.normalize))
         if notes.guide:
             rules.append((notes.guide, -self.guide_margin, True))
-        for (anchors, positives, *rest), margin, normalize in rules:
-            candidates = self._everywhere(torch.cat([positives, *rest]).detach())
-            above = above_margin(anchors, positives, candidates, margin, normalize=normalize)
-            dropped = above if dropped is None else dropped.logical_or_(above)
-        return None if dropped is None else dropped.logical_not_()
+        for (first, second, *others), margin, normalize in rules:
+            rows = self._everywhere(torch.cat([second, *others]).detach())
+            kept = above_margin(first, second, rows, margin, normalize=normalize).logical_not_()
+            counted["valid"] = kept.logical_and_(counted["valid"]) if "valid" in counted else kept
+        return counted
 
     def _everywhere(self, rows: Tensor) -> Tensor:
         """The rows of all devices where the loss gathers, in the order of its columns."""
@@ -298,7 +313,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
             each.grad = None
         # What is known of the texts takes the way of the labels, which reaches calculate_loss
         # under wrappers too.
-        value: Tensor = self.forward_cached(columns, self._notes(columns))
+        value: Tensor = CachedLossMixin.forward_cached(self, columns, self._notes(columns))
         found = [each.grad for each in trained]
         for each, gradient in zip(trained, earlier, strict=True):
             each.grad = gradient
@@ -315,7 +330,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     ) -> Float[Tensor, ""]:
         """Compute the loss from embeddings in mini-batches, and their gradients if asked."""
         embeddings = [torch.cat(column) for column in reps]
-        value = self._value(embeddings, _Notes([], []) if labels is None else labels)
+        value = self._value(embeddings, BatchNotes([], []) if labels is None else labels)
         if with_backward:
             value.backward()
             value = value.detach()

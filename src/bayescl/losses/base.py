@@ -59,7 +59,7 @@ class ContrastiveLoss(nn.Module):
         engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size; which one
             computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
             Triton, and gives the Bayesian weights through a histogram.
-        chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
+        chunk_size: anchors at a time on the chunked engine; default: a size that suits.
         gather: whether anchors are scored against the candidates of all processes of the default
             process group, with gradients back to their owners. Processes may hold unequal batches.
             The processes' means average to the mean over all anchors, so gradients that are

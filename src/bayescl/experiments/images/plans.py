@@ -76,10 +76,16 @@ DIGITS = TuningPlan(
             "alpha": (0.8, 0.9, 1.0),
             "beta": (0.5,),
         },
+        "latent": {
+            "temperature": (0.15, 0.2, 0.25, 0.3),
+            "tau_plus": (0.1,),
+            "attraction": (0.5, 1.0, 2.0),
+        },
         "oracle": {"temperature": _TWELVE_TEMPERATURES},
+        "attracting_oracle": {"temperature": _TWELVE_TEMPERATURES},
     },
 )
-"""Twelve settings for each loss, 216 runs: about 15 minutes on two cores.
+"""Twelve settings for each loss, 288 runs: about 20 minutes on two cores.
 
 ``tau_plus`` = 0.1 is one over the number of classes.
 """
@@ -114,10 +120,16 @@ CIFAR10_JPEG = TuningPlan(
             "alpha": (0.9,),
             "beta": (0.5, 0.9),
         },
+        "latent": {
+            "temperature": (0.2, 0.25, 0.5),
+            "tau_plus": (0.1,),
+            "attraction": (0.5, 1.0),
+        },
         "oracle": {"temperature": _SIX_TEMPERATURES},
+        "attracting_oracle": {"temperature": _SIX_TEMPERATURES},
     },
 )
-"""Six settings for each loss, 34 runs on fewer images and epochs than the comparison's.
+"""Six settings for each loss, 46 runs on fewer images and epochs than the comparison's.
 
 The Bayesian loss has its ``alpha`` from the paper; its ``beta`` is no hardness at all, or one
 less one over the number of classes. There is one seed: among settings that come close to one

@@ -52,8 +52,8 @@ def inspect_ranking(
 
     Args:
         path: the run folder.
-        users: how many users to look at, drawn from those with held-out items; as many as make
-            some million pairs with items unless given.
+        users: how many users to look at, drawn from those with held-out items; default:
+            as many as make some million pairs with items.
         anchors: for how many of them to list items.
         shown: items at either end to list for each.
         seed: which users are drawn.
