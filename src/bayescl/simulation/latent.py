@@ -41,7 +41,7 @@ Classes = Literal["equal", "5:1"]
 SIZES: tuple[Classes, ...] = ("equal", "5:1")
 """Classes of one size, or of sizes in equal ratios from the largest to a fifth of it."""
 
-TOGETHER = (1.5, 2.0, 3.0, 4.0)
+TOGETHER = (2.0, 3.0, 4.0, 6.0)
 """Components per class of the mixtures that the loss fits side by side."""
 COMPONENTS: dict[str, tuple[float, ...]] = {
     "0.5": (0.5,),
@@ -54,7 +54,7 @@ COMPONENTS: dict[str, tuple[float, ...]] = {
 """Components per class, by the name that tables have for them."""
 KNOWN = "known"
 """The classes' own components in place of fitted ones."""
-NOISES = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+NOISES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 SWEPT_WITH_NOISE = ("0.5", "1", "together")
 
 
@@ -220,14 +220,15 @@ def _posterior(
     remembered, judged, directions = _drawn(point, count, seed, draw)
     if point.components == KNOWN:
         shares = _known_responsibilities(judged, directions, class_sizes(count, point.classes))
-        agreement, sizes = torch.ones(1, dtype=torch.float64), [count]
+        posterior, agreement = shares @ shares.T, torch.ones(1, dtype=torch.float64)
     else:
         sizes = [max(1, round(each * count)) for each in COMPONENTS[point.components]]
         source = generator(seed, "latent fit", *sizes, draw)
         found = fit_latent_classes(remembered.view_1, remembered.view_2, sizes, generator=source)
         shares, agreement = item_responsibilities(judged.view_1, judged.view_2, found)
-    whole = torch.ones(len(sizes), dtype=shares.dtype)
-    posterior = same_class(shares, shares, trust=whole, sizes=sizes).clamp(0, 1)
+        whole = torch.ones(len(sizes), dtype=shares.dtype)
+        posterior = same_class(shares, shares, trust=whole, transitions=found.transitions)
+    posterior = posterior.clamp(0, 1)
     rows, columns = torch.triu_indices(JUDGED, JUDGED, offset=1)
     alike = judged.labels[rows] == judged.labels[columns]
     return posterior[rows, columns], alike, agreement
