@@ -75,6 +75,11 @@ class ClassMemory(nn.Module):
         return None if self._items is None else self._items[: self._filled]
 
     @property
+    def agreement(self) -> Float[Tensor, " mixtures"] | None:
+        """Moving average of how far views agree in each mixture; None before the first fit."""
+        return self._agreement
+
+    @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is believed, in [0, 1]; None before the first fit."""
         return None if self._agreement is None else trust_of_agreement(self._agreement)

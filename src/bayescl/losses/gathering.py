@@ -66,8 +66,7 @@ class Gathering:
                 "parts": [distributed.describe(part) for part in rows],
             }
         )
-        distributed.agreed("the layout", [note["call"] for note in notes])
-        distributed.agreed("whether the loss is training", ["parts" in note for note in notes])
+        _agree_on_call(notes)
         distributed.agreed("the number of calls remembered", [note["calls"] for note in notes])
         distributed.agreed("the number of tensors", [len(note["parts"]) for note in notes])
         sizes = [
@@ -125,9 +124,15 @@ class Gathering:
         return _share(distributed.exchange({"call": self.call, "anchors": anchors}))
 
 
+def _agree_on_call(notes: Sequence[dict[str, Any]]) -> None:
+    """Refuse processes that are at different places in their calls."""
+    distributed.agreed("the layout", [note["call"] for note in notes])
+    distributed.agreed("whether the loss is training", ["calls" in note for note in notes])
+
+
 def _share(notes: Sequence[dict[str, Any]]) -> float:
     """This process's share of the anchors, times the number of processes."""
-    distributed.agreed("the layout", [note["call"] for note in notes])
+    _agree_on_call(notes)
     anchors = [int(note["anchors"]) for note in notes]
     return len(anchors) * anchors[distributed.rank()] / sum(anchors)
 

@@ -162,11 +162,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         """Compute the losses with what is believed of this batch; then remember it."""
         first = batches[0]
         if not self._learns:
-            informed = [self.informed(batch) for batch in batches]
+            with gathering.refusals():
+                informed = [self.informed(batch) for batch in batches]
             return super()._evaluate(gathering, informed, temperature)
         device = first.anchors.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
-            known = self._responsibilities(first)
+            with gathering.refusals():
+                known = self._responsibilities(first)
             # Where anchors are candidates too, the second half are the first one's positives.
             items = first.num_anchors // (1 if first.rule.own is None else 2)
             parts = [first.anchors, first.positives, *(known or ())][:4]

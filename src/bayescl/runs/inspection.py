@@ -53,7 +53,7 @@ def latent_classes_found(loss: nn.Module) -> dict[str, Any] | None:
     if not isinstance(loss, LatentClassContrastiveLoss):
         return None
     memory = loss.memory
-    kept = 0 if memory.queue is None else memory.queue.filled
+    kept = 0 if memory.items is None else len(memory.items)
     found: dict[str, Any] = {"fitted": False, "remembered": kept, "memory_size": memory.size}
     classes, trust, agreement = memory.classes, memory.trust_by_mixture, memory.agreement
     found |= {"trust": loss.trust, "threshold": loss.threshold, "mixtures": []}
