@@ -13,7 +13,15 @@ from bayescl.runs.images.settings import ImageSettings
 
 def command(
     *,
-    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian", "oracle"),
+    losses: tuple[str, ...] = (
+        "info_nce",
+        "debiased",
+        "hard",
+        "bayesian",
+        "latent",
+        "oracle",
+        "attracting_oracle",
+    ),
     seeds: Count = 4,
     given: ImageHyperparameters,
     num_classes: int | None = None,
