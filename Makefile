@@ -1,5 +1,5 @@
 # Every target makes .venv with plain pip where it is missing and keeps it up to date.
-#   make demo    train five losses on real images and compare them
+#   make demo    train the losses on real images and compare them
 #   make test    the whole default test suite
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples

@@ -12,9 +12,9 @@ from bayescl.recsys.full_ranking import full_ranking
 from bayescl.recsys.interactions import RankingParts
 from bayescl.recsys.scorers import EmbeddingScorer, Scorer
 from bayescl.runs.folder import RunFolder
-from bayescl.runs.ranking.baselines import BaselineSettings
+from bayescl.runs.ranking.baselines import fitted
 from bayescl.runs.ranking.run import KIND, RankingRun
-from bayescl.runs.ranking.settings import BASELINES
+from bayescl.runs.ranking.settings import BASELINES, BaselineSettings
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Recommender:
         """The best items that users do not have yet.
 
         Args:
-            user_id: whose, as the data set names the user; everyone's unless given.
+            user_id: whose, as the data set names the user; default: everyone's.
             k: items per list at most; users who have nearly all items get fewer.
 
         Returns:
@@ -100,6 +100,6 @@ def load_recommender(path: Path) -> Recommender:
     if config.get("encoder") in BASELINES:
         baseline = BaselineSettings.from_config(config)
         parts = baseline.data.load(baseline.evaluate_on)
-        return Recommender(baseline.fit(parts.train), parts)
+        return Recommender(fitted(baseline, parts.train), parts)
     _, run, epochs = RankingRun.kept(path)
     return Recommender(run.model.scorer(), run.parts, epochs, run.settings.epochs)
