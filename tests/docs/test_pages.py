@@ -117,6 +117,7 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     for page in docs.rglob("*.md"):
         for block in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.M):
             names = [line for line in block.splitlines() if line and not line.startswith(":")]
+            names = [re.sub(r".*<(.+)>", r"\1", name) for name in names]
             listed |= {(page.parent / name).resolve() for name in names}
     for page in PAGES[1:]:
         assert page.with_suffix("").resolve() in listed, page
