@@ -13,14 +13,14 @@ from typing_extensions import Unpack
 from bayescl._checks import check_choice, check_positive
 from bayescl.recsys.datasets import EVALUATION_PARTS
 from bayescl.recsys.ease import EASE
-from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.metrics import evaluate_ranking
+from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import Scorer
+from bayescl.runs.folder import RunFolder
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.run import KIND
-from bayescl.runs.ranking.settings import BASELINES, EASE_NAME, POPULARITY
-from bayescl.runs.ranking.watch import metrics_and_users
+from bayescl.runs.ranking.memory import RankingMemory
+from bayescl.runs.ranking.settings import BASELINES, EASE_NAME, KIND, POPULARITY
+from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
@@ -118,15 +118,34 @@ def fit_baseline(
 
 def _fitted(settings: BaselineSettings) -> Work:
     """Fit a baseline; what is left to do is to judge it."""
-    parts = settings.data.load(settings.evaluate_on)
+    memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
+    parts = memory.parts(settings.evaluate_on)
     started = time.perf_counter()
     recommender = settings.fit(parts.train)
     fitted = time.perf_counter()
-    return lambda _: {
+
+    def judge(folder: RunFolder) -> Result:
+        memory.write(folder, settings.data)
+        began = time.perf_counter()
+        figures = metrics_and_users(judged_figures(recommender, parts))
+        return _result(settings, parts, figures, fitted - started, time.perf_counter() - began)
+
+    return judge
+
+
+def _result(
+    settings: BaselineSettings,
+    parts: RankingParts,
+    figures: dict[str, Any],
+    fit_seconds: float,
+    evaluation_seconds: float,
+) -> Result:
+    """What ``result.json`` holds of a baseline."""
+    return {
         "settings": settings.as_config(),
         "protocol": "standard",
         "evaluated_on": settings.evaluate_on,
-        **metrics_and_users(evaluate_ranking(recommender, parts)),
+        **figures,
         "interactions": {
             "users": parts.train.num_users,
             "items": parts.train.num_items,
@@ -135,6 +154,6 @@ def _fitted(settings: BaselineSettings) -> Work:
         },
         "density": parts.train.density,
         "report": dict(parts.report),
-        "fit_seconds": fitted - started,
-        "evaluation_seconds": time.perf_counter() - fitted,
+        "fit_seconds": fit_seconds,
+        "evaluation_seconds": evaluation_seconds,
     }
