@@ -24,7 +24,9 @@ def test_train_leaves_a_complete_run_folder_and_prints_every_probe(bayescl, bars
     for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
         assert title in outcome.out
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
-    assert found == {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    remembered = {"data.json", "images.npz"}
+    trained = {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    assert found == trained | remembered
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3
 
 

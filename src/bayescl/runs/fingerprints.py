@@ -57,7 +57,9 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
             found.append(f"{name}: the file is gone")
         elif other["sha256"] != one["sha256"]:
             found.append(f"{name}: {_difference(one['rows'], other['rows'])}")
-    found += [f"{name}: the run was not trained on this file" for name in current if name not in known]
+    found += [
+        f"{name}: the run was not trained on this file" for name in current if name not in known
+    ]
     return found
 
 

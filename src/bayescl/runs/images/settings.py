@@ -22,6 +22,9 @@ from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import LossSettings, pop_loss, takes
 from bayescl.vision.optimizers import OPTIMIZERS
 
+KIND = "train images"
+"""The kind of run: the command that makes it."""
+
 OptimizerName = Annotated[str, Among(lambda: tuple(OPTIMIZERS))]
 
 

@@ -201,7 +201,6 @@ def train_ranking(
             the run, or holds another run or a damaged checkpoint.
     """
 
-
     def begin() -> Work:
         given = RankingRun.recalled(RunFolder.open(out, KIND)) if resume else {}
         return partial(RankingRun(settings, **given).carry_out, **watching)
