@@ -141,7 +141,7 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, run):
 def test_images_are_embedded_by_the_same_command(bayescl, image_run):
     assert bayescl("embed run --out features.parquet").status == 0
     test = pl.read_parquet("features.parquet")
-    assert test.columns == ["id", "label", "embedding"]
+    assert test.columns == ["id", "image", "label", "class", "embedding"]
     assert bayescl("embed run --of train --out train.npy").status == 0
     assert len(np.load("train.npy")) + len(test) == 90
     outcome = bayescl("embed run --of users --out x.npy")

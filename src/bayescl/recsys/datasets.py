@@ -46,8 +46,8 @@ def load_interactions(
         split: "per-user" (at random 4:1 from each user), "random" (4:1 from all), "last" (each
             user's last interaction by time), "given" (by the files), "author" (ml-100k, as the
             paper's first author split it) or "none" (everything trains, a test part of the files
-            included, and nothing is left to judge by); where the files give a test part "given" unless
-            said otherwise, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
+            included, and nothing is left to judge by); default: "given" where the files give a
+            test part, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
             for users with too few interactions.
         split_seed: fixes what is drawn; on purpose not the seed of a run.
         user_column: the table's column of users; "user" (in ``.inter`` "user_id") unless given.
