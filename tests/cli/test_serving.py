@@ -325,3 +325,15 @@ def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl,
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env=alone)
     expected = library.load("run").embed(pixels)
     np.testing.assert_allclose(np.load("features.npy"), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_terminal_there_is_a_line_per_epoch(bayescl, photos):
+    lines = bayescl(f"train images {photos} --out run").err.splitlines()
+    assert [line.split(": loss")[0] for line in lines] == ["epoch 1 of 2", "epoch 2 of 2"]
+
+
+def test_a_run_that_diverges_at_once_leaves_nothing_in_the_way(bayescl, photos):
+    outcome = bayescl(f"train images {photos} --lr 1e30 --out run")
+    assert outcome.status == 2
+    assert "lower the learning rate" in outcome.complaint
+    assert not Path("run").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -103,7 +104,13 @@ def run_in_folder(
         folder = RunFolder(out, kind)
         if writes:
             folder = RunFolder.create(out, kind, settings.as_config())
-    figures = work(folder)
+    try:
+        figures = work(folder)
+    except Exception:
+        # Nothing was learnt yet: the folder would only be in the way of the corrected command.
+        if writes and not resume and all(entry.is_file() for entry in folder.path.iterdir()):
+            shutil.rmtree(folder.path)
+        raise
     if not writes:
         return {}
     result = {**figures, **origin}
