@@ -53,6 +53,8 @@ def check_count(name: str, value: int, minimum: int) -> int:
     """Return ``value`` if it is a whole number of at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
+    if value >= 2**63:  # no machine counts to it
+        raise ValueError(f"{name} must be below 2^63, got {value}")
     return value
 
 

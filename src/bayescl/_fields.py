@@ -1,16 +1,18 @@
-"""What a value may be, read from its type hint: settings check themselves, command lines follow.
+"""What a field of settings may be, read from its type hint: settings check themselves by it.
 
 A hint is ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of words, a mapping, a tuple of
-words or whole numbers, or ``Annotated`` with a range of this module; ``| None`` may follow.
+words or whole numbers, or ``Annotated`` with a :class:`Range`; ``| None`` may follow.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bayescl._checks import (
     check_choice,
@@ -21,89 +23,40 @@ from bayescl._checks import (
 )
 
 
-class Range(Protocol):
-    """Values that a hint's type has, and that a field may not all take."""
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse a value outside the range by a ``ValueError`` that names it."""
-
-    def __str__(self) -> str:
-        """The range in a few words, or nothing where the help says it."""
-
-
 @dataclass(frozen=True)
-class AtLeast:
+class Range:
+    """Which values of a hint's type a field takes.
+
+    Attributes:
+        check: refuses another value by a ``ValueError`` that names it.
+        words: the range as help shows it; empty where the option's own help says it.
+        choices: the words that a field may be, where it is a choice.
+    """
+
+    check: Callable[[str, Any], object]
+    words: str = ""
+    choices: Callable[[], Sequence[str]] | None = None
+
+
+def at_least(minimum: int) -> Range:
     """Whole numbers from ``minimum`` on."""
-
-    minimum: int
-
-    def check(self, name: str, value: int) -> None:
-        """Refuse a smaller one, and one that no machine counts to."""
-        check_count(name, value, self.minimum)
-        if value >= 2**63:
-            raise ValueError(f"{name} must be below 2^63, got {value}")
-
-    def __str__(self) -> str:
-        return f"at least {self.minimum}" if self.minimum > 1 else ""
+    return Range(partial(check_count, minimum=minimum), f"at least {minimum}" * (minimum > 1))
 
 
-@dataclass(frozen=True)
-class Between:
+def between(low: float, high: float) -> Range:
     """Numbers of a closed interval."""
-
-    low: float
-    high: float
-
-    def check(self, name: str, value: float) -> None:
-        """Refuse one outside."""
-        check_interval(name, value, self.low, self.high)
-
-    def __str__(self) -> str:
-        return f"from {self.low:g} to {self.high:g}"
+    return Range(partial(check_interval, low=low, high=high), f"from {low:g} to {high:g}")
 
 
-@dataclass(frozen=True)
-class From0:
-    """Numbers of at least 0."""
-
-    def check(self, name: str, value: float) -> None:
-        """Refuse a negative one."""
-        check_non_negative(name, value)
-
-    def __str__(self) -> str:
-        return "at least 0"
+def among(choices: Callable[[], Sequence[str]]) -> Range:
+    """Words of a list that is only known at run time; ``Literal`` is for a fixed one."""
+    return Range(lambda name, value: check_choice(name, value, choices()), choices=choices)
 
 
-@dataclass(frozen=True)
-class Above0:
-    """Positive numbers."""
-
-    def check(self, name: str, value: float) -> None:
-        """Refuse 0 and less."""
-        check_positive(name, value)
-
-    def __str__(self) -> str:
-        return "above 0"
-
-
-@dataclass(frozen=True)
-class Among:
-    """Words of a list that is only known at run time; of a fixed one there is ``Literal``."""
-
-    words: Callable[[], Sequence[str]]
-
-    def check(self, name: str, value: str) -> None:
-        """Refuse another word."""
-        check_choice(name, value, self.words())
-
-    def __str__(self) -> str:
-        return ""
-
-
-Count = Annotated[int, AtLeast(1)]
-CountOr0 = Annotated[int, AtLeast(0)]
-Positive = Annotated[float, Above0()]
-NonNegative = Annotated[float, From0()]
+Count = Annotated[int, at_least(1)]
+CountOr0 = Annotated[int, at_least(0)]
+Positive = Annotated[float, Range(check_positive, "above 0")]
+NonNegative = Annotated[float, Range(check_non_negative, "at least 0")]
 
 _WORDS: dict[type, str] = {
     int: "a whole number",
@@ -123,16 +76,14 @@ class Kind:
     Attributes:
         base: int, float, bool, str, dict or tuple.
         item: what a tuple or mapping holds.
-        choices: the words that it may be; none where it is no choice.
-        ranges: what else is asked of it.
+        ranges: which values of that it may be.
         optional: whether it may be None.
     """
 
     base: type
-    choices: tuple[str, ...] = ()
+    item: type = str
     ranges: tuple[Range, ...] = ()
     optional: bool = False
-    item: type = str
 
     def check(self, name: str, value: Any) -> None:
         """Refuse a value of another type or outside the range.
@@ -146,36 +97,11 @@ class Kind:
             one.check(name, value)
         if not self.ranges and not self._fits(value):
             raise ValueError(f"{name} must be {self.wanted}, got {value}")
-        if self.choices:
-            check_choice(name, value, self.choices)
 
-    def read(self, name: str, value: Any) -> Any:
-        """A typed word, or a value from a file, as what the hint wants.
-
-        Raises:
-            ValueError: where it is something else.
-
-        Example:
-            >>> kind_of(float).read("lr", "1e-3"), kind_of(bool).read("compiled", "true")
-            (0.001, True)
-        """
-        if self.optional and value in (None, "null"):
-            return None
-        given = value
-        if self.base is tuple and isinstance(value, str):
-            value = [one.strip() for one in value.split(",") if one.strip()]
-        if self.base is tuple and isinstance(value, list):
-            value = tuple(_parsed(one, self.item) for one in value)
-        elif isinstance(value, str) and self.base is not str:
-            value = _parsed(value, self.base)
-        elif self.base is str and type(value) in (int, float):
-            value = str(value)
-        if self.base is float and type(value) is int:
-            value = float(value)
-        if not self._fits(value) or value != value:
-            raise ValueError(f"{name} must be {self.wanted}, got {given}")
-        self.check(name, value)
-        return value
+    @property
+    def choices(self) -> Sequence[str]:
+        """The words that it may be; none where it is no choice."""
+        return next((one.choices() for one in self.ranges if one.choices is not None), ())
 
     @property
     def wanted(self) -> str:
@@ -190,8 +116,6 @@ class Kind:
             return self.base is bool
         if self.base is tuple:
             return isinstance(value, tuple) and all(type(one) is self.item for one in value)
-        if self.base is dict and self.item is dict:
-            return isinstance(value, dict) and all(isinstance(x, dict) for x in value.values())
         return isinstance(value, (int, float) if self.base is float else self.base)
 
 
@@ -199,8 +123,8 @@ def kind_of(hint: Any) -> Kind | None:
     """Take a type hint apart; None if it is none of those that fields and options have.
 
     Example:
-        >>> kind_of(Count | None)
-        Kind(base=<class 'int'>, choices=(), ranges=(AtLeast(minimum=1),), optional=True, ...)
+        >>> kind_of(Literal["adam", "sgd"] | None).choices
+        ('adam', 'sgd')
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
@@ -212,17 +136,17 @@ def kind_of(hint: Any) -> Kind | None:
         kind = kind_of(arguments[0])
         return kind and replace(kind, ranges=(*kind.ranges, *arguments[1:]))
     if origin is Literal:
-        return Kind(str, arguments)
+        return Kind(str, ranges=(among(lambda: arguments),))
     if origin is dict:
-        return Kind(dict, item=get_origin(arguments[1]) or arguments[1])
+        return Kind(dict, get_origin(arguments[1]) or arguments[1])
     if origin is tuple:
-        return Kind(tuple, item=arguments[0])
+        return Kind(tuple, arguments[0])
     return Kind(hint) if hint in _WORDS else None
 
 
 @cache
 def kinds_of(owner: Any) -> Mapping[str, Kind]:
-    """The kind of every field of a dataclass, or argument of a function, that has one."""
+    """The kind of every field of a dataclass that has one."""
     hints = get_type_hints(owner, include_extras=True)
     kinds = {name: kind_of(hint) for name, hint in hints.items()}
     return {name: kind for name, kind in kinds.items() if kind is not None}
@@ -239,20 +163,19 @@ def check_fields(settings: Any) -> None:
         kind.check(name, getattr(settings, name))
 
 
-def _parsed(text: Any, wanted: type) -> Any:
-    """Text as a value of a type, or the text itself where it is none."""
-    if not isinstance(text, str) or wanted is str:
-        return text
-    if wanted is dict:
-        import yaml
+def descriptions(owner: object) -> dict[str, str]:
+    """What a docstring says of each argument or attribute, on one line and without markup."""
+    from docstring_parser import parse
 
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError:
-            return text
-    if wanted is bool:
-        return {"true": True, "false": False}.get(text.lower(), text)
-    try:
-        return wanted(text)
-    except ValueError:
-        return text
+    found = parse(inspect.getdoc(owner) or "").params
+    return {one.arg_name: without_markup(one.description or "") for one in found}
+
+
+def without_markup(text: str) -> str:
+    """A docstring's text on one line, without its markup.
+
+    Example:
+        >>> without_markup("sets ``beta``, see :func:`~bayescl.load`.")
+        'sets beta, see load.'
+    """
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", " ".join(text.split()))

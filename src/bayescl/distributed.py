@@ -30,7 +30,7 @@ def world_size(group: dist.ProcessGroup | None = None) -> int:
     """Return the number of processes.
 
     Args:
-        group: process group; the default one unless given.
+        group: process group; default: torch's.
 
     Returns:
         At least 1. A group of one process has nothing to gather, and nothing is sent.
@@ -64,7 +64,7 @@ def gather(
     Args:
         rows: this process's rows, one or more; the number may differ between processes. Integers
             and booleans (labels, masks) are gathered too, without gradient.
-        group: process group; the default one unless given.
+        group: process group; default: torch's.
 
     Returns:
         All rows on every process; ``rows`` itself where the group has one process.
@@ -155,7 +155,7 @@ def exchange(
 
     Args:
         note: a few numbers and words, less than four kilobytes as JSON.
-        group: process group; the default one unless given.
+        group: process group; default: torch's.
 
     Raises:
         ValueError: on every process alike, if a process refused its input; see
@@ -178,7 +178,7 @@ def shared_refusals(
 
     Args:
         active: whether to do anything at all.
-        group: process group; the default one unless given.
+        group: process group; default: torch's.
     """
     return _refusals_shared(group) if active else nullcontext()
 
@@ -228,6 +228,15 @@ def gather_rows(
         gathered: Tensor = _Gather.apply(rows, sizes, group)
         return gathered
     return _all_rows(rows, sizes, group)
+
+
+def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:
+    """Overwrite tensors with those of the first process; of one dtype, and shapes that agree."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    dist.broadcast(flat, group_src=0, group=group)
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
 
 
 class _Gather(torch.autograd.Function):

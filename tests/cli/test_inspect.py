@@ -113,7 +113,85 @@ def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
         assert report["by_weight"]["roc_auc"] == 0.5
 
 
-def test_images_without_labels_get_the_pictures_that_need_none(bayescl, bars, tmp_path) -> None:
+@pytest.fixture(scope="module")
+def found_once(tmp_path_factory) -> Path:
+    """Where the first test that needs a run with latent classes leaves it for the others."""
+    return tmp_path_factory.mktemp("found") / "run"
+
+
+@pytest.fixture
+def latent_run(bayescl, bars, found_once) -> str:
+    """A run of the latent loss on bars, in the test's own folder."""
+    if not found_once.exists():
+        line = f"train images {bars} --epochs 8 --loss latent --num_classes 3 --out run"
+        assert bayescl(line).status == 0
+        shutil.copytree("run", found_once)
+    else:
+        shutil.copytree(found_once, "run")
+    return "run"
+
+
+def test_latent_classes_are_shown_with_their_trust_and_their_images(bayescl, latent_run) -> None:
+    before = Path(latent_run, "checkpoints/last.ckpt").read_bytes()
+    outcome = bayescl("inspect run --images 60 --anchors 2 --shown 2")
+    assert outcome.status == 0
+    for words in ("trust of 4 components", "candidates that attract", "their precision"):
+        assert words in outcome.out
+    assert pictures("run") == ["inspection-candidates.png", "inspection-components.png", *FILES[1:]]
+    report = report_of("run")
+    latent = report["latent_classes"]
+    assert latent["fitted"]
+    assert [mixture["components"] for mixture in latent["mixtures"]] == [4, 6, 9, 12]
+    assert 0 < latent["trust"] <= 1
+    assert report["posteriors"][0]["source"] == "latent classes"
+    assert report["confident_pairs"]["precision"] > 0.9
+    assert report["by_weight"]["roc_auc"] > 0.9
+    assert report["mean_weight"]["false"] < 0.8 < report["mean_weight"]["true"]
+    assert report["candidates"]["weighed_by"] == "latent"
+    components = report["components"]
+    assert len(components) == 4
+    assert sum(one["size"] for one in components) == report["images"]
+    assert [one["weight"] for one in components] == sorted(
+        (one["weight"] for one in components), reverse=True
+    )
+    assert Path(latent_run, "checkpoints/last.ckpt").read_bytes() == before
+
+
+def test_metrics_of_a_latent_run_say_how_far_it_was_trusted_and_right(latent_run) -> None:
+    rows = RunFolder.open(Path(latent_run), "train images").read_metrics()
+    assert all({"trust", "pair_recall"} <= row.keys() for row in rows)
+    assert rows[-1]["trust"] > 0
+    assert rows[-1]["pair_precision"] > 0.9
+    assert rows[-1]["pair_recall"] > 0
+
+
+def test_a_latent_run_that_has_fitted_nothing_says_so(bayescl, bars) -> None:
+    line = f"train images {bars} --epochs 1 --loss latent --tau_plus 0.02 --out run"
+    assert bayescl(line).status == 0
+    outcome = bayescl("inspect run --images 20 --anchors 2 --shown 2")
+    assert outcome.status == 0
+    assert "none yet" in outcome.out
+    assert "60 of 1,024 items remembered" in outcome.out
+    assert pictures("run") == FILES
+    report = report_of("run")
+    assert report["latent_classes"] == {
+        "fitted": False,
+        "remembered": 60,
+        "memory_size": 1024,
+        "trust": 0.0,
+        "threshold": 0.5,
+        "mixtures": [],
+    }
+    assert report["components"] == []
+    assert report["confident_pairs"] is None
+    assert report["mean_weight"] == {"false": 1, "true": 1}
+    (row,) = RunFolder.open(Path("run"), "train images").read_metrics()
+    assert (row["trust"], row["pair_recall"]) == (0, 0)
+    assert "pair_precision" not in row
+
+
+@pytest.mark.parametrize("loss", ["bayesian", "latent --tau_plus 0.3"])
+def test_images_without_labels_get_the_pictures_that_need_none(bayescl, tmp_path, loss) -> None:
     from PIL import Image
 
     folder = tmp_path / "pictures"
@@ -122,14 +200,23 @@ def test_images_without_labels_get_the_pictures_that_need_none(bayescl, bars, tm
     for number in range(40):
         pixels = generator.integers(0, 255, (8, 8, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / f"{number:02d}.png")
-    line = "--batch_size 10 --width 4 --epochs 1 --device cpu --loss bayesian"
+    line = f"--batch_size 10 --width 4 --epochs 1 --device cpu --loss {loss}"
     assert bayescl(f"train images --data pictures {line} --out run").status == 0
     outcome = bayescl("inspect run --images 20")
     assert outcome.status == 0
-    assert "alpha without labels" in outcome.out
     assert "measured" not in outcome.out
-    assert pictures("run") == ["inspection-candidates.png", "inspection-weights.png"]
-    assert report_of("run")["labelled"] is False
+    found = ["components"] if loss.startswith("latent") else []
+    assert pictures("run") == [
+        f"inspection-{name}.png" for name in ("candidates", *found, "weights")
+    ]
+    report = report_of("run")
+    assert report["labelled"] is False
+    assert all(one["majority"] is None for one in report["components"])
+    columns = RunFolder.open(Path("run"), "train images").read_metrics()[0].keys()
+    assert not any(name.startswith("pair_") for name in columns)
+    if loss == "bayesian":
+        assert "alpha without labels" in outcome.out
+        assert "trust" not in columns
 
 
 def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bayescl, run) -> None:

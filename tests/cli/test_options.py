@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 import yaml
 
-from bayescl._fields import Count
+from bayescl._fields import Count, at_least
 from bayescl.cli._options import OneEach, parse_options
 from bayescl.losses import InfoNCELoss
 from bayescl.runs.losses import LOSSES, LossOption, LossRow
@@ -81,6 +82,68 @@ def parsed(words: str) -> dict[str, Any]:
 def test_a_switch_may_be_given_with_or_without_its_value(words, expected):
     assert parsed(f"folder {words}")["compiled"] is expected
     assert parsed(f"{words} --seeds 3 folder")["compiled"] is expected
+
+
+def read_as(hint: Any, value: Any) -> Any:
+    """What becomes of a value in a configuration file, or of a typed word."""
+
+    def own(*, x: Any) -> int:
+        """Do nothing."""
+        return 0
+
+    own.__annotations__ = {"x": hint}
+    if isinstance(value, str):
+        options = parse_options(own, "test", [f"--x={value}"])
+    else:
+        Path("x.yaml").write_text(yaml.safe_dump({"x": value}))
+        options = parse_options(own, "test", ["--config", "x.yaml"])
+    assert options is not None
+    return options["x"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "value"),
+    [
+        (int, "3", 3),
+        (float, "3", 3.0),
+        (float, "1e-3", 0.001),
+        (float | None, "null", None),
+        (bool, "True", True),
+        (str, 2, "2"),
+        (str, "null", "null"),
+        (tuple[str, ...], "a, b,", ("a", "b")),
+        (tuple[int, ...], [3, 4], (3, 4)),
+        (dict[str, float], "{a: 1}", {"a": 1}),
+    ],
+)
+def test_what_is_typed_becomes_what_the_hint_wants(monkeypatch, tmp_path, hint, text, value):
+    monkeypatch.chdir(tmp_path)
+    read = read_as(hint, text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [
+        (int, "1.5"),
+        (int, "x"),
+        (int, None),
+        (int, True),
+        (float, "nan"),
+        (float, "much"),
+        (bool, "maybe"),
+        (str, date(2024, 1, 2)),
+        (tuple[int, ...], "1,x"),
+        (dict[str, float], "3"),
+        (dict[str, dict[str, float]], "{hard: 3}"),
+        (Annotated[int, at_least(2)], "1"),
+    ],
+)
+def test_what_cannot_become_that_is_named(monkeypatch, tmp_path, hint, text):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^x must be"):
+        read_as(hint, text)
 
 
 def test_a_dataclass_comes_built_and_a_mapping_with_what_was_typed():

@@ -150,10 +150,12 @@ def test_a_folder_moved_away_without_its_data_serves_as_before(bayescl, run, tmp
     assert Path("moved/inspection.json").is_file()
 
 
-def test_a_finished_run_recommends_without_lightning(run):
+def test_a_finished_run_recommends_without_lightning(bayescl, run):
+    assert bayescl(f"train ranking {COLUMNS} --encoder ease --out ease").status == 0
     program = (
         "import sys\nsys.modules['lightning'] = None\nfrom bayescl.cli import main\n"
         "assert main(['recommend', 'run', '--user', 'u-4']) == 0\n"
+        "assert main(['recommend', 'ease', '--user', 'u-4']) == 0\n"
         "assert main(['embed', 'run', '--of', 'items', '--out', 'items.parquet']) == 0\n"
         "import bayescl\nassert len(bayescl.load('run').similar_items('film 3', 4)) == 4\n"
     )

@@ -11,20 +11,17 @@ import pytest
 from ranking_data import write_groups
 
 from bayescl.experiments.grids import settings_of
+from bayescl.experiments.ranking.cells import RankingCell, RankingRequest
 from bayescl.experiments.ranking.paper import METRICS, MISPRINTS, PAPER
 from bayescl.experiments.ranking.plans import plan_for, smoke
-from bayescl.experiments.ranking.reproduction import (
-    RankingCell,
-    planned_cells,
-    reproduce_cell,
-)
+from bayescl.experiments.ranking.reproduction import reproduce_cell
 from bayescl.recsys.metrics import METRICS as MEASURED
 from bayescl.report.quoting import refreshed
 from bayescl.report.ranking.collection import collect, read_cells
 from bayescl.report.ranking.differences import above_paper, against_paper, paired_differences
 from bayescl.report.ranking.table import cell_markdown, tables_markdown
-from bayescl.runs.ranking.baselines import BASELINES
 from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.settings import BASELINES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ranking.md"
@@ -152,7 +149,7 @@ def test_a_loss_without_settings_in_the_plan_is_refused():
     plan = plan_for(RankingData("gowalla"), "mf")
     with pytest.raises(ValueError, match="has settings for info_nce, bayesian, not bpr"):
         RankingCell(plan, ("bpr",), seeds=1)
-    cells = planned_cells(["gowalla"], ["mf"], [], split=None, seeds=2, size="full")
+    cells = RankingRequest(data=("gowalla",), encoders=("mf",), seeds=2).cells()
     assert cells[0].losses == ("info_nce", "bayesian")
     assert cells[0].name == "gowalla-mf"
 

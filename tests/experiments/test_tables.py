@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bayescl.experiments.images.paper import TABLES
+from bayescl.experiments.images.paper.request import TableRequest
 from bayescl.experiments.images.paper.runner import (
-    TableRequest,
     reproduce_table,
-    runs_of,
     summary_of,
 )
 from bayescl.experiments.images.paper.sizes import NUM_CLASSES, SIZES
@@ -33,7 +32,7 @@ def printed(name: str) -> dict[tuple[str, ...], PaperFigure]:
 def made_up(table: PaperTable, request: TableRequest, *, accuracy: float = 0.5) -> dict:
     """A finished table whose runs all came to the same figures, but for seconds."""
     cells = request.cells(table)
-    runs = runs_of(cells, request.seeds or table.seeds[request.size])
+    runs = request.runs(table)
     results = {
         name: {
             "probes": dict.fromkeys(("linear", "linear_top5", "few_label_1"), accuracy),

@@ -30,6 +30,11 @@ def clusters(
     ), labels
 
 
+def stays(*sizes: int) -> list[Tensor]:
+    """Transitions of components that no view moves between."""
+    return [torch.eye(size, dtype=torch.float64) for size in sizes]
+
+
 def fitted(rows: Tensor, *sizes: int, iterations: int = 10, seed: int = 0) -> F.Mixtures:
     start = F.start_mixtures(rows, sizes, generator=generator(seed))
     return F.fit_mixtures(rows, start, iterations=iterations)
@@ -106,9 +111,11 @@ def test_clusters_are_found_and_share_a_class() -> None:
     rows, labels = clusters(count=4, rows=200, dim=16)
     fit = fitted(rows, 4, 8)
     shares = F.responsibilities(rows, fit)
-    posterior = F.same_class(shares, shares, trust=torch.ones(2).double(), sizes=fit.sizes)
+    posterior = F.same_class(
+        shares, shares, trust=torch.ones(2).double(), transitions=stays(4, 8), hops=0
+    )
     same = labels[:, None] == labels
-    assert ((posterior[:, :] > 0.25) == same).all()
+    assert ((posterior > 0.25) == same).all()
 
 
 @pytest.mark.parametrize("dim", [16, 128])
@@ -309,8 +316,8 @@ def test_directions_that_differ_between_views_do_not_count() -> None:
     items, agreement = F.item_responsibilities(view_1, view_2, classes)
     trust = torch.ones(2).double()
     found, missed = (
-        separation(F.same_class(shares, shares, trust=trust, sizes=[4, 6]), labels)
-        for shares in (items, plain)
+        separation(F.same_class(shares, shares, trust=trust, transitions=moves), labels)
+        for shares, moves in ((items, classes.transitions), (plain, stays(4, 6)))
     )
     assert found > 0.7
     assert found > missed + 0.2
@@ -363,7 +370,7 @@ def test_hopeless_views_give_finite_classes(kind: str) -> None:
     else:
         view_1 = torch.full_like(view_1, {"NaN": torch.nan, "zero": 0.0, "denormal": 1e-42}[kind])
     classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator())
-    for part in (classes.center, classes.transform, classes.mixtures.directions):
+    for part in (classes.center, classes.transform, *classes.transitions):
         assert part.isfinite().all()
     _, agreement = F.item_responsibilities(view_1, view_2, classes)
     assert agreement.isfinite().all()
@@ -395,29 +402,97 @@ def test_trust_is_a_ramp() -> None:
     torch.testing.assert_close(trust, torch.tensor([0.0, 0.0, 0.5, 1.0, 1.0]))
 
 
-def test_the_posterior_is_the_mean_over_mixtures_weighed_by_trust() -> None:
-    shares = torch.tensor([[1.0, 0.0, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0]])
-    posterior = F.same_class(shares, shares, trust=torch.tensor([1.0, 0.5]), sizes=[2, 2])
-    torch.testing.assert_close(posterior, torch.tensor([[0.625, 0.625], [0.625, 0.75]]))
+def test_transitions_equal_the_slow_loop() -> None:
+    first, second = torch.rand(2, 7, 5, generator=generator(), dtype=torch.float64)
+    moves = F.component_transitions(first, second, [3, 2])
+    for matrix, columns in zip(moves, (slice(0, 3), slice(3, 5)), strict=True):
+        expected = reference.transitions(first[:, columns].tolist(), second[:, columns].tolist())
+        torch.testing.assert_close(matrix, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_views_that_agree_move_nowhere_and_empty_components_stay() -> None:
+    shares = torch.eye(4)[[0, 1, 1, 2]]
+    (moves,) = F.component_transitions(shares, shares, [4])
+    assert torch.equal(moves, torch.eye(4))
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2, 3])
+def test_the_posterior_equals_the_slow_loop(hops: int) -> None:
+    first, second = torch.rand(2, 4, 5, generator=generator(), dtype=torch.float64)
+    moves = F.component_transitions(first, second, [3, 2])
+    trust = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    posterior = F.same_class(first, second, trust=trust, transitions=moves, hops=hops)
+    for i in range(4):
+        for j in range(4):
+            expected = 0.0
+            for matrix, columns, share in zip(
+                moves, (slice(0, 3), slice(3, 5)), trust, strict=True
+            ):
+                expected += (
+                    float(share)
+                    / 2
+                    * reference.same_class(
+                        first[i, columns].tolist(),
+                        second[j, columns].tolist(),
+                        matrix.tolist(),
+                        hops,
+                    )
+                )
+            assert float(posterior[i, j]) == pytest.approx(expected)
+
+
+def test_rows_of_one_component_are_surely_of_one_class() -> None:
+    shares = torch.eye(4)[[0, 0, 1]]
+    posterior = F.same_class(shares, shares, trust=torch.ones(1), transitions=[torch.eye(4)])
+    assert posterior.tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+
+
+def test_components_that_views_move_between_merge() -> None:
+    # Views of the first class lie in either of two components; those of the second stay.
+    first = torch.eye(3).double()[[0, 1, 0, 1, 2, 2]]
+    second = torch.eye(3).double()[[0, 0, 1, 1, 2, 2]]
+    moves = F.component_transitions(first, second, [3])
+    trust = torch.ones(1).double()
+    apart, merged = (
+        F.same_class(first, first, trust=trust, transitions=moves, hops=hops)[0, 1]
+        for hops in (0, 2)
+    )
+    assert apart == 0
+    assert merged == pytest.approx(1.0)
+    assert F.same_class(first, first, trust=trust, transitions=moves)[0, 4] == 0
 
 
 def test_nothing_is_shared_without_trust() -> None:
     shares = torch.eye(4)
-    posterior = F.same_class(shares, shares, trust=torch.zeros(2), sizes=[2, 2])
+    posterior = F.same_class(shares, shares, trust=torch.zeros(2), transitions=[torch.eye(2)] * 2)
     assert (posterior == 0).all()
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 999))
-def test_row_sums_of_the_posterior_have_a_closed_form(seed: int) -> None:
-    rows, _ = clusters(noise=0.5, seed=seed)
-    fit = fitted(rows, 3, 5, seed=seed)
-    shares, trust = F.responsibilities(rows, fit), torch.tensor([0.3, 0.9]).double()
-    posterior = F.same_class(shares, shares[:7], trust=trust, sizes=fit.sizes)
-    factors = F.same_class_factors(shares, trust, fit.sizes)
+@given(seed=st.integers(0, 999), hops=st.integers(0, 3))
+def test_row_sums_of_the_posterior_have_a_closed_form(seed: int, hops: int) -> None:
+    view_1, view_2, _ = views(seed=seed)
+    classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator(seed))
+    items, _ = F.item_responsibilities(view_1, view_2, classes)
+    trust, moves = torch.tensor([0.3, 0.9]).double(), classes.transitions
+    posterior = F.same_class(items, items[:7], trust=trust, transitions=moves, hops=hops)
+    factors = F.same_class_factors(items, trust, moves, hops=hops)
     torch.testing.assert_close(factors @ factors[:7].sum(dim=0), posterior.sum(dim=1))
     assert ((posterior >= 0) & (posterior <= 1)).all()
     torch.testing.assert_close(posterior[:7], posterior[:7].T)
+    # A row is of its own class, as far as the mixtures are trusted.
+    torch.testing.assert_close(posterior[:7].diagonal(), trust.mean().expand(7))
+
+
+def test_the_order_of_components_does_not_matter() -> None:
+    first, second = torch.rand(2, 9, 5, generator=generator(), dtype=torch.float64)
+    order, trust = torch.tensor([3, 1, 4, 0, 2]), torch.ones(1).double()
+    moves = F.component_transitions(first, second, [5])
+    other = F.component_transitions(first[:, order], second[:, order], [5])
+    torch.testing.assert_close(
+        F.same_class(first, second, trust=trust, transitions=moves),
+        F.same_class(first[:, order], second[:, order], trust=trust, transitions=other),
+    )
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
@@ -438,4 +513,8 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"high must lie in \(0.8, 1\], got 0.5"):
         F.trust_of_agreement(torch.ones(1), low=0.8, high=0.5)
     with pytest.raises(ValueError, match=r"trust must have shape \[1\], got \[2\]"):
-        F.same_class(rows[:, :2], rows[:, :2], trust=torch.ones(2), sizes=[2])
+        F.same_class(rows, rows, trust=torch.ones(2), transitions=[torch.eye(3)])
+    with pytest.raises(ValueError, match="hops must be a whole number of at least 0, got -1"):
+        F.same_class(rows, rows, trust=torch.ones(1), transitions=[torch.eye(3)], hops=-1)
+    with pytest.raises(ValueError, match=r"second must have shape \[3, 3\], got \[2, 3\]"):
+        F.component_transitions(rows, rows[:2], [3])

@@ -66,6 +66,14 @@ def test_a_bank_travels_in_the_state_dict() -> None:
     assert criterion(*views(3, 1)) == other(*views(3, 1))
 
 
+@pytest.mark.parametrize("bank", [0, (6, DIM)])
+def test_latent_classes_are_info_nce_until_they_are_found(bank) -> None:
+    mine, reference = ours.LatentClassNTXentLoss(0.5, bank), ours.NTXentLoss(0.5, bank)
+    for seed in range(3):
+        torch.testing.assert_close(mine(*views(3, seed)), reference(*views(3, seed)))
+    assert mine.loss.memory.state_dict(), "what it remembers is part of the state"
+
+
 @pytest.mark.parametrize("made", [ours.DebiasedNTXentLoss, ours.HardNTXentLoss])
 @pytest.mark.parametrize("bank", [0, (6, DIM)])
 def test_losses_without_false_negatives_are_info_nce(made, bank) -> None:

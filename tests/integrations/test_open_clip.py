@@ -42,7 +42,7 @@ def test_a_dictionary_is_returned_on_request() -> None:
     torch.testing.assert_close(found, wanted)
 
 
-@pytest.mark.parametrize("name", ["Debiased", "Hard", "Bayesian"])
+@pytest.mark.parametrize("name", ["Debiased", "Hard", "Bayesian", "LatentClass"])
 def test_the_others_are_our_own_losses_at_the_models_temperature(name: str) -> None:
     images, texts = open_clip_ranks.rows(0), open_clip_ranks.rows(1)
     wrapped = getattr(ours, f"{name}ClipLoss")(tau_plus=0.2)

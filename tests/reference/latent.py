@@ -73,6 +73,27 @@ def agreement(first: list[list[float]], second: list[list[float]]) -> float:
     return (same - chance) / (confidence - chance)
 
 
+def transitions(first: list[list[float]], second: list[list[float]]) -> list[list[float]]:
+    size = len(first[0])
+    moved = [[0.0] * size for _ in range(size)]
+    for one, other in zip(first, second, strict=True):
+        for c in range(size):
+            for k in range(size):
+                moved[c][k] += one[c] * other[k] + other[c] * one[k]
+    return [[value / sum(row) for value in row] for row in moved]
+
+
+def same_class(
+    first: list[float], second: list[float], moves: list[list[float]], hops: int
+) -> float:
+    size = len(moves)
+    for _ in range(hops):
+        first = [sum(first[c] * moves[c][k] for c in range(size)) for k in range(size)]
+        second = [sum(second[c] * moves[c][k] for c in range(size)) for k in range(size)]
+    common = sum(a * b for a, b in zip(first, second, strict=True))
+    return common / math.sqrt(sum(a * a for a in first) * sum(b * b for b in second))
+
+
 def latent(
     positive: Tensor,
     unlabeled: list[Tensor],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
-from bayescl._fields import Among
+from bayescl._fields import among
 from bayescl.cli._options import OneEach
 from bayescl.runs.losses import LossOption, image_losses, loss_options, ranking_losses
 
@@ -21,7 +21,7 @@ def _options(losses: Callable[[], tuple[str, ...]]) -> list[LossOption]:
     ]
 
 
-ImageLoss = Annotated[str, Among(image_losses)]
+ImageLoss = Annotated[str, among(image_losses)]
 ImageHyperparameters = Annotated[Mapping[str, float], OneEach(lambda: _options(image_losses))]
-RankingLossName = Annotated[str, Among(ranking_losses)]
+RankingLossName = Annotated[str, among(ranking_losses)]
 RankingHyperparameters = Annotated[Mapping[str, float], OneEach(lambda: _options(ranking_losses))]

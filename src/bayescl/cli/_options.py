@@ -9,39 +9,42 @@ An argument of a command is one of
   the command has an argument for; the command gets a ``functools.partial`` to complete;
 * a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given.
 
-Names, types, ranges, choices and defaults come from signatures and dataclasses, help from their
-docstrings.
+jsonargparse takes names, types, choices, defaults and help from signatures, dataclasses and their
+docstrings, and reads values. Spelling, resumed runs and one-line messages are this module's own.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from argparse import Action, ArgumentError, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Mapping, Set
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import yaml
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
-from bayescl._fields import Kind, kind_of, kinds_of
-from bayescl.cli._help import help_page
-from bayescl.cli._option import Option
+from bayescl._fields import Kind, descriptions, kind_of, kinds_of, without_markup
+
+if TYPE_CHECKING:
+    from bayescl.runs.losses import LossOption
 
 Command = Callable[..., object]
+Builder = Callable[[Mapping[str, Any]], Any]
 
-
-_CONFIG = Option(
-    "config",
-    Kind(str),
-    None,
-    "a YAML file with options, as in config.yaml",
-    wants="the name of a file",
-)
-_PRINT_CONFIG = Option("print_config", Kind(bool), False, "print the options in that form and stop")
-"""What every command has besides its own."""
+_PLACEHOLDERS = {
+    bool: "true|false",
+    int: "N",
+    float: "X",
+    str: "TEXT",
+    dict: "MAPPING",
+    tuple: "A,B,...",
+}
+"""What stands for a value of a type in help."""
 
 
 class Circumstances:
@@ -51,27 +54,11 @@ class Circumstances:
     """
 
 
-class Offer(Protocol):
-    """What :class:`OneEach` makes an option of."""
-
-    @property
-    def name(self) -> str:
-        """The option's name."""
-
-    @property
-    def type(self) -> type:
-        """``float`` or ``int``."""
-
-    @property
-    def help(self) -> str:
-        """A few words."""
-
-
 @dataclasses.dataclass(frozen=True)
 class OneEach:
     """Mark of a mapping that has an option for each of its names, None where none is typed."""
 
-    offers: Callable[[], Iterable[Offer]]
+    offers: Callable[[], Iterable[LossOption]]
 
 
 def parse_options(
@@ -102,29 +89,24 @@ def parse_options(
         ValueError: if the words make no sense for the command.
     """
     fixed = fixed or {}
-    parts = [part for part in _parts(command) if part.name not in fixed]
-    options = {option.name: option for part in reversed(parts) for option in reversed(part.options)}
-    options = {**dict(reversed(options.items())), "config": _CONFIG, "print_config": _PRINT_CONFIG}
+    form = _Form(command, fixed)
     if {"-h", "--help"} & set(words):
-        sys.stdout.write(help_page(name, summary, inspect.getdoc(command) or "", options.values()))
+        sys.stdout.write(form.help(name, summary))
         return None
-    given = _typed(options, words)
-    print_config = given.pop(_PRINT_CONFIG.name, False)
-    file = given.pop(_CONFIG.name, None)
-    for own in (_CONFIG, _PRINT_CONFIG):
-        del options[own.name]
+    given = form.typed(words)
+    file, print_config = given.pop("config", None), given.pop("print_config", False)
     if file is not None:
-        given = {**_from_file(options, read_config(Path(file)), file), **given}
+        given = {**form.configured(read_config(Path(file)), file), **given}
     if given.get("resume"):
-        given = _resumed(options, given, name)
-    values = {name: given.get(name, option.default) for name, option in options.items()}
+        given = form.resumed(given, name)
+    values = {**form.defaults, **given}
     missing = [name for name, value in values.items() if value is inspect.Parameter.empty]
     if missing:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}")
     if print_config:
         sys.stdout.write(yaml.safe_dump(values, sort_keys=False))
         return None
-    return {**fixed, **{part.name: part.build(values) for part in parts}}
+    return {**fixed, **{name: build(values) for name, build in form.builders.items()}}
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -144,168 +126,195 @@ def read_config(file: Path) -> dict[str, Any]:
     raise ValueError(f"{file} holds no settings of the form 'name: value'")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Part:
-    """The options that one argument of a command has, and how it is made of their values."""
+class _Form:
+    """A command's options, and how its arguments are made of their values.
 
-    name: str
-    options: list[Option]
-    build: Callable[[Mapping[str, Any]], Any]
+    Attributes:
+        defaults: by option; ``inspect.Parameter.empty`` where there is none.
+        builders: for every argument of the command, what makes it of the values of all options.
+    """
 
-
-def _parts(command: Command) -> list[_Part]:
-    """Every argument of a command with its options."""
-    hints = get_type_hints(command, include_extras=True)
-    parameters = inspect.signature(command).parameters
-    said = _descriptions(command)
-    return [
-        _part(name, hints[name], parameter, said.get(name, ""), set(parameters))
-        for name, parameter in parameters.items()
-    ]
-
-
-def _part(name: str, hint: Any, parameter: inspect.Parameter, said: str, taken: set[str]) -> _Part:
-    """One argument of a command."""
-    kind = kind_of(hint)
-    if kind is not None:
-        is_word = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-        option = Option(name, kind, parameter.default, said, is_word)
-        return _Part(name, [option], lambda values: values[name])
-    if get_origin(hint) is Annotated:
-        offers = list(get_args(hint)[1].offers())
-        each = [Option(one.name, Kind(one.type, optional=True), None, one.help) for one in offers]
-        return _Part(
-            name,
-            each,
-            lambda values: {
-                one.name: values[one.name] for one in each if values[one.name] is not None
-            },
+    def __init__(self, command: Command, fixed: Mapping[str, Any]) -> None:
+        self._command = command
+        self._parser = ArgumentParser(
+            exit_on_error=False, add_help=False, formatter_class=_HelpFormatter
         )
-    is_partial = get_origin(hint) is partial
-    owner = get_args(hint)[0] if is_partial else hint
-    options = _field_options(owner, taken if is_partial else set())
+        self._kinds: dict[str, Kind] = {}
+        self._bare = [
+            name
+            for name, parameter in inspect.signature(command).parameters.items()
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in fixed
+        ]
+        self._circumstances: set[str] = set()
+        self.defaults: dict[str, Any] = {}
+        hints = get_type_hints(command, include_extras=True)
+        self.builders = {
+            name: self._add(name, hint, command, {*hints})
+            for name, hint in hints.items()
+            if name not in {*fixed, "return"}
+        }
+        own = {
+            "config": (str, "a YAML file with options, as in config.yaml"),
+            "print_config": (bool, "print the options in that form and stop"),
+        }
+        for name, (base, words) in own.items():
+            self._add_option(name, base, None, words)
+            del self.defaults[name]
 
-    def build(values: Mapping[str, Any]) -> Any:
-        chosen = {option.name: values[option.name] for option in options}
-        return partial(owner, **chosen) if is_partial else owner(**chosen)
+    def _add(self, name: str, hint: Any, command: Command, taken: set[str]) -> Builder:
+        """Add the options of one argument of a command, and say how it is made of values."""
+        if kind_of(hint) is not None:
+            self._add_options(command, {name})
+            return lambda values: values[name]
+        if get_origin(hint) is Annotated:
+            offers = list(get_args(hint)[1].offers())
+            for one in offers:
+                self._add_option(one.name, one.type | None, None, one.help)
+            given = [one.name for one in offers]
+            return lambda values: {name: values[name] for name in given if values[name] is not None}
+        is_partial = get_origin(hint) is partial
+        owner = get_args(hint)[0] if is_partial else hint
+        chosen = kinds_of(owner).keys() - (taken if is_partial else ())
+        self._add_options(owner, chosen)
+        if issubclass(owner, Circumstances):
+            self._circumstances |= chosen
+        make = partial(partial, owner) if is_partial else owner
+        return lambda values: make(**{name: values[name] for name in chosen})
 
-    return _Part(name, options, build)
+    def _add_options(self, owner: Callable[..., object], names: Set[str]) -> None:
+        """Add options for some arguments of a command or fields of a dataclass."""
+        hints, said = get_type_hints(owner, include_extras=True), descriptions(owner)
+        for name, parameter in inspect.signature(owner).parameters.items():
+            if name in names and name not in self._kinds:
+                self._add_option(name, hints[name], parameter.default, said.get(name, ""))
 
+    def _add_option(self, name: str, hint: Any, default: Any, said: str) -> None:
+        """Add one option."""
+        kind = kind_of(hint)
+        assert kind is not None
+        self._kinds[name], self.defaults[name] = kind, default
+        shown = None if default is inspect.Parameter.empty else default
+        dashes = "-" if len(name) == 1 else "--"
+        self._parser.add_argument(f"{dashes}{name}", type=hint, default=shown, help=said)
 
-def _field_options(owner: type, taken: set[str]) -> list[Option]:
-    """An option for every field of a dataclass that can be one."""
-    kinds, said = kinds_of(owner), _descriptions(owner)
-    is_setting = not issubclass(owner, Circumstances)
-    empty = inspect.Parameter.empty
-    return [
-        Option(
-            field.name,
-            kinds[field.name],
-            empty if field.default is dataclasses.MISSING else field.default,
-            said.get(field.name, ""),
-            is_setting=is_setting,
-        )
-        for field in dataclasses.fields(owner)
-        if field.name in kinds and field.name not in taken
-    ]
-
-
-def _descriptions(owner: object) -> dict[str, str]:
-    """What a docstring says of each argument or attribute, on one line and without markup."""
-    from docstring_parser import parse
-
-    found = parse(inspect.getdoc(owner) or "").params
-    plain = {one.arg_name: " ".join((one.description or "").split()) for one in found}
-    return {
-        name: re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", text).rstrip(".")
-        for name, text in plain.items()
-    }
-
-
-def _typed(options: Mapping[str, Option], words: list[str]) -> dict[str, Any]:
-    """The values of the words of a command line."""
-    given: dict[str, Any] = {}
-    bare = [option for option in options.values() if option.is_word]
-    remaining = list(reversed(words))
-    while remaining:
-        word = remaining.pop()
-        is_letter = len(word) == 2 and word[0] == "-" and word[1] in options  # as in -k 10
-        if not word.startswith("--") and not is_letter:
-            if not bare:
-                raise ValueError(f"unrecognized arguments: {word}")
-            option = bare[0]
-            if option.is_list:  # takes every bare word
-                read = option.kind.read(option.name, word)
-                given[option.name] = (*given.get(option.name, ()), *read)
-            else:
-                given[option.name] = bare.pop(0).kind.read(option.name, word)
-            continue
-        spelled, equals, value = word.partition("=")
-        name = _underscored(spelled)
-        if name not in options:
-            raise ValueError(f"unrecognized arguments: {word}{_meant(name, options)}")
-        following = remaining[-1] if remaining else None
-        if not equals:
-            if options[name].is_switch:
-                value = remaining.pop() if following in ("true", "false") else "true"
-            elif following is None or following.startswith("--"):
-                raise ValueError(f"{spelled} needs {options[name].wants}")
-            else:
+    def typed(self, words: list[str]) -> dict[str, Any]:
+        """The values on a command line: bare words stand anywhere, switches need no value."""
+        given: dict[str, str] = {}
+        bare, remaining = list(self._bare), list(reversed(words))
+        while remaining:
+            word = remaining.pop()
+            is_letter = len(word) == 2 and word[0] == "-" and word[1] in self._kinds  # as in -k 10
+            if not word.startswith("--") and not is_letter:
+                if not bare:
+                    raise ValueError(f"unrecognized arguments: {word}")
+                takes_all = self._kinds[bare[0]].base is tuple
+                name = bare[0] if takes_all else bare.pop(0)
+                given[name] = f"{given[name]},{word}" if name in given else word
+                continue
+            spelled, equals, value = word.partition("=")
+            name = spelled.lstrip("-").replace("-", "_")
+            if name not in self._kinds:
+                raise ValueError(f"unrecognized arguments: {word}{self._meant(name)}")
+            following = remaining[-1] if remaining else "--"
+            if not equals and self._kinds[name].base is bool and following not in ("true", "false"):
+                value = "true"
+            elif not equals and following.startswith("--"):
+                wanted = "the name of a file" if name == "config" else "a value"
+                raise ValueError(f"{spelled} needs {wanted}")
+            elif not equals:
                 value = remaining.pop()
-        given[name] = options[name].kind.read(name, value)
-    return given
+            given[name] = value
+        return {name: self._read(name, value) for name, value in given.items()}
+
+    def configured(self, config: Mapping[str, Any], source: object) -> dict[str, Any]:
+        """The values of a configuration file."""
+        given = {}
+        for key, value in config.items():
+            name = str(key).replace("-", "_")
+            if name not in self.defaults:
+                raise ValueError(f"{source}: there is no option {key}{self._meant(name)}")
+            given[name] = self._read(name, value)
+        return given
+
+    def resumed(self, given: Mapping[str, Any], command: str) -> dict[str, Any]:
+        """The settings of the run to go on with, and how it is to go on.
+
+        Raises:
+            ValueError: if there is no such run, or a setting is given that it does not have.
+        """
+        from bayescl.runs.folder import RunFolder
+
+        out = given.get("out")
+        if out is None:
+            raise ValueError("--resume needs --out, the folder of the run to go on with")
+        if not (Path(out) / "config.yaml").is_file():
+            raise ValueError(f"{out} is no run folder: it has no config.yaml")
+        folder = RunFolder.open(Path(out), command)
+        stored = self.configured(folder.config(), folder.config_file)
+        for key, value in given.items():
+            is_setting = key not in self._circumstances and value is not None
+            if is_setting and stored.get(key) != value:
+                raise ValueError(
+                    f"the run in {out} has {key} = {stored.get(key)}, got {value}: "
+                    "a resumed run keeps its settings"
+                )
+        return {**stored, **given}
+
+    def help(self, name: str, summary: str) -> str:
+        """What ``bayescl NAME --help`` shows."""
+        docstring = (inspect.getdoc(self._command) or "").partition("\n\nArgs:")[0]
+        self._parser.description = f"{summary}\n\n{docstring}".strip()
+        words = ""
+        for action in self._parser._actions:
+            kind = self._kinds[action.dest]
+            action.option_strings = [one.replace("_", "-") for one in action.option_strings]
+            action.metavar = "|".join(kind.choices) or _PLACEHOLDERS[kind.base]
+            if kind.base is bool and not action.default:  # the name alone says it
+                action.metavar = ""
+            elif action.dest in self._bare:
+                action.option_strings, action.metavar = [], action.dest.upper()
+                shown = action.metavar + (" ..." if kind.base is tuple else "")
+                is_required = self.defaults[action.dest] is inspect.Parameter.empty
+                words += f" {shown}" if is_required else f" [{shown}]"
+            action.help = _explained(without_markup(action.help or "").rstrip("."), kind, action)
+        self._parser.usage = f"bayescl {name}{words} [options]"
+        return self._parser.format_help()
+
+    def _read(self, name: str, value: Any) -> Any:
+        """A typed word, or a value from a file, as what the option's hint wants."""
+        kind, given = self._kinds[name], value
+        if kind.base is tuple and isinstance(value, str):
+            given = [one.strip() for one in value.split(",") if one.strip()]
+        elif kind.base is str and type(value) in (int, float):
+            given = str(value)
+        try:
+            found = self._parser.parse_object({name: given}, defaults=False)[name]
+            is_of_type = found is not None or kind.optional
+        except ArgumentError:
+            found, is_of_type = value, False
+        if not (is_of_type or kind.choices):
+            raise ValueError(f"{name} must be {kind.wanted}, got {value}")
+        kind.check(name, found)
+        return found
+
+    def _meant(self, name: str) -> str:
+        """The option that somebody may have meant, in brackets; nothing where none is near."""
+        near = get_close_matches(name, self._kinds, n=1)
+        return f" (is it --{near[0].replace('_', '-')}?)" if near else ""
 
 
-def _from_file(
-    options: Mapping[str, Option], config: Mapping[str, Any], source: str
-) -> dict[str, Any]:
-    """The values of a configuration file."""
-    given = {}
-    for key, value in config.items():
-        name = str(key).replace("-", "_")
-        if name not in options:
-            raise ValueError(f"{source}: there is no option {key}{_meant(name, options)}")
-        given[name] = options[name].kind.read(name, value)
-    return given
+class _HelpFormatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
+    """Help as :meth:`_Form.help` words it: without type hints, which say little to users."""
+
+    def _get_help_string(self, action: Action) -> str:
+        return action.help or ""
 
 
-def _resumed(options: Mapping[str, Option], given: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The settings of the run to go on with, and how it is to go on.
-
-    Raises:
-        ValueError: if there is no such run, or a setting is given that it does not have.
-    """
-    from bayescl.runs.folder import RunFolder
-
-    out = given.get("out")
-    if out is None:
-        raise ValueError("--resume needs --out, the folder of the run to go on with")
-    if not (Path(out) / "config.yaml").is_file():
-        raise ValueError(f"{out} is no run folder: it has no config.yaml")
-    folder = RunFolder.open(Path(out), name)
-    stored = _from_file(options, folder.config(), str(folder.config_file))
-    for key, value in given.items():
-        if options[key].is_setting and value is not None and stored.get(key) != value:
-            raise ValueError(
-                f"the run in {out} has {key} = {stored.get(key)}, got {value}: "
-                "a resumed run keeps its settings"
-            )
-    return {**stored, **given}
-
-
-def _underscored(option: str) -> str:
-    """An option's name in Python's spelling.
-
-    Example:
-        >>> _underscored("--batch-size"), _underscored("-k")
-        ('batch_size', 'k')
-    """
-    return option.lstrip("-").replace("-", "_")
-
-
-def _meant(name: str, options: Mapping[str, Option]) -> str:
-    """The option that somebody may have meant, in brackets; nothing where none is near."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, options, n=1)
-    return f" (is it --{near[0].replace('_', '-')}?)" if near else ""
+def _explained(said: str, kind: Kind, action: Action) -> str:
+    """What the docstring says of an option, its range and its default."""
+    notes = [one.words for one in kind.ranges if one.words]
+    default = action.default
+    if not (default in (None, False, "", ()) or "default:" in said):
+        written = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+        notes.append(f"default: {'true' if default is True else written}")
+    return said + (f" ({'; '.join(notes)})" if notes else "")

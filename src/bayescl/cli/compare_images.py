@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from bayescl._fields import Count
 from bayescl.cli._folders import Place, Workers
@@ -12,11 +13,19 @@ from bayescl.runs.images.settings import ImageSettings
 
 def command(
     *,
-    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian", "oracle"),
+    losses: tuple[str, ...] = (
+        "info_nce",
+        "debiased",
+        "hard",
+        "bayesian",
+        "latent",
+        "oracle",
+        "attracting_oracle",
+    ),
     seeds: Count = 4,
     given: ImageHyperparameters,
     num_classes: int | None = None,
-    hyperparameters: dict[str, dict[str, float]] | None = None,
+    hyperparameters: dict[str, dict[str, Any]] | None = None,
     settings: partial[ImageSettings],
     workers: Workers,
     place: Place,
@@ -46,6 +55,7 @@ def command(
         settle_losses,
         with_alpha,
     )
+    from bayescl.report.html import report_page
     from bayescl.report.images.figure import draw_comparison
     from bayescl.report.images.markdown import comparison_markdown
     from bayescl.report.titles import data_title
@@ -66,14 +76,16 @@ def command(
             workers=workers.number(shared.torch_device(), len(runs)),
             progress=lambda run, _, done: bar.update(run, done),
         )
-    figure = folder / "comparison.png"
+    figure, page = folder / "comparison.png", folder / "report.html"
     draw_comparison(result, figure)
     caption = f"{data_title(data)}, {shared.evaluate_on} part, accuracy in percent:"
     write_atomically(folder / "comparison.md", f"{caption}\n\n{comparison_markdown(result)}")
+    write_atomically(page, report_page([folder]))
     screen = console()
     print_comparison(screen, result)
     screen.print(
-        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\npicture: {figure}",
+        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\n"
+        f"picture: {figure}\npage: {page}",
         soft_wrap=True,
     )
     return 0

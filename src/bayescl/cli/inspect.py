@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl._fields import AtLeast, Count, CountOr0
+from bayescl._fields import Count, CountOr0, at_least
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +18,7 @@ def command(
     run: str,
     *,
     part: Literal["train", "evaluation"] = "train",
-    images: Annotated[int, AtLeast(2)] = 1024,
+    images: Annotated[int, at_least(2)] = 1024,
     anchors: Count = 6,
     shown: Count = 6,
     anchor_images: tuple[int, ...] = (),
@@ -29,9 +29,9 @@ def command(
     """Show which candidates a run's loss takes for false negatives, and whether they are.
 
     The figures are also written into the run's folder: inspection.json, and pictures of the
-    posterior's calibration, of the weights, and of the candidates weighed least and most. Without
-    labels only what needs none is shown. Of a recommender, items that were held out play the part
-    of false negatives.
+    posterior's calibration, of the weights, of the candidates weighed least and most and, for the
+    latent loss, of its components. Without labels only what needs none is shown. Of a recommender,
+    items that were held out play the part of false negatives.
 
     Args:
         run: the run folder.
@@ -89,6 +89,8 @@ def _show(
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
     screen = console()
     screen.print(_figures_table(diagnosis, title))
+    if report["latent_classes"] is not None:
+        screen.print(_latent_table(report["latent_classes"], diagnosis))
     if diagnosis.posteriors:
         screen.print(_posterior_table(diagnosis))
     for file in files:
@@ -146,6 +148,40 @@ def _figures_table(found: Diagnosis, title: str) -> Table:
     return table
 
 
+def _latent_table(latent: Mapping[str, Any], found: Diagnosis) -> Table:
+    """What latent classes a loss has found, and how far they hold."""
+    from rich.table import Table
+
+    rows: list[tuple[str, str, str]] = []
+    if not latent["fitted"]:
+        kept = f"{latent['remembered']:,} of {latent['memory_size']:,} items remembered"
+        rows.append(("classes", "none yet", f"{kept}; until then the loss is InfoNCE"))
+    else:
+        rows.append(("trust", f"{latent['trust']:.3f}", "0: the loss is InfoNCE"))
+    for mixture in latent["mixtures"]:
+        agreement = mixture["agreement"]
+        words = "" if agreement is None else f"views agree by {agreement:.3f}"
+        name = f"trust of {mixture['components']} components"
+        rows.append((name, f"{mixture['trust']:.3f}", words))
+    pairs = found.confident
+    if pairs is not None:
+        above = f"posterior above {pairs.threshold:g}"
+        rows.append(("candidates that attract", f"{pairs.share:.1%}", above))
+        for name, value, words in (
+            ("their precision", pairs.precision, "of them of the anchor's class"),
+            ("their recall", pairs.recall, "of the false negatives"),
+        ):
+            if value is not None:
+                rows.append((name, f"{value:.1%}", words))
+    made = Table(title="latent classes", title_justify="left")
+    made.add_column("figure")
+    made.add_column("value", justify="right")
+    made.add_column("meaning")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 def _posterior_table(found: Diagnosis) -> Table:
     """The posterior's calibration at each set of parameters."""
     from bayescl.cli._console import table
@@ -154,7 +190,7 @@ def _posterior_table(found: Diagnosis) -> Table:
     for check in found.posteriors:
         skill = check.calibration.skill
         shown = "" if skill is None else f"{100 * skill:.1f}"
-        figures = (f"{check.alpha:.3f}", f"{check.tau_plus:.3f}", f"{check.calibration.ece:.4f}")
-        rows.append((check.source, *figures, shown))
-    header = ("alpha and tau_plus", "alpha", "tau_plus", "ECE", "variance explained, %")
+        assumed = ("" if v is None else f"{v:.3f}" for v in (check.alpha, check.tau_plus))
+        rows.append((check.source, *assumed, f"{check.calibration.ece:.4f}", shown))
+    header = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
     return table("posterior of a true negative", header, rows)

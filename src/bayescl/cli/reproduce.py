@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from bayescl._fields import Count
 from bayescl.cli._folders import Place, Workers
+from bayescl.experiments.images.paper.request import TableRequest
 
 ITEMS = {
     "binary": "Make the paper's table of two classes: four losses on four data sets.",
@@ -21,12 +19,7 @@ ITEMS = {
 def command(
     item: str,
     *,
-    size: Literal["smoke", "paper"] = "smoke",
-    datasets: str = "",
-    losses: str = "",
-    seeds: Count | None = None,
-    epochs: Count | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    request: TableRequest,
     workers: Workers,
     place: Place,
 ) -> int:
@@ -34,36 +27,27 @@ def command(
 
     Args:
         item: which.
-        size: smoke takes minutes on a CPU with scikit-learn's digits; paper needs a GPU.
-        datasets: some of the table's data sets, with commas between; default: all.
-        losses: some of the table's losses, with commas between; default: all.
-        seeds: number of seeds; default: the table's own.
-        epochs: of every run; default: the size's own. With others no value of the paper is shown.
-        device: what trains.
+        request: which part of the table.
         workers: runs at a time; one where time is measured.
         place: the folder; finished runs in it are kept.
     """
     from bayescl._files import write_atomically
     from bayescl.cli._console import EpochBar, console, table
     from bayescl.experiments.images.paper import TABLES
-    from bayescl.experiments.images.paper.runner import TableRequest, reproduce_table
+    from bayescl.experiments.images.paper.runner import reproduce_table
     from bayescl.report.images.paper_table import table_markdown, table_rows
 
     made = TABLES[item]
-    request = TableRequest(size, datasets, losses, seeds, epochs, device)
-    if losses and not made.has_losses:
-        raise ValueError(f"the table {item} has no losses to choose from, got {losses}")
-    cells = request.cells(made)
-    runs = len(cells) * (seeds or made.seeds[size])
-    folder = place.folder(f"{item}-{size}")
-    total = sum(cell.settings.epochs for cell in cells) * (seeds or made.seeds[size])
-    with EpochBar(total) as bar:
+    runs = request.runs(made)
+    some = next(iter(runs.values()))
+    folder = place.folder(f"{item}-{request.size}")
+    with EpochBar(sum(run.epochs for run in runs.values())) as bar:
         result = reproduce_table(
             made,
             request,
             folder,
             resume=place.resume,
-            workers=workers.number(cells[0].settings.torch_device(), runs),
+            workers=workers.number(some.torch_device(), len(runs)),
             progress=lambda run, _, done: bar.update(run, done),
         )
     write_atomically(folder / "table.md", table_markdown(result))

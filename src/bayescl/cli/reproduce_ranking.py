@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from bayescl._fields import Count
 from bayescl.cli._folders import Place, Workers
-from bayescl.runs.ranking.data import Split
+from bayescl.experiments.ranking.cells import RankingRequest
 
 if TYPE_CHECKING:
     from bayescl.cli._console import EpochBar
@@ -16,13 +15,7 @@ if TYPE_CHECKING:
 
 def command(
     *,
-    data: tuple[str, ...] = ("ml-100k",),
-    split: Split | None = None,
-    encoders: tuple[str, ...] = ("mf", "lightgcn"),
-    losses: tuple[str, ...] = (),
-    seeds: Count = 5,
-    size: Literal["full", "smoke"] = "full",
-    results: str | None = None,
+    request: RankingRequest,
     workers: Workers,
     place: Place,
 ) -> int:
@@ -34,40 +27,24 @@ def command(
     and EASE, chosen in the same way, and the paper's figures stand beside.
 
     Args:
-        data: names of data sets, with commas between, or the path of one.
-        split: how the test part comes about; "author" is the paper's, for ml-100k.
-        encoders: mf and lightgcn, with commas between.
-        losses: with commas between; default: all that the plan of a data set has.
-        seeds: number of seeds of the runs on test.
-        size: full, or smoke to see in a minute that everything works.
-        results: a folder that collects what several calls made; table and figure are made from
-            all in it; default: the folder of this call.
+        request: which cells of the table.
         workers: runs at a time.
         place: the folder; finished runs in it are kept.
     """
     from bayescl.cli._console import EpochBar, console
-    from bayescl.experiments.ranking.reproduction import KIND, planned_cells, reproduce_cell
+    from bayescl.experiments.ranking.reproduction import KIND, check_cell, reproduce_cell
     from bayescl.report.ranking.collection import collect
     from bayescl.runs.folder import RunFolder
 
-    cells = planned_cells(data, encoders, losses, split=split, seeds=seeds, size=size)
-    path = place.folder(f"ranking-{'-'.join(data)}")
+    cells = request.cells()
+    path = place.folder(f"ranking-{'-'.join(request.data)}")
     if place.resume:
         folder = RunFolder.open(path, KIND)
     else:
         for cell in cells:
-            cell.check()
-        config = {
-            "data": ",".join(data),
-            "split": split,
-            "encoders": ",".join(encoders),
-            "losses": ",".join(losses),
-            "seeds": seeds,
-            "size": size,
-            "results": results,
-        }
-        folder = RunFolder.create(path, KIND, config)
-    collected = folder.path if results is None else Path(results)
+            check_cell(cell)
+        folder = RunFolder.create(path, KIND, request.as_config())
+    collected = folder.path if request.results is None else Path(request.results)
     for number, cell in enumerate(cells, start=1):
         words = f"{number} of {len(cells)}"
         with EpochBar(cell.most_epochs()) as bar:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from bayescl._fields import Among, Positive
+from bayescl._fields import among
 from bayescl.cli._folders import Metrics, Place
 from bayescl.cli._losses import RankingHyperparameters, RankingLossName
 from bayescl.recsys.encoders import ENCODERS
 from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.settings import BASELINES, RankingSettings
+from bayescl.runs.ranking.settings import BASELINES, BaselineSettings, RankingSettings
 
-_Recommender = Annotated[str, Among(lambda: (*ENCODERS, *BASELINES))]
+_Recommender = Annotated[str, among(lambda: (*ENCODERS, *BASELINES))]
 
 
 def command(
     *,
     data: RankingData,
     encoder: _Recommender = "mf",
-    regularization: Positive = 300.0,
     loss: RankingLossName = "bayesian",
     given: RankingHyperparameters,
     settings: partial[RankingSettings],
+    baseline: partial[BaselineSettings],
     metrics: Metrics,
     place: Place,
 ) -> int:
@@ -31,24 +31,24 @@ def command(
     Args:
         data: what is read, and how.
         encoder: what makes embeddings; or, without any training, the baselines popularity and ease.
-        regularization: the penalty of ease.
         loss: what to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
             cosines and 1 with inner products, and tau_plus to the density of the interactions.
         given: hyper-parameters.
-        settings: of the run.
+        settings: of a run that trains.
+        baseline: settings of one that does not.
         metrics: where they go.
         place: its folder.
     """
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._tables import print_ranking
     from bayescl.runs.losses import RankingLoss
-    from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
+    from bayescl.runs.ranking.baselines import fit_baseline
     from bayescl.runs.ranking.run import train_ranking
 
     if encoder in BASELINES:
         folder = place.folder(f"{encoder}-{data.data}")
-        baseline = BaselineSettings(encoder, data, regularization, settings.keywords["evaluate_on"])
-        print_ranking(console(), fit_baseline(baseline, folder, resume=place.resume), folder)
+        fitted = baseline(encoder=encoder, data=data)
+        print_ranking(console(), fit_baseline(fitted, folder, resume=place.resume), folder)
         return 0
     run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")

@@ -4,6 +4,7 @@
 ``candidates``      a batch as a loss sees it, and which candidates are false negatives
 ``weights``         every loss's weights, the posterior, effective numbers of negatives
 ``detection``       how well a score finds false negatives
+``pairs``           pairs that are taken for one class, and whether they are
 ``calibration``     whether the posterior says how often a candidate is a true negative
 ``histogram``       how weights are spread
 ``extremes``        the candidates that are weighed least and most
@@ -17,6 +18,7 @@ from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
 from bayescl.diagnostics.detection import Detection, false_negative_detection
 from bayescl.diagnostics.extremes import Extremes, extreme_candidates
 from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
+from bayescl.diagnostics.pairs import ConfidentPairs, confident_pairs
 from bayescl.diagnostics.plots import reliability_figure, weights_figure
 from bayescl.diagnostics.summary import (
     Diagnosis,
@@ -32,6 +34,7 @@ from bayescl.diagnostics.weights import (
 
 __all__ = [
     "Calibration",
+    "ConfidentPairs",
     "Detection",
     "Diagnosis",
     "EffectiveNegatives",
@@ -42,6 +45,7 @@ __all__ = [
     "calibration",
     "candidate_posterior",
     "candidate_weights",
+    "confident_pairs",
     "diagnose",
     "effective_negatives",
     "extreme_candidates",

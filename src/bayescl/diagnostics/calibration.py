@@ -54,18 +54,24 @@ class Calibration:
 
 @torch.no_grad()
 def calibration(
-    predicted: Float[Tensor, "*shape"], true_negative: Bool[Tensor, "*shape"], *, groups: int = 20
+    predicted: Float[Tensor, "*shape"],
+    true_negative: Bool[Tensor, "*shape"],
+    *,
+    groups: int = 20,
+    equal_width: bool = False,
 ) -> Calibration:
     """Hold a posterior against the labels, in groups of equally many candidates.
 
-    Equally many, since a posterior keeps to a narrow range: at ``alpha = 0.9`` and
+    Equally many, since a posterior from ranks keeps to a narrow range: at ``alpha = 0.9`` and
     ``tau_plus = 0.1`` it lies between 0.5 and 0.99, most of it above 0.9. Equal predictions stay in
-    one group.
+    one group. A posterior from latent classes is sharp, near 0 or 1 for most candidates: groups of
+    equal width show what lies between.
 
     Args:
         predicted: probabilities of being a true negative.
         true_negative: the truth.
         groups: how many groups at most.
+        equal_width: part [0, 1] in equal steps, not in equal counts.
 
     Returns:
         Means, shares and counts of the groups that are not empty.
@@ -87,9 +93,13 @@ def calibration(
         raise ValueError("predicted must not be empty, got no candidates")
     values, order = predicted.flatten().double().sort()
     truth = true_negative.flatten()[order].double()
-    starts = torch.arange(1, groups, device=values.device) * len(values) // groups
-    # A group begins where its first value does, so that no value is split between two.
-    edges = torch.unique(values[torch.unique(starts)]) if groups > 1 else values[:0]
+    inner = torch.arange(1, groups, device=values.device)
+    if equal_width:
+        edges = inner.double() / groups
+    else:
+        # A group begins where its first value does, so that no value is split between two.
+        starts = torch.unique(inner * len(values) // groups)
+        edges = torch.unique(values[starts]) if groups > 1 else values[:0]
     group = torch.searchsorted(edges, values, right=True)
     count = group.bincount(minlength=len(edges) + 1)
     zeros = values.new_zeros(len(count))

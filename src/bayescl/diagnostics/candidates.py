@@ -23,7 +23,8 @@ from bayescl._axes import (
     UnlabeledLogits,
 )
 from bayescl._checks import check_choice, check_mask
-from bayescl.functional.objective import Objective, as_data
+from bayescl.engines import ContrastiveBatch
+from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.losses import ContrastiveLoss
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
@@ -54,6 +55,8 @@ class ScoredCandidates:
         false_negative: True where a candidate is of the anchor's class; None without labels.
             Where ``valid`` is False the value is False.
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
+        same_class: posterior that a candidate is of the anchor's class, as the loss believes it
+            now; None where it has none.
     """
 
     positive: Float[Tensor, " anchors"]
@@ -62,6 +65,7 @@ class ScoredCandidates:
     objective: Objective
     false_negative: Bool[Tensor, "anchors candidates"] | None = None
     sees_labels: bool = False
+    same_class: Float[Tensor, "anchors candidates"] | None = None
 
     @property
     def true_negative(self) -> Bool[Tensor, "anchors candidates"]:
@@ -75,8 +79,10 @@ class ScoredCandidates:
     @property
     def tells_apart(self) -> bool:
         """Whether the loss may weigh two candidates of one anchor differently."""
+        if self.sees_labels or self.same_class is not None:
+            return True
         objective = as_data(self.objective)
-        return self.sees_labels or (objective is not None and objective.tells_apart)
+        return objective is not None and objective.tells_apart
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
@@ -102,6 +108,8 @@ def score_candidates(
 ) -> ScoredCandidates:
     """Score a batch as a loss would, and mark the false negatives where labels are given.
 
+    The loss itself is left as it is: a memory learns nothing here.
+
     Args:
         loss: any loss of :mod:`bayescl.losses`.
         *embeddings: what the loss is called with: two views, pairs, pairs and candidates, or the
@@ -115,7 +123,7 @@ def score_candidates(
         **options: what else the call takes, such as ``groups``, ``valid`` or ``extra``.
 
     Returns:
-        Logits, masks and the objective.
+        Logits, masks, the objective, and what the loss believes of the pairs.
 
     Raises:
         ValueError: if the call refuses its arguments, labels do not suit the layout, or both
@@ -154,15 +162,18 @@ def score_candidates(
         objective=loss.objective(loss.temperature),
         false_negative=false_negative,
         sees_labels=loss.needs_groups,
+        same_class=seen.same_class,
     )
 
 
-class _Recorder:
+class _Recorder(LogSumObjective):
     """An objective that keeps what it is called with; every loss is 0."""
 
     positive: Tensor
     unlabeled: Tensor
     valid: Tensor | None
+    same_class: Tensor | None
+    reads_same_class = True
     calls = 0
 
     def __call__(
@@ -171,11 +182,31 @@ class _Recorder:
         unlabeled: UnlabeledLogits,
         *,
         valid: CandidateMask | None = None,
+        same_class: Float[Tensor, "anchors candidates"] | None = None,
     ) -> PerAnchor:
-        """Keep the logits and the mask."""
+        """Keep the logits, the mask and the posterior of pairs."""
         self.positive, self.unlabeled, self.valid = positive, unlabeled, valid
+        self.same_class = same_class
         self.calls += 1
         return torch.zeros_like(positive)
+
+
+class _Twin(ContrastiveLoss):
+    """A loss's layouts, temperature and knowledge of pairs around an objective that records."""
+
+    def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
+        super().__init__(
+            recorder,
+            temperature=loss.temperature,
+            normalize=loss.normalize,
+            reduction="none",
+            engine="dense",
+        )
+        self.original = loss
+
+    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
+        """Return what the original knows of a batch."""
+        return self.original.informed(batch)
 
 
 def _recorded(
@@ -183,14 +214,7 @@ def _recorded(
 ) -> _Recorder:
     """What an objective is given when a loss with these settings is called so."""
     recorder = _Recorder()
-    twin = ContrastiveLoss(
-        recorder,
-        temperature=loss.temperature,
-        normalize=loss.normalize,
-        reduction="none",
-        engine="dense",
-    )
-    getattr(twin, _CALLS[layout])(*embeddings, **options)
+    getattr(_Twin(loss, recorder), _CALLS[layout])(*embeddings, **options)
     if recorder.calls != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
     return recorder

@@ -10,7 +10,7 @@ from bayescl.diagnostics.summary import Diagnosis
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"))
+_CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"), ("#E69F00", "D"))
 
 
 def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
@@ -39,8 +39,7 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
             marker=marker,
             ms=4.5,
             lw=1.4,
-            label=f"{check.source}: alpha {check.alpha:.3f}, tau_plus {check.tau_plus:.3f}, "
-            f"ECE {found.ece:.4f}",
+            label=f"{check.name}, ECE {found.ece:.4f}",
         )
     start = max(0.0, lowest - 0.05)
     axis.plot([start, 1], [start, 1], color=NEUTRAL, lw=0.9, ls=":", label="calibrated")

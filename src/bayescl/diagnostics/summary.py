@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from bayescl._axes import Float, Tensor
+from bayescl._axes import Bool, Float, Tensor
 from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.diagnostics.detection import Detection, false_negative_detection
 from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
+from bayescl.diagnostics.pairs import ConfidentPairs, confident_pairs
 from bayescl.diagnostics.weights import (
     candidate_posterior,
     candidate_weights,
@@ -43,11 +44,20 @@ class PosteriorCheck:
     """The posterior at some parameters, held against the labels."""
 
     source: str
-    """Where the parameters are from."""
+    """Where the parameters are from, or "latent classes" for the loss's own posterior."""
 
-    alpha: float
-    tau_plus: float
+    alpha: float | None
+    """Of the posterior from ranks; None for that from latent classes."""
+
+    tau_plus: float | None
     calibration: Calibration
+
+    @property
+    def name(self) -> str:
+        """The source and its parameters, for a reader."""
+        if self.alpha is None or self.tau_plus is None:
+            return self.source
+        return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
@@ -82,6 +92,8 @@ class Diagnosis:
         mean_weight_false: mean weight of false negatives; 0 would be ideal.
         mean_weight_true: mean weight of true negatives.
         posteriors: the posterior's calibration at assumed and at measured parameters.
+        confident: candidates that the posterior of latent classes takes for members of the
+            anchor's class; None where the loss has no such posterior, or believes none.
         histogram: weights of both kinds (of all candidates where there are no labels).
     """
 
@@ -98,6 +110,7 @@ class Diagnosis:
     mean_weight_false: float | None = None
     mean_weight_true: float | None = None
     posteriors: tuple[PosteriorCheck, ...] = ()
+    confident: ConfidentPairs | None = None
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
@@ -116,6 +129,7 @@ class Diagnosis:
             "mean_weight": None
             if self.mean_weight_true is None
             else {"false": self.mean_weight_false, "true": self.mean_weight_true},
+            "confident_pairs": None if self.confident is None else self.confident._asdict(),
             "posteriors": [check.figures() for check in self.posteriors],
             "histogram": self.histogram.figures(),
         }
@@ -155,6 +169,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     objective = batches[0].objective
     alpha = getattr(objective, "alpha", None)
     tau_plus = getattr(objective, "tau_plus", None)
+    same_class = _same_class(batches)
     labelled = all(scored.false_negative is not None for scored in batches)
     flat_weights = _counted(batches, weights)
     flat_truth = _counted(batches, [s.truth for s in batches]) if labelled else None
@@ -164,6 +179,11 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         "assumed_tau_plus": tau_plus,
         "effective": _effective(batches, weights),
         "histogram": weight_histogram(flat_weights, flat_truth),
+        "confident": None
+        if same_class is None
+        else confident_pairs(
+            same_class, flat_truth, threshold=getattr(objective, "threshold", 0.5)
+        ),
     }
     if flat_truth is None:
         return Diagnosis(**common, label_free=_label_free(batches, tau_plus))
@@ -179,8 +199,27 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         by_logit=false_negative_detection(logits, flat_truth),
         mean_weight_false=_mean(flat_weights[flat_truth]),
         mean_weight_true=_mean(flat_weights[~flat_truth]),
-        posteriors=_posteriors(batches, ~flat_truth, alpha, tau_plus, measured, share),
+        posteriors=(
+            *_of_latent_classes(same_class, ~flat_truth),
+            *_posteriors(batches, ~flat_truth, alpha, tau_plus, measured, share),
+        ),
     )
+
+
+def _same_class(batches: Sequence[ScoredCandidates]) -> Float[Tensor, " some"] | None:
+    """The posterior of latent classes for all candidates that count; None if there is none."""
+    found = [scored.same_class for scored in batches if scored.same_class is not None]
+    return _counted(batches, found) if len(found) == len(batches) else None
+
+
+def _of_latent_classes(
+    same_class: Float[Tensor, " some"] | None, true_negative: Bool[Tensor, " some"]
+) -> tuple[PosteriorCheck, ...]:
+    """Calibration of the posterior of latent classes, where there is one."""
+    if same_class is None:
+        return ()
+    found = calibration(1 - same_class, true_negative, equal_width=True)
+    return (PosteriorCheck("latent classes", None, None, found),)
 
 
 def _counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor]) -> Tensor:

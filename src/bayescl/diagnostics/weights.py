@@ -24,6 +24,8 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     debiased    1: it corrects the sum, and no candidate more than another
     hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
     Bayesian    the importance weight, from the candidate's rank
+    latent      :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
+                1 while nothing is believed
     oracle      1 for true negatives and 0 for false ones
     =========== ===========================================================================
 
@@ -50,6 +52,8 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     objective, logits = as_data(scored.objective), scored.unlabeled
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
+    if scored.same_class is not None and objective.reads_same_class:
+        return objective.pair_terms(scored.same_class, valid=scored.valid).weights
     weights = objective.weights(logits, valid=scored.valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:

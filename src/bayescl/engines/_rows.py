@@ -54,7 +54,7 @@ def row_losses(
         logits: logits of the candidates.
         batch: says which candidates count.
         rows: which anchors these are.
-        upstream: what each loss's gradient is multiplied by; ones unless given.
+        upstream: what each loss's gradient is multiplied by; default: ones.
         differentiate: whether gradients are wanted.
     """
     bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))

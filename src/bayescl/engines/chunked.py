@@ -68,7 +68,7 @@ def chunked_loss(
         uniform: a promise that every loss will receive the same gradient from above, as under a
             mean or a sum. Then gradients are computed in the forward pass, while the logits are
             at hand; else the backward pass computes the logits anew.
-        chunk_size: anchors at a time; a size that suits the device unless given.
+        chunk_size: anchors at a time; default: a size that suits the device.
 
     Returns:
         One loss per anchor.

@@ -240,7 +240,7 @@ def measured_alpha(
         embeddings: of the labelled part, one row per item.
         labels: their classes.
         reading: how the AUC becomes ``alpha``; see :func:`alpha_of_auc`.
-        anchors: how many rows to take as anchors; all unless given. Every anchor is compared
+        anchors: how many rows to take as anchors; default: all. Every anchor is compared
             with all other rows.
         seed: which rows those are.
         average: see :func:`macro_auc`.

@@ -9,6 +9,9 @@ from typing import Any
 Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the name of a setting; every combination is tried."""
 
+Values = Mapping[str, Any]
+"""One of them."""
+
 
 def settings_of(grid: Grid) -> list[dict[str, Any]]:
     """Every combination of a grid.
@@ -18,6 +21,19 @@ def settings_of(grid: Grid) -> list[dict[str, Any]]:
         [{'a': 1.0, 'b': 'x'}, {'a': 2.0, 'b': 'x'}]
     """
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def name_of(values: Values) -> str:
+    """Values as a part of a file name.
+
+    Example:
+        >>> name_of({"lr": 0.010, "split": "last"})
+        'lr0.01-split-last'
+    """
+    return "-".join(
+        f"{name}{value:g}" if isinstance(value, (int, float)) else f"{name}-{value}"
+        for name, value in values.items()
+    )
 
 
 def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:

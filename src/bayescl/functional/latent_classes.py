@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn import functional as F
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
 
 MAX_KAPPA = 60.0
@@ -62,11 +62,15 @@ class LatentClasses:
         center: taken from rows of unit length first.
         transform: then applied from the right, before rows get unit length again.
         mixtures: of the rows that result.
+        transitions: of each mixture, the probability that a view of an item lies in one
+            component (column) where another view lies in another (row); see
+            :func:`component_transitions`.
     """
 
     center: Float[Tensor, " dim"]
     transform: Float[Tensor, "dim dim"]
     mixtures: Mixtures
+    transitions: tuple[Float[Tensor, "size size"], ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -96,13 +100,14 @@ def fit_latent_classes(
 
     the mixtures are fitted to :math:`y`, :math:`S` gains the scatter of rows within components,
     and they are fitted once more. So directions that augmentation changes, and those in which
-    rows of a component differ, no longer drown those that tell components apart.
+    rows of a component differ, no longer drown those that tell components apart. Last, the views
+    show between which components items move, :func:`component_transitions`.
 
     Args:
         view_1: embeddings of one view of each item, of any length. Not differentiated.
         view_2: embeddings of the other view, or of the partner in a pair.
         sizes: number of components of each mixture, at least 1 and at most the number of items.
-            For :math:`C` classes 1, 1.5, 2 and 3 times as many do well.
+            For :math:`C` classes 2, 3, 4 and 6 times as many do well.
         generator: on the CPU, so that the draws are the same on every device.
         iterations: of expectation maximisation, in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
@@ -131,10 +136,11 @@ def fit_latent_classes(
     check_positive("shrinkage", shrinkage)
     check_shape("view_2", view_2, view_1.shape)
     _check_sizes(view_1, sizes)
-    first, usable_1 = _unit_rows(view_1)
-    second, usable_2 = _unit_rows(view_2)
-    rows, usable = _unit_rows(first + second)
-    counted = (usable & usable_1 & usable_2).to(rows.dtype)[:, None]
+    first, largest_1 = _unit_rows(view_1)
+    second, largest_2 = _unit_rows(view_2)
+    rows, largest = _unit_rows(first + second)
+    usable = _usable(largest) & _usable(largest_1) & _usable(largest_2)
+    counted = usable.to(rows.dtype)[:, None]
     count = counted.sum().clamp_min(1)
     center = (rows * counted).sum(dim=0) / count
     centered = (rows - center) * counted
@@ -154,7 +160,55 @@ def fit_latent_classes(
     # The same components, seen in the new metric.
     start = replace(mixtures, directions=_unit_rows(shares.T @ _unit_rows(seen)[0])[0])
     mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
-    return LatentClasses(center, transform, mixtures)
+    shares_1, shares_2 = (
+        _softmax_by_mixture(_unit_rows((view - center) @ transform)[0], mixtures) * counted
+        for view in (first, second)
+    )
+    transitions = component_transitions(shares_1, shares_2, sizes)
+    return LatentClasses(center, transform, mixtures, transitions)
+
+
+def component_transitions(
+    first: Float[Tensor, "items components"],
+    second: Float[Tensor, "items components"],
+    sizes: Sequence[int],
+) -> tuple[Float[Tensor, "size size"], ...]:
+    r"""How likely views of an item move from one component to another.
+
+    .. math::
+        M_{cc'} = \frac{N_{cc'}}{\sum_k N_{ck}}, \qquad
+        N_{cc'} = \sum_i r_{i1c}\,r_{i2c'} + r_{i2c}\,r_{i1c'}
+
+    An item has one class whatever its view: components that views move between are parts of one.
+
+    Args:
+        first: responsibilities of the items' first views, of one or more mixtures.
+        second: of their second views.
+        sizes: number of components of each mixture.
+
+    Returns:
+        One matrix per mixture, with rows that sum to 1; the identity's row for a component that
+        no view lies in.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> first = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> second = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        >>> component_transitions(first, second, [2])
+        (tensor([[0.6667, 0.3333],
+                [0.3333, 0.6667]]),)
+    """
+    _check_shares(first, second, sizes)
+    matrices = []
+    for part_1, part_2 in zip(*_by_mixture(sizes, first, second), strict=True):
+        moved = part_1.T @ part_2
+        moved = moved + moved.T
+        total = moved.sum(dim=1, keepdim=True)
+        stay = torch.eye(len(moved), dtype=moved.dtype, device=moved.device)
+        matrices.append(torch.where(total > 0, moved / torch.where(total > 0, total, 1), stay))
+    return tuple(matrices)
 
 
 def start_mixtures(
@@ -195,12 +249,11 @@ def start_mixtures(
     """
     _check_sizes(rows, sizes)
     check_positive("max_kappa", max_kappa)
-    unit, usable = _unit_rows(rows)
+    unit, largest = _unit_rows(rows)
     draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
     draws = draws.to(unit.device, unit.dtype)
-    chosen = [
-        _spread_rows(unit, usable, size, draw) for size, draw in zip(sizes, draws, strict=True)
-    ]
+    spread = _spread_rows(unit, _usable(largest), draws)
+    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
     weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
     kappa = unit.new_full((len(sizes),), max_kappa)
     return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
@@ -250,8 +303,8 @@ def fit_mixtures(
     check_count("iterations", iterations, 0)
     check_positive("max_kappa", max_kappa)
     _check_rows(rows, start)
-    unit, usable = _unit_rows(rows)
-    counted = usable.to(unit.dtype)
+    unit, largest = _unit_rows(rows)
+    counted = _usable(largest).to(unit.dtype)
     count = counted.sum()
     mixtures = start
     for _ in range(iterations):
@@ -325,10 +378,9 @@ def responsibilities(
                 [0.5000, 0.5000]])
     """
     _check_rows(rows, mixtures)
-    unit, usable = _unit_rows(rows)
+    unit, largest = _unit_rows(rows)
     shares = _softmax_by_mixture(unit, mixtures)
-    finite = usable | (rows == 0).all(dim=1)
-    return torch.where(finite[:, None], shares, torch.nan)
+    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
 
 
 def class_responsibilities(
@@ -350,15 +402,16 @@ def class_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures)
+        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures, (torch.eye(2),))
         >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
         tensor([[0., 1.]])
     """
     check_floating("rows", rows)
     check_shape("rows", rows, ("rows", len(classes.center)))
-    unit, _ = _unit_rows(rows)
-    shares = responsibilities((unit - classes.center) @ classes.transform, classes.mixtures)
-    return torch.where(rows.isfinite().all(dim=1)[:, None], shares, torch.nan)
+    unit, largest = _unit_rows(rows)
+    seen, _ = _unit_rows((unit - classes.center) @ classes.transform)
+    shares = _softmax_by_mixture(seen, classes.mixtures)
+    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
 
 
 def item_responsibilities(
@@ -383,7 +436,7 @@ def item_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures)
+        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures, (torch.eye(2),))
         >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
         >>> items.round(), agreement
         (tensor([[1., 0.],
@@ -430,8 +483,7 @@ def view_agreement(
         >>> view_agreement(one, one, [2]), view_agreement(one, one.flip(0), [2])
         (tensor([1.]), tensor([-1.]))
     """
-    check_shape("second", second, first.shape)
-    check_shape("first", first, (first.shape[0], sum(sizes)))
+    _check_shares(first, second, sizes)
     known = (first.isfinite() & second.isfinite()).all(dim=1)[:, None]
     first, second = torch.where(known, first, 0), torch.where(known, second, 0)
     count = known.sum().clamp_min(1)
@@ -477,33 +529,53 @@ def trust_of_agreement(
 def same_class_factors(
     responsibility: Float[Tensor, "rows components"],
     trust: Float[Tensor, " mixtures"],
-    sizes: Sequence[int],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    *,
+    hops: int = 2,
 ) -> Float[Tensor, "rows components"]:
     r"""Factors of the same-class posterior: that of two rows is the product of their factors.
 
-    Responsibilities times :math:`\sqrt{t_m / M}` in the columns of mixture :math:`m` of
-    :math:`M`, so that ``first @ second.T`` is :func:`same_class` and its row sums are
+    In the columns of mixture :math:`m` of :math:`F`, with its transitions :math:`M_m`,
+
+    .. math::
+        \sqrt{\frac{t_m}{F}}\; \frac{q_{im}}{\lVert q_{im} \rVert}, \qquad
+        q_{im} = r_{im}\, M_m^{\,hops},
+
+    so that ``first @ second.T`` is :func:`same_class`, and its row sums are
     ``first @ second.sum(dim=0)``.
 
     Args:
-        responsibility: of rows or items.
-        trust: of each mixture, in [0, 1].
-        sizes: number of components of each mixture.
+        responsibility: of rows or items. Not differentiated.
+        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
+        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+        hops: how many moves to follow, at least 0: more merge more components.
+
+    Returns:
+        Factors with a length of at most 1.
 
     Raises:
         ValueError: if shapes do not fit together.
 
     Example:
-        >>> factors = same_class_factors(torch.eye(2), torch.tensor([0.25]), [2])
+        >>> factors = same_class_factors(torch.eye(2), torch.tensor([0.25]), [torch.eye(2)])
         >>> factors @ factors.T
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.2500]])
     """
+    check_count("hops", hops, 0)
+    sizes = [len(matrix) for matrix in transitions]
     check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
     check_shape("trust", trust, (len(sizes),))
-    scale = (trust / len(sizes)).sqrt()
-    columns = torch.cat([part.expand(size) for part, size in zip(scale, sizes, strict=True)])
-    return responsibility * columns
+    scales = (trust / len(sizes)).sqrt()
+    factors = []
+    for part, matrix, scale in zip(
+        torch.split(responsibility.detach(), sizes, dim=1), transitions, scales, strict=True
+    ):
+        ahead = part
+        for _ in range(hops):
+            ahead = ahead @ matrix
+        factors.append(scale * F.normalize(ahead, dim=1))
+    return torch.cat(factors, dim=1)
 
 
 def same_class(
@@ -511,20 +583,26 @@ def same_class(
     second: Float[Tensor, "columns components"],
     *,
     trust: Float[Tensor, " mixtures"],
-    sizes: Sequence[int],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    hops: int = 2,
 ) -> Float[Tensor, "rows columns"]:
-    r"""Posterior probability that two rows are of one latent class.
+    r"""How probable it is that two rows are of one latent class.
 
-    .. math:: P_{ij} = \frac{1}{M} \sum_m t_m \sum_{c \in m} r_{ic}\,r_{jc}
+    .. math::
+        P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
+        q_{im} = r_{im}\, M_m^{\,hops}
 
-    The mean over :math:`M` mixtures of the probability that both rows come from one component,
-    each believed as far as its trust :math:`t_m`.
+    The components that further views of a row would lie in, a few moves on, are its signature:
+    two rows with the same signature are of one class, two without a common component are not.
+    Each mixture is believed as far as its trust :math:`t_m`.
 
     Args:
-        first: responsibilities, as :func:`responsibilities` or :func:`item_responsibilities`.
+        first: responsibilities, as :func:`item_responsibilities` or
+            :func:`class_responsibilities`. Not differentiated.
         second: those of the rows to compare with.
         trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
-        sizes: number of components of each mixture.
+        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+        hops: how many moves to follow, at least 0.
 
     Returns:
         Values in [0, 1]; 0 throughout where no mixture is trusted.
@@ -533,36 +611,49 @@ def same_class(
         ValueError: if shapes do not fit together.
 
     Example:
-        >>> rows = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
-        >>> same_class(rows, rows, trust=torch.tensor([1.0]), sizes=[2])
-        tensor([[1.0000, 0.5000],
-                [0.5000, 0.5000]])
+        >>> rows = torch.eye(3)
+        >>> moves = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+        >>> same_class(rows, rows, trust=torch.tensor([1.0]), transitions=[moves])
+        tensor([[1.0000, 1.0000, 0.0000],
+                [1.0000, 1.0000, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
 
     See Also:
         :func:`same_class_factors`, from which one tile of it costs one thin matrix product.
     """
-    return same_class_factors(first, trust, sizes) @ same_class_factors(second, trust, sizes).T
+    posterior = same_class_factors(first, trust, transitions, hops=hops) @ (
+        same_class_factors(second, trust, transitions, hops=hops).T
+    )
+    # Rounding may take the cosine of a row with itself past 1.
+    return posterior.clamp_max(1)
 
 
 def _softmax_by_mixture(
     unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
-    sizes = list(mixtures.sizes)
-    logits = unit @ mixtures.directions.T
-    log_weights = mixtures.weights.log()
-    return torch.cat(
-        [
-            torch.softmax(part * kappa + log_weight, dim=1)
-            for part, kappa, log_weight in zip(
-                torch.split(logits, sizes, dim=1),
-                mixtures.kappa,
-                torch.split(log_weights, sizes),
-                strict=True,
-            )
-        ],
-        dim=1,
-    )
+    kappa = _by_component(mixtures.kappa, mixtures.sizes)
+    logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
+    parts = torch.split(logits, list(mixtures.sizes), dim=1)
+    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+
+
+def _by_component(
+    values: Float[Tensor, " mixtures"], sizes: Sequence[int]
+) -> Float[Tensor, " components"]:
+    """Each mixture's value for each of its components."""
+    return torch.cat([value.expand(size) for value, size in zip(values, sizes, strict=True)])
+
+
+def _by_mixture(sizes: Sequence[int], *shares: Tensor) -> list[tuple[Tensor, ...]]:
+    """The columns of each mixture, of several matrices."""
+    return [torch.split(share, list(sizes), dim=1) for share in shares]
+
+
+def _check_shares(first: Tensor, second: Tensor, sizes: Sequence[int]) -> None:
+    """Refuse responsibilities of two views that do not belong together."""
+    check_shape("first", first, (first.shape[0], sum(sizes)))
+    check_shape("second", second, first.shape)
 
 
 def _sum_by_mixture(
@@ -601,40 +692,46 @@ def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Ten
 
 def _unit_rows(
     rows: Float[Tensor, "rows dim"],
-) -> tuple[Float[Tensor, "rows dim"], Bool[Tensor, " rows"]]:
-    """Rows of unit length, and which are finite and have a direction; the others become 0."""
+) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
+    """Rows of unit length, and their largest entries, which say whether they have a direction.
+
+    Rows that are not finite, or have no direction, become 0.
+    """
     rows = rows.detach()
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
-    usable = rows.isfinite().all(dim=1) & (rows != 0).any(dim=1)
-    clean = torch.where(usable[:, None], rows, 0)
     # By the largest entry first: squares of tiny or huge entries would leave the range.
-    largest = clean.abs().amax(dim=1, keepdim=True)
-    clean = clean / torch.where(usable[:, None], largest, 1)
-    return F.normalize(clean, dim=1), usable
+    largest = rows.abs().amax(dim=1)
+    usable = _usable(largest)[:, None]
+    clean = torch.where(usable, rows / largest[:, None], 0)
+    return F.normalize(clean, dim=1), largest
+
+
+def _usable(largest: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Which rows are finite and have a direction, by their largest entries."""
+    return largest.isfinite() & (largest > 0)
 
 
 def _spread_rows(
     unit: Float[Tensor, "rows dim"],
     usable: Bool[Tensor, " rows"],
-    size: int,
-    draws: Float[Tensor, " draws"],
-) -> Tensor:
-    """Numbers of ``size`` rows by k-means++, from uniform draws."""
+    draws: Float[Tensor, "mixtures draws"],
+) -> Int[Tensor, "mixtures draws"]:
+    """Numbers of rows by k-means++ for each mixture, from uniform draws."""
     uniform = usable.to(unit.dtype)
-    distance = uniform
+    distance = uniform.expand(len(draws), -1)
     chosen: list[Tensor] = []
-    for draw in draws[:size]:
+    for draw in draws.T[:, :, None]:
         # Where all rows lie on those chosen already, any usable row will do.
-        odds = torch.where(distance.sum() > 0, distance, uniform)
-        place = odds.cumsum(dim=0)
-        row = torch.searchsorted(place, (draw * place[-1]).reshape(1), right=True)
+        odds = torch.where(distance.sum(dim=1, keepdim=True) > 0, distance, uniform)
+        place = odds.cumsum(dim=1)
+        row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
         chosen.append(row.clamp_max(len(unit) - 1))
-        away = (1 - unit @ unit[chosen[-1]][0]).clamp_min(0)
+        away = (1 - unit[chosen[-1]] @ unit.T).clamp_min(0)
         # Rounding leaves a trace of distance between equal rows.
         away = torch.where(away > 1e-6, away, 0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
-    return torch.cat(chosen)
+    return torch.stack(chosen, dim=1)
 
 
 def _check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:

@@ -8,5 +8,8 @@ Import the file that you need; importing this package loads none of them.
 ``pytorch_metric_learning``  losses with its miners, distances, reducers and wrappers
 ``open_clip``                in place of ``ClipLoss``, with equal captions as groups
 ``cornac``                   a recommender for its experiments
+``lightning``                callbacks for alpha and diagnostics in any Lightning module
+``timm``                     its networks as encoders of images
+``hub``                      encoders saved and loaded as the Hugging Face Hub expects them
 ===========================  =====================================================================
 """

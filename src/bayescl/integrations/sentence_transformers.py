@@ -53,7 +53,7 @@ STATE_FILE = "bayescl_loss.pt"
 """The file beside a checkpoint that holds the losses' state."""
 
 
-class _Notes(NamedTuple):
+class BatchNotes(NamedTuple):
     """What is known of a batch besides its embeddings: one entry per column of texts."""
 
     keys: list[Int[Tensor, " rows"]]
@@ -138,7 +138,7 @@ class ContrastiveRankingLoss(nn.Module):
         notes = self._notes(columns)
         return self._value(embed_columns(self.model, columns), notes)
 
-    def _notes(self, columns: Sequence[Features]) -> _Notes:
+    def _notes(self, columns: Sequence[Features]) -> BatchNotes:
         """Read keys and the guide's embeddings, before the model changes the features in place."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
@@ -153,9 +153,9 @@ class ContrastiveRankingLoss(nn.Module):
                 guide.append(
                     self.guide.encode(texts, convert_to_tensor=True, show_progress_bar=False)
                 )
-        return _Notes(keys, guide)
+        return BatchNotes(keys, guide)
 
-    def _value(self, embeddings: Sequence[Tensor], notes: _Notes) -> Float[Tensor, ""]:
+    def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
         gather = self.gather_across_devices and is_distributed() and distributed.world_size() > 1
         self.loss.gather = gather
@@ -168,8 +168,9 @@ class ContrastiveRankingLoss(nn.Module):
         apart = self.margin is not None or self.guide is not None or (gather and "valid" in counted)
         if not apart and not self._is_alone(embeddings[:2]):
             return self._in_batch(embeddings, counted, both_directions=True)
-        turned, back = _Notes(*(column[1::-1] for column in notes)), embeddings[1::-1]
+        turned, back = BatchNotes(*(column[1::-1] for column in notes)), embeddings[1::-1]
         there = self._in_batch(embeddings, counted)
+        self.loss.eval()  # a loss with a memory has seen these pairs
         total = there + self._in_batch(back, self._counted(back, turned))
         return total / 2 if self.loss.reduction == "mean" else total
 
@@ -195,7 +196,7 @@ class ContrastiveRankingLoss(nn.Module):
         )
         return value
 
-    def _counted(self, embeddings: Sequence[Tensor], notes: _Notes) -> dict[str, Tensor]:
+    def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
         """Say which candidates count: arguments of the loss, none where all of them do."""
         counted: dict[str, Tensor] = {}
         if notes.keys:
@@ -329,7 +330,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     ) -> Float[Tensor, ""]:
         """Compute the loss from embeddings in mini-batches, and their gradients if asked."""
         embeddings = [torch.cat(column) for column in reps]
-        value = self._value(embeddings, _Notes([], []) if labels is None else labels)
+        value = self._value(embeddings, BatchNotes([], []) if labels is None else labels)
         if with_backward:
             value.backward()
             value = value.detach()

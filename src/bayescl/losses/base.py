@@ -59,7 +59,7 @@ class ContrastiveLoss(nn.Module):
         engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size; which one
             computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
             Triton, and gives the Bayesian weights through a histogram.
-        chunk_size: anchors at a time on the chunked engine; a size that suits unless given.
+        chunk_size: anchors at a time on the chunked engine; default: a size that suits.
         gather: whether anchors are scored against the candidates of all processes of the default
             process group, with gradients back to their owners. Processes may hold unequal batches.
             The processes' means average to the mean over all anchors, so gradients that are
@@ -409,6 +409,16 @@ class ContrastiveLoss(nn.Module):
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
+    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
+        """Return a batch with all that the loss knows of its pairs; here nothing is added.
+
+        Looking changes nothing: a loss that learns from its calls does so elsewhere.
+
+        Args:
+            batch: what a call was given, in its layout.
+        """
+        return batch
+
     def current_temperature(self) -> float | Float[Tensor, ""]:
         """Return the temperature that the next call uses, with gradient where it is learnable."""
         if self.learnable_temperature is None:
@@ -423,6 +433,7 @@ class ContrastiveLoss(nn.Module):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
+        batches = [self.informed(batch) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
         losses = each[0] if len(each) == 1 else torch.cat(each)

@@ -28,9 +28,9 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     while training and are part of ``state_dict``.
 
     Args:
-        tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
         alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-        beta: hardness, in [0.5, 1]; 0.5 (unless given) only debiases, more mines hard negatives.
+        beta: hardness, in [0.5, 1]; 0.5, the default, only debiases; more mines hard negatives.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` and ``beta`` to
             ``1 - 1 / num_classes`` where they are not given.
         ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks up to the

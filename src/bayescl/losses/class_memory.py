@@ -7,22 +7,22 @@ from typing import Any
 import torch
 from torch import nn
 
+from bayescl import distributed
 from bayescl._axes import Float, Tensor
-from bayescl._checks import check_count, check_shape
+from bayescl._checks import check_count
 from bayescl.functional.latent_classes import (
     LatentClasses,
     Mixtures,
     class_responsibilities,
     fit_latent_classes,
-    item_responsibilities,
     same_class_factors,
     trust_of_agreement,
+    view_agreement,
 )
-from bayescl.losses.queue import CandidateQueue
 
-COMPONENTS_PER_CLASS = (1.5, 2.0, 3.0, 4.0)
-"""How many components each mixture has, for each class that is expected. Components that split a
-class lose recall; components that merge two cannot be told from good ones by their views."""
+COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
+"""How many components each mixture has, for each class that is expected. What a class is split
+into, the transitions of views join again; components that merge two classes nothing parts."""
 
 _ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds so many items for each of its components."""
@@ -30,8 +30,10 @@ _ITEMS_PER_COMPONENT = 2
 _INERTIA = 0.9
 """Of the moving average of the views' agreement."""
 
-_FIT = ("center", "transform", "directions", "weights", "kappa", "agreement")
-"""Tensors of a fit."""
+_NUMBERS = ("calls", "next", "filled")
+_FIT = ("center", "transform", "directions", "weights", "kappa", "transitions")
+_TENSORS = ("items", "agreement", *_FIT)
+"""What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
 
 
 class ClassMemory(nn.Module):
@@ -41,44 +43,46 @@ class ClassMemory(nn.Module):
     believed before the first fit. The memory, the last fit and the agreement of views travel in
     ``state_dict``, and fits are seeded by the number of calls, so a resumed run goes on exactly.
 
+    All of it is extra state and not buffers, in float32 on the device of the last embeddings:
+    what turns a model to half precision leaves it alone, and ``DistributedDataParallel`` does not
+    send it around while processes that do not gather hold different ones.
+
     Args:
         size: items remembered.
         refit_every: calls of :meth:`remember` between two fits.
     """
 
-    center: Tensor | None
-    transform: Tensor | None
-    directions: Tensor | None
-    weights: Tensor | None
-    kappa: Tensor | None
-    agreement: Tensor | None
-
     def __init__(self, size: int, refit_every: int) -> None:
         super().__init__()
         self.size = size
         self.refit_every = refit_every
-        self.queue: CandidateQueue | None = None
+        self.classes: LatentClasses | None = None
+        """The last fit; None before the first."""
+        self._items: Tensor | None = None
+        self._agreement: Tensor | None = None
         self._calls = 0
-        self._sizes: tuple[int, ...] = ()
-        for name in _FIT:
-            self.register_buffer(name, None)
+        self._filled = 0
+        self._next = 0
 
     @property
-    def classes(self) -> LatentClasses | None:
-        """The last fit; None before the first."""
-        if self.center is None or self.transform is None or self.directions is None:
-            return None
-        assert self.weights is not None  # all tensors of a fit come together
-        assert self.kappa is not None
-        mixtures = Mixtures(self.directions, self.weights, self.kappa, self._sizes)
-        return LatentClasses(self.center, self.transform, mixtures)
+    def calls(self) -> int:
+        """How often items were remembered."""
+        return self._calls
+
+    @property
+    def items(self) -> Float[Tensor, "filled two_dim"] | None:
+        """Both views of each item that is remembered, side by side; None while there is none."""
+        return None if self._items is None else self._items[: self._filled]
+
+    @property
+    def agreement(self) -> Float[Tensor, " mixtures"] | None:
+        """Moving average of how far views agree in each mixture; None before the first fit."""
+        return self._agreement
 
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is believed, in [0, 1]; None before the first fit."""
-        if self.classes is None or self.agreement is None:
-            return None
-        return trust_of_agreement(self.agreement)
+        return None if self._agreement is None else trust_of_agreement(self._agreement)
 
     @property
     def trust(self) -> float:
@@ -86,49 +90,56 @@ class ClassMemory(nn.Module):
         trust = self.trust_by_mixture
         return 0.0 if trust is None else float(trust.mean())
 
+    def responsibilities(
+        self, rows: Float[Tensor, "rows dim"]
+    ) -> Float[Tensor, "rows components"] | None:
+        """Probability of each component given a row; None before the first fit.
+
+        Rows that are not finite give NaN.
+
+        Raises:
+            ValueError: if rows have another number of coordinates than those remembered.
+        """
+        self._follow(rows)
+        if self.classes is None:
+            return None
+        return class_responsibilities(rows.to(self.classes.center), self.classes)
+
     def factors(
-        self, rows: Float[Tensor, "rows dim"], partners: Float[Tensor, "rows dim"] | None = None
+        self, shares: Float[Tensor, "rows components"]
     ) -> Float[Tensor, "rows components"] | None:
         """Factors of the posterior that two rows are of one class: it is their product.
 
         Args:
-            rows: embeddings.
-            partners: the other view of each row, where there is one.
+            shares: responsibilities of rows, or their means over the views of items.
 
         Returns:
             None where nothing is believed. Rows that are not finite have 0: nothing is known.
         """
-        self._follow(rows)
-        classes, trust = self.classes, self.trust_by_mixture
-        if classes is None or trust is None:
+        trust = self.trust_by_mixture
+        if self.classes is None or trust is None:
             return None
         if trust.device.type == "cpu" and not bool(trust.any()):  # looking costs nothing there
             return None
-        if partners is None:
-            shares = class_responsibilities(rows.to(classes.center), classes)
-        else:
-            shares, _ = item_responsibilities(
-                rows.to(classes.center), partners.to(classes.center), classes
-            )
-        found = same_class_factors(shares.nan_to_num(0.0), trust, classes.sizes)
-        return found.to(torch.promote_types(rows.dtype, torch.float32))
+        return same_class_factors(shares.nan_to_num(0.0), trust, self.classes.transitions)
 
     @torch.no_grad()
     def observe(
-        self, view_1: Float[Tensor, "items dim"], view_2: Float[Tensor, "items dim"]
+        self,
+        first: Float[Tensor, "items components"],
+        second: Float[Tensor, "items components"],
     ) -> None:
-        """Learn from two views of items how far views agree in the last fit."""
-        self._follow(view_1)
-        classes = self.classes
-        if classes is None:
-            return
-        check_shape("view_1", view_1, ("items", len(classes.center)))
-        _, agreement = item_responsibilities(
-            view_1.to(classes.center), view_2.to(classes.center), classes
-        )
-        before = self.agreement
+        """Learn how far views agree in the last fit.
+
+        Args:
+            first: responsibilities of the first views of items.
+            second: of their second views.
+        """
+        assert self.classes is not None  # else there are no responsibilities
+        agreement = view_agreement(first, second, self.classes.sizes)
+        before = self._agreement
         # After the first fit there is nothing to average with.
-        self.agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
+        self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
 
     @torch.no_grad()
     def remember(
@@ -137,6 +148,7 @@ class ClassMemory(nn.Module):
         view_2: Float[Tensor, "items dim"],
         *,
         tau_plus: float,
+        everywhere: bool = False,
     ) -> None:
         """Keep items in place of the oldest ones, and fit anew every few calls.
 
@@ -144,65 +156,116 @@ class ClassMemory(nn.Module):
             view_1: embeddings of one view of each item.
             view_2: embeddings of the other.
             tau_plus: share of items that are of one class, in (0, 1).
+            everywhere: whether all processes remember the same items. Then all use the fit of
+                the first: on different hardware their own might come out differently.
         """
-        if self.queue is None:
-            self.queue = CandidateQueue(self.size, 2 * view_1.shape[1]).to(view_1.device)
-        self.queue.enqueue(torch.cat([view_1, view_2], dim=1))
-        sizes = tuple(max(2, round(each / tau_plus)) for each in COMPONENTS_PER_CLASS)
-        kept = self.queue.candidates
+        self._keep(torch.cat([view_1, view_2], dim=1))
         self._calls += 1
+        sizes = tuple(max(2, round(each / tau_plus)) for each in COMPONENTS_PER_CLASS)
         # With fewer items a mixture would fit each of them by a component of its own.
-        if kept is None or len(kept) < min(_ITEMS_PER_COMPONENT * max(sizes), self.size):
+        enough = min(_ITEMS_PER_COMPONENT * max(sizes), self.size)
+        if self._items is None or self._filled < enough:
             return
-        sizes = tuple(min(size, len(kept)) for size in sizes)
         if self.classes is None or self._calls % self.refit_every == 0:
-            dim = view_1.shape[1]
-            self._fit(kept[:, :dim], kept[:, dim:], sizes)
+            most = max(1, self._filled // _ITEMS_PER_COMPONENT)
+            first, second = self._items[: self._filled].chunk(2, dim=1)
+            sizes = tuple(min(size, most) for size in sizes)
+            self._fit(first, second, sizes)
+            if everywhere:
+                fit = self._fitted()
+                distributed.copy_from_first(list(fit.values()))
+                self._take(fit, sizes)
 
-    def _follow(self, rows: Tensor) -> None:
-        """Be where the embeddings are: what a checkpoint brought may lie elsewhere."""
-        if self.center is not None and self.center.device != rows.device:
-            self.to(rows.device)
+    def _keep(self, rows: Float[Tensor, "items two_dim"]) -> None:
+        """Write rows in place of the oldest ones; of too many the last."""
+        if self._items is None:
+            kept = rows.new_zeros(self.size, rows.shape[1], dtype=torch.float32)
+            self._items = kept
+        end = self._next + len(rows)
+        rows = rows[-self.size :]
+        places = torch.arange(end - len(rows), end, device=rows.device) % self.size
+        self._items[places] = rows.to(self._items)
+        self._next = end % self.size
+        self._filled = min(self.size, self._filled + len(rows))
 
     def _fit(self, view_1: Tensor, view_2: Tensor, sizes: tuple[int, ...]) -> None:
         generator = torch.Generator().manual_seed(self._calls)
-        classes = fit_latent_classes(view_1, view_2, sizes, generator=generator)
-        if sizes != self._sizes:
-            self.agreement = None  # of other mixtures
-        self._sizes = sizes
-        self.center, self.transform = classes.center, classes.transform
-        mixtures = classes.mixtures
-        self.directions, self.weights = mixtures.directions, mixtures.weights
-        self.kappa = mixtures.kappa
+        before = self.classes
+        self.classes = fit_latent_classes(view_1, view_2, sizes, generator=generator)
+        if before is None or before.sizes != self.classes.sizes:
+            self._agreement = None  # of other mixtures
+
+    def _fitted(self) -> dict[str, Tensor]:
+        """The tensors of the last fit, by the names that states give them."""
+        if self.classes is None:
+            return {}
+        mixtures = self.classes.mixtures
+        transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
+        found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
+        return dict(zip(_FIT, (self.classes.center, self.classes.transform, *found), strict=True))
+
+    def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
+        """Believe a fit that came as tensors."""
+        center, transform, directions, weights, kappa, transitions = (fit[name] for name in _FIT)
+        parts = torch.split(transitions, [size * size for size in sizes])
+        self.classes = LatentClasses(
+            center,
+            transform,
+            Mixtures(directions, weights, kappa, sizes),
+            tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True)),
+        )
+
+    def _follow(self, rows: Tensor) -> None:
+        """Be where the embeddings are, and refuse those that do not fit what is remembered."""
+        if self._items is None:
+            return
+        dim = self._items.shape[1] // 2
+        if rows.shape[-1] != dim:
+            raise ValueError(
+                f"embeddings must have {dim} coordinates, as those that the loss remembers, "
+                f"got {rows.shape[-1]}: use a new loss for another encoder"
+            )
+        if self._items.device != rows.device:  # what a checkpoint brought may lie elsewhere
+            state = self.get_extra_state()
+            for name in _TENSORS:
+                state[name] = None if state[name] is None else state[name].to(rows.device)
+            self.set_extra_state(state)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the number of calls and the sizes of the mixtures."""
-        return {"calls": self._calls, "sizes": list(self._sizes)}
+        """Return all that is remembered, fitted and observed: numbers and tensors."""
+        state: dict[str, Any] = dict.fromkeys(_TENSORS)
+        state |= {"calls": self._calls, "next": self._next, "filled": self._filled}
+        state |= {"items": self._items, "agreement": self._agreement, **self._fitted()}
+        state["sizes"] = [] if self.classes is None else list(self.classes.sizes)
+        return state
 
     def set_extra_state(self, state: Any) -> None:
-        """Take both out of a ``state_dict``.
+        """Take all of it out of a ``state_dict``.
 
         Raises:
-            ValueError: if it is damaged.
+            ValueError: if it is damaged, or of a memory of another size.
         """
         try:
-            self._calls = check_count("calls", state["calls"], 0)
-            self._sizes = tuple(check_count("sizes", size, 1) for size in state["sizes"])
-        except (KeyError, TypeError):
+            numbers = {name: check_count(name, state[name], 0) for name in _NUMBERS}
+            sizes = tuple(check_count("sizes", size, 1) for size in state["sizes"])
+            found = {name: state[name] for name in _TENSORS if state[name] is not None}
+            found = {name: tensor.detach().clone() for name, tensor in found.items()}
+            items = found.get("items")
+            if items is not None and len(items) != self.size:
+                raise ValueError(
+                    f"memory_size must be {len(items)}, as in the state to load, got {self.size}"
+                )
+            if sizes:
+                self._take(found, sizes)
+            else:
+                self.classes = None
+        except (KeyError, TypeError, AttributeError, RuntimeError):
+            names = ", ".join((*_NUMBERS, "sizes", *_TENSORS))
             raise ValueError(
-                "the state of ClassMemory must hold calls and sizes, and is damaged"
+                f"the state of ClassMemory must hold {names}, and is damaged"
             ) from None
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *rest: Any, **more: Any
-    ) -> None:
-        # Tensors that come into being while training have the shapes of what is loaded.
-        for name in _FIT:
-            found = state_dict.get(prefix + name)
-            setattr(self, name, None if found is None else torch.empty_like(found))
-        kept = state_dict.get(f"{prefix}queue.embeddings")
-        self.queue = None if kept is None else CandidateQueue(self.size, kept.shape[1])
-        super()._load_from_state_dict(state_dict, prefix, *rest, **more)
+        self._items, self._agreement = items, found.get("agreement")
+        self._calls, self._next, self._filled = (numbers[name] for name in _NUMBERS)
 
     def extra_repr(self) -> str:
         """Show the sizes."""

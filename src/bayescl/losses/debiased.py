@@ -24,7 +24,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
     correction would make it impossibly small.
 
     Args:
-        tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
         minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
             With ``normalize=False`` similarities have no such bound: pass one that yours keep.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayescl import distributed
+from bayescl._axes import Tensor
 from bayescl.engines import ContrastiveBatch
 
 
@@ -44,6 +45,35 @@ class Gathering:
         """Hear whether another process has refused what this one accepts."""
         if self.active:
             distributed.exchange({"call": self.call})
+
+    def rows_of_all(self, *parts: Tensor, calls: int) -> list[Tensor]:
+        """Put the rows of all processes, by rank, in place of this one's. Without gradient.
+
+        Args:
+            *parts: tensors of equally many rows.
+            calls: what the processes must agree on first: how often this was done before.
+
+        Raises:
+            ValueError: on every process alike, if rows or numbers of calls do not fit together.
+        """
+        if not self.active:
+            return list(parts)
+        rows = [part.detach() for part in parts]
+        notes = distributed.exchange(
+            {
+                "call": self.call,
+                "calls": calls,
+                "parts": [distributed.describe(part) for part in rows],
+            }
+        )
+        _agree_on_call(notes)
+        distributed.agreed("the number of calls remembered", [note["calls"] for note in notes])
+        distributed.agreed("the number of tensors", [len(note["parts"]) for note in notes])
+        sizes = [
+            distributed.agreed_sizes([note["parts"][which] for note in notes])
+            for which in range(len(rows))
+        ]
+        return [distributed.gather_rows(*pair) for pair in zip(rows, sizes, strict=True)]
 
     def candidates_of_all(
         self, batches: Sequence[ContrastiveBatch]
@@ -94,22 +124,29 @@ class Gathering:
         return _share(distributed.exchange({"call": self.call, "anchors": anchors}))
 
 
+def _agree_on_call(notes: Sequence[dict[str, Any]]) -> None:
+    """Refuse processes that are at different places in their calls."""
+    distributed.agreed("the layout", [note["call"] for note in notes])
+    distributed.agreed("whether the loss is training", ["calls" in note for note in notes])
+
+
 def _share(notes: Sequence[dict[str, Any]]) -> float:
     """This process's share of the anchors, times the number of processes."""
-    distributed.agreed("the layout", [note["call"] for note in notes])
+    _agree_on_call(notes)
     anchors = [int(note["anchors"]) for note in notes]
     return len(anchors) * anchors[distributed.rank()] / sum(anchors)
 
 
 def _note(batch: ContrastiveBatch) -> dict[str, Any]:
     """What the other processes must know of this one's part."""
-    valid = batch.rule.valid
+    valid, known = batch.rule.valid, batch.same_class
     return {
         **distributed.describe(batch.candidates),
         "anchors": batch.num_anchors,
         "groups": batch.rule.num_keys > 0,
         "keys": batch.rule.num_keys,
         "valid": None if valid is None else list(valid.shape),
+        "components": None if known is None else known.anchors.shape[1],
     }
 
 
@@ -119,6 +156,7 @@ def _agreed_sizes(notes: Sequence[dict[str, Any]], which: int) -> list[int]:
     sizes = distributed.agreed_sizes(parts)
     distributed.agreed("whether groups are given", [part["groups"] for part in parts])
     distributed.agreed("the number of groups per row", [part["keys"] for part in parts])
+    distributed.agreed("what is known of pairs", [part["components"] for part in parts])
     for rank, part in enumerate(parts):
         wanted = [part["anchors"], sum(sizes)]
         if part["valid"] not in (None, wanted):

@@ -23,7 +23,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
     Args:
         concentration: exponent of the weights, at least 0; 0 is the debiased loss. The reference
             calls it beta, which here means another quantity.
-        tau_plus: prior probability that a candidate is a positive, in [0, 1); 0.1 unless given.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
         minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see

@@ -9,7 +9,6 @@ from dataclasses import replace
 import torch
 from typing_extensions import Unpack
 
-from bayescl import distributed
 from bayescl._axes import Float, Tensor
 from bayescl._checks import check_count, check_interval, check_non_negative
 from bayescl.engines import ContrastiveBatch, SameClass
@@ -102,7 +101,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
-        refit_every: int = 8,
+        refit_every: int = 4,
         **shared: Unpack[SharedOptions],
     ) -> None:
         shared.setdefault("temperature", 0.25)
@@ -142,9 +141,11 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Raises:
             ValueError: if the embeddings have another number of coordinates than the memory's.
         """
-        rows, columns = self.memory.factors(first), self.memory.factors(second)
+        found = [self.memory.responsibilities(rows) for rows in (first, second)]
+        factors = [None if shares is None else self.memory.factors(shares) for shares in found]
+        rows, columns = factors
         if rows is None or columns is None:
-            return first.new_zeros(len(first), len(second))
+            return first.new_zeros(len(first), len(second), dtype=torch.float32)
         return (rows @ columns.T).clamp(0, 1)
 
     def objective(self, temperature: float | Tensor) -> Objective:
@@ -159,39 +160,79 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with what is believed of this batch; then remember it."""
-        views = _views(batches[0], gathering) if self.training else None
-        with torch.autocast(batches[0].anchors.device.type, enabled=False):
-            if views is not None:
-                self.memory.observe(*views)
-            believed = [self._believed(batch) for batch in batches]
-        value = super()._evaluate(gathering, believed, temperature)
-        if views is not None:
-            with torch.autocast(views[0].device.type, enabled=False):
-                self.memory.remember(*views, tau_plus=self.tau_plus)
+        first = batches[0]
+        if not self._learns:
+            with gathering.refusals():
+                informed = [self.informed(batch) for batch in batches]
+            return super()._evaluate(gathering, informed, temperature)
+        device = first.anchors.device.type
+        with torch.no_grad(), torch.autocast(device, enabled=False):
+            with gathering.refusals():
+                known = self._responsibilities(first)
+            # Where anchors are candidates too, the second half are the first one's positives.
+            items = first.num_anchors // (1 if first.rule.own is None else 2)
+            parts = [first.anchors, first.positives, *(known or ())][:4]
+            parts = gathering.rows_of_all(
+                *(part[:items] for part in parts), calls=self.memory.calls
+            )
+            view_1, view_2, *shares = parts
+            if shares:
+                self.memory.observe(*shares)
+            informed = [self._informed(first, known), *map(self.informed, batches[1:])]
+        value = super()._evaluate(gathering, informed, temperature)
+        with torch.autocast(device, enabled=False):
+            self.memory.remember(
+                view_1, view_2, tau_plus=self.tau_plus, everywhere=gathering.active
+            )
         return value
 
-    def _believed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Add the posterior that a candidate is of the anchor's class, where any is trusted."""
-        rows = batch.candidates
-        with torch.no_grad():
-            items = self.memory.factors(batch.anchors, batch.positives)
-            columns = self.memory.factors(rows.reshape(-1, rows.shape[-1]))
-            if items is None or columns is None:
-                return batch
-            columns = columns.view(*rows.shape[:-1], -1)
-            # What is known of both views is known of each.
-            for place in (batch.rule.own, batch.rule.positive):
-                if place is not None:
-                    columns[place] = items
+    @property
+    def _learns(self) -> bool:
+        """Whether calls are remembered: a transform's values must not outlive it."""
+        return self.training and not torch._C._are_functorch_transforms_active()
+
+    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
+        """Return a batch with the posterior that a candidate is of the anchor's class.
+
+        Looking changes nothing: only calls of the loss are remembered.
+
+        Args:
+            batch: in any layout; it is returned as it is where nothing is believed.
+        """
+        if batch.same_class is not None:
+            return batch
+        with torch.no_grad(), torch.autocast(batch.anchors.device.type, enabled=False):
+            return self._informed(batch, self._responsibilities(batch))
+
+    def _responsibilities(self, batch: ContrastiveBatch) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Those of anchors, positives and candidates; None before the first fit."""
+        of, rule, rows = self.memory.responsibilities, batch.rule, batch.candidates
+        columns = of(rows.reshape(-1, rows.shape[-1]))
+        if columns is None:
+            return None
+        anchors = of(batch.anchors) if rule.own is None else columns[rule.own]
+        positives = of(batch.positives) if rule.positive is None else columns[rule.positive]
+        assert anchors is not None  # as there are those of candidates
+        assert positives is not None
+        return anchors, positives, columns
+
+    def _informed(
+        self, batch: ContrastiveBatch, known: tuple[Tensor, Tensor, Tensor] | None
+    ) -> ContrastiveBatch:
+        """Add the posterior that these responsibilities give, where any is trusted."""
+        if known is None:
+            return batch
+        anchors, positives, candidates = known
+        # What is known of both views is known of each.
+        both = (anchors + positives) / 2
+        places = [place for place in (batch.rule.own, batch.rule.positive) if place is not None]
+        for place in places:
+            candidates = candidates.index_copy(0, place, both)
+        columns = self.memory.factors(candidates)
+        if columns is None:
+            return batch
+        items = columns[places[0]] if places else self.memory.factors(both)
+        assert items is not None  # as candidates are believed
+        items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
+        columns = columns.view(*batch.candidates.shape[:-1], -1)
         return replace(batch, same_class=SameClass(items, columns))
-
-
-def _views(batch: ContrastiveBatch, gathering: Gathering) -> tuple[Tensor, Tensor]:
-    """Two views of each item of a call, over all processes if they gather."""
-    # Where anchors are candidates too, the second half of them are the first one's positives.
-    items = batch.num_anchors // (1 if batch.rule.own is None else 2)
-    first, second = batch.anchors[:items].detach(), batch.positives[:items].detach()
-    if gathering.active:
-        both = distributed.gather(torch.cat([first, second], dim=1))
-        first, second = both.chunk(2, dim=1)
-    return first, second

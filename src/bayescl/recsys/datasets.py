@@ -50,13 +50,13 @@ def load_interactions(
             test part, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
             for users with too few interactions.
         split_seed: fixes what is drawn; on purpose not the seed of a run.
-        user_column: the table's column of users; "user" (in ``.inter`` "user_id") unless given.
-        item_column: the table's column of items; "item" (in ``.inter`` "item_id") unless given.
-        rating_column: the table's column of ratings; "rating" unless given.
-        timestamp_column: the table's column of times; "timestamp", if it is there, unless given.
-        min_rating: the lowest rating that counts as an interaction; unless given, every one.
+        user_column: the table's column of users; default: "user" (in ``.inter`` "user_id").
+        item_column: the table's column of items; default: "item" (in ``.inter`` "item_id").
+        rating_column: the table's column of ratings; default: "rating".
+        timestamp_column: the table's column of times; default: "timestamp", if it is there.
+        min_rating: the lowest rating that counts as an interaction; default: every one.
         k_core: keep only users and items with at least this many interactions among each other.
-        separator: what stands between the table's values; found out unless given.
+        separator: what stands between the table's values; default: found out.
         test_data: a second table with the test part.
 
     Returns:

@@ -24,7 +24,7 @@ class EASE:
     Args:
         train: the interactions to learn from.
         regularization: the penalty lambda, positive.
-        memory: bytes that the fit may use; half of the machine's memory unless given.
+        memory: bytes that the fit may use; default: half of the machine's memory.
 
     Raises:
         ValueError: if ``regularization`` is not positive, or the model would not fit ``memory``:

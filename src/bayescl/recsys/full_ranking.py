@@ -53,8 +53,8 @@ def full_ranking(
         scorer: scores all items for some users.
         k: length of the lists; cut at the number of items.
         seen: interactions that are left out of the lists, usually those of training.
-        users: whose lists are wanted; everyone's unless given.
-        block_size: users at a time; a size that suits unless given.
+        users: whose lists are wanted; default: everyone's.
+        block_size: users at a time; default: a size that suits.
 
     Returns:
         The lists, in the order of ``users``.

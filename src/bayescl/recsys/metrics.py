@@ -50,7 +50,7 @@ def evaluate_ranking(
             :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
         parts: what was seen, and what should be found.
         ks: lengths of lists.
-        block_size: users at a time; a size that suits unless given.
+        block_size: users at a time; default: a size that suits.
 
     Returns:
         ``{"precision@5": ..., "recall@5": ..., ...}``, every figure of this module at every k;

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from bayescl._figures import save_figure
 from bayescl.diagnostics import Diagnosis, ScoredCandidates, reliability_figure, weights_figure
-from bayescl.losses import BayesianContrastiveLoss
+from bayescl.losses import BayesianContrastiveLoss, LatentClassContrastiveLoss
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,25 @@ def telling_apart(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 def weighed_by(loss: str, by_loss: bool) -> str:
     """Whose weights those of :func:`telling_apart` are."""
     return loss if by_loss else "the Bayesian loss at its defaults"
+
+
+def latent_classes_found(loss: nn.Module) -> dict[str, Any] | None:
+    """What a loss with latent classes has found, in plain numbers; None for any other loss."""
+    if not isinstance(loss, LatentClassContrastiveLoss):
+        return None
+    memory = loss.memory
+    kept = 0 if memory.items is None else len(memory.items)
+    found: dict[str, Any] = {"fitted": False, "remembered": kept, "memory_size": memory.size}
+    classes, trust, agreement = memory.classes, memory.trust_by_mixture, memory.agreement
+    found |= {"trust": loss.trust, "threshold": loss.threshold, "mixtures": []}
+    if classes is None:
+        return found
+    found["fitted"] = True
+    for place, size in enumerate(classes.sizes):
+        of_views = None if agreement is None else float(agreement[place])
+        believed = 0.0 if trust is None else float(trust[place])
+        found["mixtures"].append({"components": size, "agreement": of_views, "trust": believed})
+    return found
 
 
 def write_inspection(

@@ -146,7 +146,7 @@ class LastCheckpoint(Checkpoint):
     Args:
         folder: where the checkpoint goes.
         every: epochs between checkpoints.
-        every_steps: steps between checkpoints within an epoch; none there unless given.
+        every_steps: steps between checkpoints within an epoch; default: none there.
         journal: must hold no loss that is not finite when a checkpoint is saved.
     """
 

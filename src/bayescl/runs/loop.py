@@ -80,7 +80,7 @@ def fit_in_folder(
         num_nodes: nodes.
         precision: "float32", or "bfloat16" by autocast.
         checkpoint_every: epochs between checkpoints.
-        checkpoint_every_steps: steps between checkpoints within an epoch; none unless given.
+        checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
         progress: told of every finished epoch.
         pulse: told how an epoch gets on.
         judge: gives further columns of ``metrics.csv``, and may end the run early; what it takes

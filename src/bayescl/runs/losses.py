@@ -16,6 +16,7 @@ from torch import nn
 from typing_extensions import get_type_hints
 
 from bayescl._checks import check_choice
+from bayescl._fields import descriptions
 from bayescl._figures import NEUTRAL
 from bayescl.losses import (
     AttractingOracleContrastiveLoss,
@@ -70,7 +71,8 @@ class LossRow:
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
         owner, _ = _parameters(self._class)[hyperparameter]
-        return _described(owner, hyperparameter)
+        said = descriptions(owner).get(hyperparameter, "")
+        return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
 
     @property
     def _class(self) -> type[nn.Module]:
@@ -363,13 +365,3 @@ def _found(made: type[nn.Module], name: str) -> tuple[type[nn.Module], type]:
             wanted = get_args(hint) or (hint,)
             return owner, float if float in wanted else int
     raise TypeError(f"{made.__name__} has a hyper-parameter {name}, and no argument of that name")
-
-
-def _described(owner: type, argument: str) -> str:
-    """The first clause of an argument's description, as plain text."""
-    from docstring_parser import parse
-
-    described = {one.arg_name: one.description for one in parse(inspect.getdoc(owner) or "").params}
-    words = " ".join((described.get(argument) or "").split())
-    plain = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", words)
-    return re.split(r";|\.(?:\s|$)", plain, maxsplit=1)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -16,29 +16,13 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.loop import Progress, Pulse
 from bayescl.runs.provenance import provenance
 from bayescl.runs.reading import read_checkpoint
+from bayescl.runs.settings import StoredSettings
 
 Result = dict[str, Any]
 """What ``result.json`` holds."""
 
 
-class Settings(Protocol):
-    """Everything that shapes a run, which goes into ``config.yaml`` and comes back from there."""
-
-    def as_config(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        ...
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
-
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
-        ...
-
-
-AnySettings = TypeVar("AnySettings", bound=Settings)
+AnySettings = TypeVar("AnySettings", bound=StoredSettings)
 
 Work = Callable[[RunFolder], Result]
 """Does what is left to do in a run's folder and returns its figures, without their provenance."""
@@ -63,7 +47,7 @@ class Watching(TypedDict, total=False):
 def run_in_folder(
     out: Path,
     kind: str,
-    settings: Settings,
+    settings: StoredSettings,
     begin: Callable[[], Work],
     *,
     resume: bool = False,
@@ -144,7 +128,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     """
 
     kind: ClassVar[str]
-    settings_type: ClassVar[type[Settings]]
+    settings_type: ClassVar[type[StoredSettings]]
     settings: AnySettings
     model: pl.LightningModule
     batches: Batches

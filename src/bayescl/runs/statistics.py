@@ -16,3 +16,13 @@ def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
     """
     spread = statistics.stdev(values) if len(values) > 1 else None
     return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}
+
+
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+    """Ours less theirs, seed by seed: runs of one seed see the same batches and draws.
+
+    Example:
+        >>> paired_difference([0.5, 0.75], [0.25, 0.25])["mean"]
+        0.375
+    """
+    return mean_and_spread([one - other for one, other in zip(ours, theirs, strict=True)])

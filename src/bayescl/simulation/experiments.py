@@ -18,6 +18,8 @@ from bayescl.simulation.acceptance import acceptance
 from bayescl.simulation.convergence import CANDIDATES, convergence
 from bayescl.simulation.curves import cdf_transform, densities, empirical_densities, weight_curves
 from bayescl.simulation.error_bound import ALPHAS, PRIORS, error_bound
+from bayescl.simulation.latent import latent, latent_calibration
+from bayescl.simulation.latent import steps as latent_steps
 from bayescl.simulation.pair_order import pair_order
 from bayescl.simulation.reliability import reliability
 from bayescl.simulation.sampling_bias import sampling_bias
@@ -27,6 +29,7 @@ from bayescl.simulation.summaries import (
     Summary,
     of_columns,
     of_error_bound,
+    of_latent,
     of_reliability,
     of_sweeps,
     of_verdicts,
@@ -228,6 +231,21 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         figures.draw_error_bound,
         len(ALPHAS) * (len(CANDIDATES) + len(PRIORS)),
         of_error_bound,
+    ),
+    Experiment(
+        "latent",
+        "what latent classes find, over components, sizes of classes and noise of views",
+        latent,
+        figures.draw_latent,
+        latent_steps()[0],
+        of_latent,
+    ),
+    Experiment(
+        "latent-calibration",
+        "posterior of latent classes against the frequency of pairs of one class",
+        latent_calibration,
+        figures.draw_latent_calibration,
+        latent_steps()[1],
     ),
 )
 """Every experiment, in the order of the page that describes them."""

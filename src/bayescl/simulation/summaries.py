@@ -136,6 +136,26 @@ def of_error_bound(table: Table) -> list[Summary]:
     return [Summary("Lemma 3: error of the loss, and its bound", header, tuple(rows))]
 
 
+def of_latent(table: Table) -> list[Summary]:
+    """What components find in each setting; an empty precision is that of no pair."""
+    columns = ("agreement", "trust", "precision", "recall", "posterior_same", "posterior_other")
+    found = []
+    for swept in table.distinct("swept"):
+        rows = []
+        for record in table.where(swept=swept).records:
+            cells = (
+                with_error(float(record[column]), float(record[f"{column}_error"]))
+                if record[column] != ""
+                else ""
+                for column in columns
+            )
+            where = (f"{record['components']}", str(record["classes"]), f"{record['noise']:g}")
+            rows.append((*where, *cells))
+        header = ("components per class", "classes", "noise", *columns)
+        found.append(Summary(f"Latent classes over {swept}", header, tuple(rows)))
+    return found
+
+
 def measured_rate(table: Table) -> float:
     """Exponent of the power of N that an error falls with."""
     sizes, errors = (torch.tensor(table.numbers(name)) for name in ("candidates", "error"))

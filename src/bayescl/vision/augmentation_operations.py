@@ -42,7 +42,7 @@ def resized_crop(
         height: rows of each box.
         width: columns of each box.
         size: height and width of the result.
-        is_mirrored: whose left and right are exchanged; none unless given.
+        is_mirrored: whose left and right are exchanged; default: none.
     """
     batch, channels, rows, columns = images.shape
     down = _resize_matrix(top, height, rows, size[0])

@@ -53,7 +53,7 @@ class SimCLRAugmentation(nn.Module):
     Args:
         strength: 1 is the recipe; see
             :func:`draw_view_parameters`, in [0, 5].
-        size: side of the views in pixels; that of the images unless given.
+        size: side of the views in pixels; default: that of the images.
 
     Reference:
         Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations",

@@ -87,7 +87,7 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
 
     Args:
         headers: what the images are, at least one.
-        image_size: the side of square images. Unless given, images that all have one size of
+        image_size: the side of square images. By default, images that all have one size of
             at most 512 pixels keep it, and others become squares whose side is their most
             frequent shorter side, at most 224 pixels.
 

@@ -44,7 +44,7 @@ def load_folder(
 
     Args:
         folder: where the images are.
-        image_size: side in pixels that all images are brought to; unless given, see
+        image_size: side in pixels that all images are brought to; its default is that of
             :func:`~bayescl.vision.decoding.common_format`.
 
     Returns:

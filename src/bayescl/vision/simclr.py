@@ -47,7 +47,7 @@ class SimCLR(pl.LightningModule):
         joint_views: pass both views through the network in one call.
         cache_chunk: images that go through the network together, where a whole batch does not
             fit into memory (see :func:`bayescl.cached_backward`); batch normalisation then sees
-            one chunk at a time. All at once unless given.
+            one chunk at a time. Default: all at once.
         channels_last: hand images to the encoder pixel by pixel, which suits convolutions in
             half precision.
         seed: the seed of the run.

@@ -14,12 +14,12 @@ from bayescl.recsys.candidates import SharedCandidates
 from bayescl.runs.checkpoints import read_checkpoint
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.losses import RankingLoss, ranking_losses
-from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
+from bayescl.runs.ranking.baselines import fit_baseline
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.evaluation import evaluate_run
 from bayescl.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
 from bayescl.runs.ranking.serving import load_recommender
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.ranking.settings import BaselineSettings, RankingSettings
 from bayescl.runs.ranking.watch import best_epoch, stopping_epoch
 
 

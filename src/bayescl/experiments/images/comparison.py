@@ -21,6 +21,7 @@ from bayescl.runs.losses import (
 )
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.run import Result, Work, run_in_folder
+from bayescl.runs.settings import StoredSettings
 
 KIND = "compare images"
 """The kind of run: the command that makes it."""
@@ -30,7 +31,7 @@ _KEPT = ("settings", "images", "probes", "seconds_per_epoch")
 
 
 @dataclass(frozen=True)
-class ImageComparison:
+class ImageComparison(StoredSettings):
     """Losses to compare and what all their runs share.
 
     Runs of one seed start from the same weights and see the same batches and the same views,
@@ -84,22 +85,14 @@ class ImageComparison:
         }
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> ImageComparison:
-        """The comparison that :meth:`as_config` wrote down; settings that it lacks have defaults.
-
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
-        values = dict(config)
-        try:
-            names, seeds = values.pop("losses").split(","), values.pop("seeds")
-            by_loss = values.pop("hyperparameters")
-            losses = tuple(LossSettings(name, by_loss[name]) for name in names)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"the settings of the comparison are damaged: {error}") from None
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        names, seeds = values.pop("losses").split(","), values.pop("seeds")
+        by_loss = values.pop("hyperparameters")
+        losses = tuple(LossSettings(name, by_loss[name]) for name in names)
         first = with_alpha(losses)
-        shared = ImageSettings.from_config({"loss": first.loss, **first.hyperparameters, **values})
-        return cls(losses, seeds, shared)
+        shared = {"loss": first.loss, **first.hyperparameters, **values}
+        values.clear()
+        return {"losses": losses, "seeds": seeds, "shared": ImageSettings.from_config(shared)}
 
 
 def compare_images(

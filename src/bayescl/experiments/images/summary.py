@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayescl.runs.losses import BASELINE, LOSSES, ORACLE, SUBJECT
-from bayescl.runs.statistics import mean_and_spread
+from bayescl.runs.statistics import mean_and_spread, paired_difference
 from bayescl.vision.probes import PROBES, probe_title
 
 
@@ -43,12 +43,7 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         }
         if BASELINE in names and name != BASELINE:
             entry["paired_difference"] = {
-                probe: mean_and_spread(
-                    [
-                        a - b
-                        for a, b in zip(values(name, probe), values(BASELINE, probe), strict=True)
-                    ]
-                )
+                probe: paired_difference(values(name, probe), values(BASELINE, probe))
                 for probe in probes
             }
         losses[name] = entry

@@ -16,18 +16,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bayescl._cores import usable_cores
 from bayescl._files import write_atomically
-from bayescl.experiments.grids import settings_of
+from bayescl.experiments.grids import Values, name_of, settings_of
 from bayescl.experiments.images.plans import PLANS, TuningPlan
 from bayescl.runs.folder import as_json, read_json
 from bayescl.runs.images.run import train_images
-from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.provenance import provenance
 from bayescl.runs.statistics import mean_and_spread
@@ -90,7 +89,7 @@ def tune(
         plan: what to try.
         runs: the folder of the run folders; finished runs in it are kept.
         recorded: an earlier record, whose shared settings are taken and whose other losses stay.
-        data: where the images are; the plan's own place unless given.
+        data: where the images are; default: the plan's own place.
         workers: processes that train at a time, each with one thread.
         progress: told of every finished epoch.
 
@@ -98,48 +97,41 @@ def tune(
         What ``settings.json`` holds: criterion, choice, every score, and provenance.
     """
     origin = provenance()
+    losses: dict[str, Any] = {} if recorded is None else dict(recorded["losses"])
+    commits = set() if recorded is None else set(recorded["commits_of_runs"])
 
-    def score(tried: dict[str, dict[str, ImageSettings]]) -> tuple[dict[str, Any], set[str]]:
-        return _score(tried, runs, workers=workers, progress=progress)
+    def scored(tried: Sequence[tuple[str, Values, Values]]) -> list[dict[str, Any]]:
+        """Train every setting over all seeds, and score it on the validation part.
 
-    losses: dict[str, Any] = {}
-    if recorded is None:
-        grid = settings_of(plan.shared_grid)
-        scores, first_commits = score(
+        A setting is a loss, its hyper-parameters, and what all losses share. Finished runs are
+        kept from call to call, so their commits may differ.
+        """
+        settings = [
             {
-                _name(values): {
-                    _run_name("info_nce", values, {}, seed): plan.settings(
-                        "info_nce", {}, values, seed=seed, data=data
-                    )
-                    for seed in plan.seeds
-                }
-                for values in grid
-            }
-        )
-        shared_scores = {
-            _name(values): {"values": values, **scores[_name(values)]} for values in grid
-        }
-        shared = best(shared_scores)
-    else:
-        first_commits = set(recorded["commits_of_runs"])
-        shared, shared_scores = recorded["shared"]["choice"], recorded["shared"]["scores"]
-        losses |= recorded["losses"]
-
-    tried = {}
-    for loss, loss_grid in plan.loss_grids.items():
-        for values in settings_of(loss_grid):
-            tried[f"{loss}-{_name(values)}"] = {
-                _run_name(loss, shared, values, seed): plan.settings(
-                    loss, values, shared, seed=seed, data=data
+                f"{loss}-{name_of({**common, **values})}-seed{seed}": plan.settings(
+                    loss, values, common, seed=seed, data=data
                 )
                 for seed in plan.seeds
             }
-    scores, commits = score(tried)
-    for loss, loss_grid in plan.loss_grids.items():
-        of_loss = {
-            _name(values): {"values": values, **scores[f"{loss}-{_name(values)}"]}
-            for values in settings_of(loss_grid)
-        }
+            for loss, values, common in tried
+        ]
+        every = {name: run for of_one in settings for name, run in of_one.items()}
+        results = train_runs(every, runs, train=train_images, workers=workers, progress=progress)
+        commits.update(str(result["commit"]) for result in results.values())
+        return [_score([results[name]["probes"] for name in of_one]) for of_one in settings]
+
+    if recorded is None:
+        grid = settings_of(plan.shared_grid)
+        found = scored([("info_nce", {}, values) for values in grid])
+        shared_scores = _by_name(zip(grid, found, strict=True))
+        shared = best(shared_scores)
+    else:
+        shared, shared_scores = recorded["shared"]["choice"], recorded["shared"]["scores"]
+    grids = {loss: settings_of(grid) for loss, grid in plan.loss_grids.items()}
+    tried = [(loss, values, shared) for loss, grid in grids.items() for values in grid]
+    of_all = list(zip(tried, scored(tried), strict=True))
+    for loss in grids:
+        of_loss = _by_name((values, score) for (owner, values, _), score in of_all if owner == loss)
         losses[loss] = {"choice": best(of_loss), "scores": of_loss}
     example = plan.settings("info_nce", {}, shared, seed=plan.seeds[0], data=data).as_config()
     return {
@@ -157,7 +149,7 @@ def tune(
         },
         "shared": {"choice": shared, "scores": shared_scores},
         "losses": losses,
-        "commits_of_runs": sorted(first_commits | commits),
+        "commits_of_runs": sorted(commits),
         **origin,
     }
 
@@ -167,45 +159,18 @@ def best(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return dict(max(scores.values(), key=lambda entry: entry["score"]["mean"])["values"])
 
 
-def _score(
-    tried: Mapping[str, Mapping[str, ImageSettings]],
-    parent: Path,
-    *,
-    workers: int,
-    progress: Progress | None,
-) -> tuple[dict[str, Any], set[str]]:
-    """Train the runs of every setting and score each on the validation part.
-
-    Also returns the commits that the runs were made at: finished runs are kept from call to call.
-    """
-    results = train_runs(
-        {name: run for runs in tried.values() for name, run in runs.items()},
-        parent,
-        train=train_images,
-        workers=workers,
-        progress=progress,
-    )
-    scores: dict[str, Any] = {}
-    for setting, runs in tried.items():
-        probes = [results[name]["probes"] for name in runs]
-        means = [sum(one[probe] for probe in CRITERION) / len(CRITERION) for one in probes]
-        scores[setting] = {
-            "score": mean_and_spread(means),
-            **{probe: mean_and_spread([one[probe] for one in probes]) for probe in CRITERION},
-        }
-    return scores, {str(result["commit"]) for result in results.values()}
+def _score(probes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The score of a setting, from what its runs came to."""
+    means = [sum(one[probe] for probe in CRITERION) / len(CRITERION) for one in probes]
+    return {
+        "score": mean_and_spread(means),
+        **{probe: mean_and_spread([one[probe] for one in probes]) for probe in CRITERION},
+    }
 
 
-def _run_name(
-    loss: str, shared: Mapping[str, float], values: Mapping[str, float], seed: int
-) -> str:
-    """A run's name: its loss, what all losses share, its hyper-parameters and its seed."""
-    return f"{loss}-{_name({**shared, **values})}-seed{seed}"
-
-
-def _name(values: Mapping[str, float]) -> str:
-    """Values as a part of a file name."""
-    return "-".join(f"{name}{value:g}" for name, value in values.items())
+def _by_name(scores: Iterable[tuple[Values, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Values and their score, by the values' name."""
+    return {name_of(values): {"values": values, **score} for values, score in scores}
 
 
 if __name__ == "__main__":

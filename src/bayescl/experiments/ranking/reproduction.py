@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayescl._checks import check_choice, check_count
+from bayescl._checks import check_count
 from bayescl._files import write_atomically
-from bayescl.experiments.grids import settings_of
-from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
+from bayescl.experiments.ranking.cells import RankingCell
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
-from bayescl.recsys.encoders import ENCODERS
 from bayescl.runs.folder import as_json
-from bayescl.runs.losses import ranking_losses
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import fit_baseline
-from bayescl.runs.ranking.data import RankingData, Split
 from bayescl.runs.ranking.run import RankingRun, train_ranking
 from bayescl.runs.ranking.settings import RankingSettings
 from bayescl.runs.statistics import mean_and_spread
@@ -26,97 +21,14 @@ from bayescl.runs.statistics import mean_and_spread
 KIND = "reproduce ranking"
 """The kind of run: the command that makes it."""
 
-SIZES = ("full", "smoke")
-"""How much is tried: all of a plan, or one setting for two epochs."""
 
-
-@dataclass(frozen=True)
-class RankingCell:
-    """What one cell of the table compares.
-
-    Attributes:
-        plan: data set, encoder, and what is tried before.
-        losses: the losses, each once.
-        seeds: number of seeds of the runs that are judged on test.
+def check_cell(cell: RankingCell) -> None:
+    """Find bad input before there is a folder.
 
     Raises:
-        ValueError: if a loss is unknown or named twice, or there are no losses or seeds.
+        ValueError: if the data cannot be used.
     """
-
-    plan: RankingPlan
-    losses: tuple[str, ...]
-    seeds: int
-
-    def __post_init__(self) -> None:
-        check_count("seeds", self.seeds, 1)
-        for loss in self.losses:
-            check_choice("loss", loss, ranking_losses())
-            if loss not in self.plan.loss_grids:
-                known = ", ".join(self.plan.loss_grids)
-                raise ValueError(f"the plan of {self.name} has settings for {known}, not {loss}")
-        if not self.losses or len(set(self.losses)) < len(self.losses):
-            raise ValueError(
-                f"losses must name every loss once, got {', '.join(self.losses) or 'none'}"
-            )
-
-    @property
-    def name(self) -> str:
-        """The cell as a part of a file name."""
-        data = self.plan.fixed.data
-        words = [Path(data.data).name, *([data.split] if data.split else [])]
-        return "-".join([*words, self.plan.fixed.encoder])
-
-    def check(self) -> None:
-        """Find bad input before there is a folder.
-
-        Raises:
-            ValueError: if the data cannot be used.
-        """
-        RankingRun(self.plan.tried("info_nce", self.plan.shared_loss, {}))
-
-    def most_epochs(self) -> int:
-        """Epochs of all runs together, if none stopped early."""
-        grids = [settings_of(self.plan.loss_grids[loss]) for loss in self.losses]
-        shared = settings_of(self.plan.shared_grid)
-        runs = sum(map(len, grids)) + len(shared) + self.seeds * len(self.losses)
-        return runs * self.plan.fixed.epochs
-
-
-def planned_cells(
-    data: Sequence[str],
-    encoders: Sequence[str],
-    losses: Sequence[str],
-    *,
-    split: Split | None,
-    seeds: int,
-    size: str,
-) -> list[RankingCell]:
-    """The cells of a table, data set by data set.
-
-    Args:
-        data: names or paths of data sets.
-        encoders: "mf", "lightgcn" or both.
-        losses: for every cell; those of each cell's plan if there are none.
-        split: how the test part comes about.
-        seeds: number of seeds.
-        size: "full" or "smoke".
-
-    Raises:
-        ValueError: if something is unknown or missing, or a plan has no settings for a loss.
-    """
-    check_choice("size", size, SIZES)
-    for name, values in (("data", data), ("encoders", encoders)):
-        if not values or len(set(values)) < len(values):
-            raise ValueError(f"{name} must name each once, got {', '.join(values) or 'none'}")
-    for encoder in encoders:
-        check_choice("encoder", encoder, tuple(ENCODERS))
-    cells = []
-    for one in data:
-        for encoder in encoders:
-            plan = plan_for(RankingData(one, split), encoder)
-            plan = smoke(plan) if size == "smoke" else plan
-            cells.append(RankingCell(plan, tuple(losses or plan.loss_grids), seeds))
-    return cells
+    RankingRun(cell.plan.tried("info_nce", cell.plan.shared_loss, {}))
 
 
 def reproduce_cell(

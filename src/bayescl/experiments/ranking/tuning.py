@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayescl.experiments.grids import settings_of
+from bayescl.experiments.grids import name_of, settings_of
 from bayescl.experiments.ranking.plans import RankingPlan
 from bayescl.runs.parallel import Progress, train_runs
-from bayescl.runs.ranking.baselines import BaselineSettings, fit_baseline
+from bayescl.runs.ranking.baselines import fit_baseline
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import RankingRun, train_ranking
-from bayescl.runs.ranking.settings import EASE_NAME, POPULARITY, RankingSettings
+from bayescl.runs.ranking.settings import EASE_NAME, POPULARITY, BaselineSettings, RankingSettings
 from bayescl.runs.ranking.watch import CRITERION
 
 
@@ -49,7 +49,7 @@ def tune(
     if len(combinations) == 1:
         shared["choice"] = combinations[0]
     else:
-        names = {f"shared-{_name(values)}": values for values in combinations}
+        names = {f"shared-{name_of(values)}": values for values in combinations}
         found = scores(
             {name: plan.tried("info_nce", plan.shared_loss, v) for name, v in names.items()}
         )
@@ -57,7 +57,7 @@ def tune(
         shared["choice"] = names[best(found)]
 
     tried = {
-        f"{loss}-{_name(values)}": (loss, values)
+        f"{loss}-{name_of(values)}": (loss, values)
         for loss in losses
         for values in settings_of(plan.loss_grids[loss])
     }
@@ -161,11 +161,3 @@ def _score(result: Mapping[str, Any]) -> dict[str, Any]:
 def _of(result: Mapping[str, Any]) -> float:
     """The figure that chooses."""
     return float(result["metrics"][CRITERION])
-
-
-def _name(values: Mapping[str, Any]) -> str:
-    """Values as a part of a file name."""
-    return "-".join(
-        f"{name}{value:g}" if isinstance(value, (int, float)) else f"{name}-{value}"
-        for name, value in values.items()
-    )

@@ -1,7 +1,7 @@
 """Tables with named columns: CSV, TSV, any separated text with a header, and Parquet.
 
 Text: the first line names the columns, every further line is one interaction, values may stand
-in double quotes, blank lines are skipped. Unless given, the separator is that of tab, comma,
+in double quotes, blank lines are skipped. The separator is by default that of tab, comma,
 semicolon and bar which the first line has most often. Parquet: any file that Polars reads.
 
 ``user`` and ``item`` may be whole numbers or text; blanks around text do not count. ``007`` and
@@ -40,7 +40,7 @@ def read_table(
         path: a Parquet file if its name says so, else text.
         columns: name in the file of ``user``, ``item`` and whatever else must be there.
         optional: the same for columns that are read only where the file has them.
-        separator: one character, or "tab", "comma" or "semicolon"; found out unless given.
+        separator: one character, or "tab", "comma" or "semicolon"; default: found out.
 
     Returns:
         The columns by their names here.

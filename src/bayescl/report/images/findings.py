@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bayescl.experiments.images.summary import exceeds_noise
-from bayescl.report.differences import paired_difference
 from bayescl.report.images.markdown import points
 from bayescl.report.titles import loss_title, measure_title
 from bayescl.runs.losses import BASELINE, ORACLE, SUBJECT
+from bayescl.runs.statistics import paired_difference
 
 
 def findings(result: Mapping[str, Any]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 from bayescl.experiments.images.summary import exceeds_noise
 from bayescl.experiments.ranking.paper import METRICS, is_misprint, paper_figure
 from bayescl.experiments.ranking.published import has_lightgcn_split
-from bayescl.report.differences import paired_difference
 from bayescl.runs.losses import BASELINE
+from bayescl.runs.statistics import paired_difference
 
 Cell = Mapping[str, Any]
 """What :func:`~bayescl.experiments.ranking.reproduction.reproduce_cell` returns."""

@@ -79,7 +79,7 @@ def candidates_figure(
     )
     for place, row in enumerate(rows):
         axis = figure.add_subplot(grid[place, 0])
-        _show(axis, store, row.anchor, NEUTRAL, f"no. {row.anchor}")
+        show_image(axis, store, row.anchor, NEUTRAL, f"no. {row.anchor}")
         ends = (
             (2, row.down, row.down_weights, row.down_false),
             (3 + shown, row.up, row.up_weights, row.up_false),
@@ -91,7 +91,7 @@ def candidates_figure(
             ):
                 axis = figure.add_subplot(grid[place, start + column])
                 colour = NEUTRAL if kind is None else FALSE_COLOUR if kind else TRUE_COLOUR
-                _show(axis, store, image, colour, f"{weight:.3f}")
+                show_image(axis, store, image, colour, f"{weight:.3f}")
     words = (
         f"{title}\nleft: anchor; middle: weighed least; right: weighed most ({weighed_by} below)"
     )
@@ -110,8 +110,8 @@ def candidates_figure(
     return figure
 
 
-def _show(axis: Axes, store: ImageStore, image: int, colour: str, words: str) -> None:
-    """One framed image with a few words under it."""
+def show_image(axis: Axes, store: ImageStore, image: int, colour: str, words: str = "") -> None:
+    """Draw one framed image with a few words under it."""
     axis.imshow(_pixels(store, image), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axis.set_xticks([])
     axis.set_yticks([])

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from bayescl._axes import Int, Tensor
+from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_choice, check_count
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.diagnostics import (
@@ -24,15 +24,30 @@ from bayescl.diagnostics import (
     extreme_candidates,
     score_candidates,
 )
+from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 from bayescl.runs.images.alpha import embedded_views
 from bayescl.runs.images.candidates_figure import CandidateRow, candidates_figure
+from bayescl.runs.images.components import (
+    Component,
+    coarsest_components,
+    components_figure,
+)
 from bayescl.runs.images.run import ImageRun
-from bayescl.runs.inspection import Inspection, telling_apart, weighed_by, write_inspection
+from bayescl.runs.inspection import (
+    Inspection,
+    latent_classes_found,
+    telling_apart,
+    weighed_by,
+    write_inspection,
+)
 from bayescl.runs.losses import LOSSES
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 PARTS = ("train", "evaluation")
+
+Views = tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]
+"""Embeddings of two views of the images of a batch."""
 
 
 def inspect_images(
@@ -49,7 +64,8 @@ def inspect_images(
     """Look at the last checkpoint of a run on images, finished or not.
 
     Writes ``inspection.json``, ``inspection-weights.png``, ``inspection-candidates.png`` and, where
-    there are labels, ``inspection-reliability.png`` into the run's folder.
+    there are labels, ``inspection-reliability.png`` into the run's folder; for a loss that has
+    found latent classes ``inspection-components.png`` too.
 
     Args:
         path: the run folder.
@@ -82,13 +98,15 @@ def inspect_images(
         raise ValueError(f"the images of {path} have no evaluation part: ask for train")
 
     rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
+    views = [views_of(run.model, store.subset(some), seed, step) for step, some in enumerate(rows)]
     batches = [
-        scored_batch(run.model, store.subset(some), seed, step) for step, some in enumerate(rows)
+        _scored(loss, both, store.subset(some)) for both, some in zip(views, rows, strict=True)
     ]
     diagnosis = diagnose(batches)
     first, by_loss = telling_apart(batches[0])
     chosen = torch.arange(min(len(anchor_images) or anchors, len(rows[0])))
     table = _candidate_rows(first, rows[0].cpu(), chosen, shown)
+    components = _components(loss, views, rows, store)
     report = {
         "epochs": epochs,
         "of_epochs": settings.epochs,
@@ -97,6 +115,8 @@ def inspect_images(
         "batches": len(rows),
         "labelled": batches[0].false_negative is not None,
         **diagnosis.figures(),
+        "latent_classes": latent_classes_found(loss),
+        "components": [component.figures() for component in components],
         "candidates": {
             "weighed_by": weighed_by(settings.loss.loss, by_loss),
             "anchors": [row.figures() for row in table],
@@ -104,12 +124,17 @@ def inspect_images(
         "settings": settings.as_config(),
     }
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
-    candidates = candidates_figure(
-        store, table, title=title, weighed_by="its own weights" if by_loss else "Bayesian weights"
-    )
-    return write_inspection(
-        folder, diagnosis, report, title=title, further={"candidates": candidates}
-    )
+    further = {
+        "candidates": candidates_figure(
+            store,
+            table,
+            title=title,
+            weighed_by="its own weights" if by_loss else "Bayesian weights",
+        )
+    }
+    if components:
+        further["components"] = components_figure(store, components, title=title)
+    return write_inspection(folder, diagnosis, report, title=title, further=further)
 
 
 def drawn_batches(
@@ -139,12 +164,44 @@ def drawn_batches(
 
 def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> ScoredCandidates:
     """One batch as a model's loss sees it, with the truth where every image has a label."""
-    views = embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
-    labels = store.labels if store.is_labelled else None
     loss: Any = model.loss
+    return _scored(loss, views_of(model, store, seed, step), store)
+
+
+def views_of(model: SimCLR, store: ImageStore, seed: int, step: int) -> Views:
+    """Embeddings of two views of each image of a batch."""
+    return embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
+
+
+def _scored(loss: ContrastiveLoss, views: Views, store: ImageStore) -> ScoredCandidates:
+    """A batch's views as a loss sees them."""
+    labels = store.labels if store.is_labelled else None
     scored = score_candidates(loss, *views, labels=labels)
     # The oracle's weights need labels; what it would weigh without them is InfoNCE.
     return replace(scored, sees_labels=scored.sees_labels and labels is not None)
+
+
+def _components(
+    loss: ContrastiveLoss,
+    views: Sequence[Views],
+    rows: Sequence[Int[Tensor, " batch"]],
+    store: ImageStore,
+) -> list[Component]:
+    """The components of all images looked at; none for a loss that has not found any."""
+    classes = loss.memory.classes if isinstance(loss, LatentClassContrastiveLoss) else None
+    if classes is None:
+        return []
+    images = torch.cat(list(rows)).cpu()
+    some = store.subset(images)
+    first, second = (torch.cat([both[view] for both in views]) for view in (0, 1))
+    return coarsest_components(
+        classes,
+        first,
+        second,
+        images=images,
+        labels=some.labels if some.is_labelled else None,
+        class_names=some.class_names,
+    )
 
 
 def _candidate_rows(

@@ -15,6 +15,7 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import alpha_callback
 from bayescl.runs.images.memory import ImageMemory
 from bayescl.runs.images.model import build_model
+from bayescl.runs.images.pairs import pair_columns
 from bayescl.runs.images.settings import KIND, ImageSettings
 from bayescl.runs.loop import fit_in_folder
 from bayescl.runs.losses import LOSSES
@@ -128,9 +129,12 @@ class ImageRun(TrainedRun[ImageSettings]):
     def judge(
         self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
     ) -> Mapping[str, float]:
-        """Alpha where it changes, and every few epochs the k-NN score, for ``metrics.csv``."""
+        """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
         del rows
         columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
+        columns |= pair_columns(
+            self.model, self.parts.train, seed=self.settings.seed, epoch=trainer.current_epoch
+        )
         every = self.settings.knn_every
         if every and (trainer.current_epoch + 1) % every == 0:
             columns["knn"] = knn_score(self.model, self.parts)

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import torch
 
 from bayescl._fields import (
-    Among,
-    AtLeast,
-    Between,
     Count,
     CountOr0,
     NonNegative,
     Positive,
+    among,
+    at_least,
+    between,
     check_fields,
 )
 from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import LossSettings, pop_loss, takes
+from bayescl.runs.settings import StoredSettings
 from bayescl.vision.optimizers import OPTIMIZERS
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
 
-OptimizerName = Annotated[str, Among(lambda: tuple(OPTIMIZERS))]
+OptimizerName = Annotated[str, among(lambda: tuple(OPTIMIZERS))]
 
 
 @dataclass(frozen=True)
-class ImageSettings:
+class ImageSettings(StoredSettings):
     """Everything that shapes one run on images, and nothing that does not.
 
     Attributes:
@@ -87,7 +87,7 @@ class ImageSettings:
     data: str = "digits"
     evaluate_on: Literal["test", "validation"] = "test"
     classes: str | None = None
-    max_train_images: Annotated[int, AtLeast(2)] | None = None
+    max_train_images: Annotated[int, at_least(2)] | None = None
     image_size: Count | None = None
     encoder: str = "small"
     width: Count = 32
@@ -95,11 +95,11 @@ class ImageSettings:
     hidden_dim: Count = 256
     embedding_dim: Count = 128
     augmentation: Literal["auto", "affine", "simclr"] = "auto"
-    strength: Annotated[float, Between(0.0, 5.0)] | None = None
+    strength: Annotated[float, between(0.0, 5.0)] | None = None
     view_size: Count | None = None
     joint_views: bool = False
     epochs: Count = 30
-    batch_size: Annotated[int, AtLeast(2)] = 256
+    batch_size: Annotated[int, at_least(2)] = 256
     optimizer: OptimizerName = "adam"
     lr: Positive = 1e-3
     weight_decay: NonNegative = 1e-6
@@ -111,7 +111,7 @@ class ImageSettings:
     alpha_schedule: Literal["fixed", "ramp", "measured", "label-free"] = "fixed"
     alpha_every: Count = 20
     alpha_reading: Literal["model", "auc"] = "model"
-    alpha_labels: Annotated[int, AtLeast(2)] = 20
+    alpha_labels: Annotated[int, at_least(2)] = 20
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     seed: CountOr0 = 0
@@ -167,17 +167,8 @@ class ImageSettings:
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> ImageSettings:
-        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
-
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
-        values = dict(config)
-        try:
-            return cls(loss=LossSettings(*pop_loss(values)), **values)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the settings of the run are damaged: {error}") from None
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        return {"loss": LossSettings(*pop_loss(values))}
 
 
 _OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")

@@ -25,7 +25,13 @@ from bayescl.diagnostics import (
 )
 from bayescl.recsys.interactions import Interactions
 from bayescl.runs.folder import RunFolder
-from bayescl.runs.inspection import Inspection, telling_apart, weighed_by, write_inspection
+from bayescl.runs.inspection import (
+    Inspection,
+    latent_classes_found,
+    telling_apart,
+    weighed_by,
+    write_inspection,
+)
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.ranking.run import KIND, RankingRun
 from bayescl.runs.ranking.settings import BASELINES, RankingSettings
@@ -52,8 +58,8 @@ def inspect_ranking(
 
     Args:
         path: the run folder.
-        users: how many users to look at, drawn from those with held-out items; as many as make
-            some million pairs with items unless given.
+        users: how many users to look at, drawn from those with held-out items; default:
+            as many as make some million pairs with items.
         anchors: for how many of them to list items.
         shown: items at either end to list for each.
         seed: which users are drawn.
@@ -91,6 +97,7 @@ def inspect_ranking(
         "held_out": settings.evaluate_on,
         "users": len(rows),
         **diagnosis.figures(),
+        "latent_classes": latent_classes_found(run.model.loss),
         "candidates": {
             "weighed_by": weighed_by(settings.loss.loss, by_loss),
             "anchors": _listed(weighed, rows, known, min(anchors, len(rows), CHUNK), shown),

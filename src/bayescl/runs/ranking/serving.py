@@ -23,9 +23,10 @@ from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import EmbeddingScorer, Scorer
 from bayescl.runs.folder import RunFolder
+from bayescl.runs.ranking.fitting import fitted
 from bayescl.runs.ranking.matrices import read_embeddings
 from bayescl.runs.ranking.memory import RankingMemory
-from bayescl.runs.ranking.settings import BASELINES, KIND
+from bayescl.runs.ranking.settings import BASELINES, KIND, BaselineSettings
 
 
 @dataclass(frozen=True)
@@ -190,13 +191,11 @@ def load_recommender(path: Path) -> Recommender:
     config = folder.config()
     memory = RankingMemory.read(folder)
     if config.get("encoder") in BASELINES:
-        from bayescl.runs.ranking.baselines import BaselineSettings
-
         baseline = BaselineSettings.from_config(config)
         if memory is None:
             memory = RankingMemory.of(baseline.data, baseline.evaluate_on, watches=False)
         parts = memory.parts(baseline.evaluate_on)
-        return Recommender(baseline.fit(parts.train), parts, memory.known())
+        return Recommender(fitted(baseline, parts.train), parts, memory.known())
     stored = read_embeddings(folder) if folder.is_finished else None
     if memory is not None and stored is not None:
         scorer, epochs = stored

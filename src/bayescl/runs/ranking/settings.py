@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 import torch
 
 from bayescl._fields import (
-    Among,
-    AtLeast,
     Count,
     CountOr0,
     NonNegative,
     Positive,
+    among,
+    at_least,
     check_fields,
 )
 from bayescl.recsys.encoders import ENCODERS
@@ -22,19 +21,21 @@ from bayescl.recsys.scorers import Score, check_item_norm_exponent
 from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.settings import StoredSettings
 
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
-EncoderName = Annotated[str, Among(lambda: tuple(ENCODERS))]
-POPULARITY, EASE_NAME = "popularity", "ease"
+EncoderName = Annotated[str, among(lambda: tuple(ENCODERS))]
+POPULARITY: Literal["popularity"] = "popularity"
+EASE_NAME: Literal["ease"] = "ease"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines; they stand where a trained run names its encoder."""
 PAPER: Literal["paper"] = "paper"
 
 
 @dataclass(frozen=True)
-class RankingSettings:
+class RankingSettings(StoredSettings):
     """Everything that shapes one trained recommender, and nothing that does not.
 
     Attributes:
@@ -84,7 +85,7 @@ class RankingSettings:
     count: Count = 256
     mask_known: bool = True
     extra_positives: CountOr0 = 0
-    batch_size: Annotated[int, AtLeast(2)] = 1024
+    batch_size: Annotated[int, at_least(2)] = 1024
     lr: Positive = 5e-3
     weight_decay: NonNegative = 1e-6
     schedule: Literal["constant", "cosine"] = "constant"
@@ -135,15 +136,45 @@ class RankingSettings:
         return {**asdict(self.data), **loss, **config}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> RankingSettings:
-        """The settings that :meth:`as_config` wrote down.
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        return {"loss": RankingLoss(*pop_loss(values)), "data": RankingData.taken_from(values)}
 
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
-        values = dict(config)
-        try:
-            loss = RankingLoss(*pop_loss(values))
-            return cls(loss=loss, data=RankingData.taken_from(values), **values)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the settings of the run are damaged: {error}") from None
+
+@dataclass(frozen=True)
+class BaselineSettings(StoredSettings):
+    """Everything that shapes a baseline.
+
+    Attributes:
+        encoder: "popularity" or "ease".
+        data: what is read, and how.
+        regularization: the penalty of ease.
+        evaluate_on: the part that the result is about, "test" or "validation".
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    encoder: Literal["popularity", "ease"]
+    data: RankingData = field(default_factory=RankingData)
+    regularization: Positive = 300.0
+    evaluate_on: Literal["test", "validation"] = "test"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def epochs(self) -> int:
+        """A baseline is fitted in one go."""
+        return 1
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        config = asdict(self)
+        del config["data"]
+        if self.encoder == POPULARITY:
+            del config["regularization"]
+        return {**asdict(self.data), **config}
+
+    @classmethod
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        return {"data": RankingData.taken_from(values)}

@@ -7,6 +7,7 @@ from bayescl.simulation.figures.curves import (
     draw_sampling_bias,
     draw_weights,
 )
+from bayescl.simulation.figures.latent import draw_latent, draw_latent_calibration
 from bayescl.simulation.figures.lemmas import draw_convergence, draw_error_bound, draw_reliability
 from bayescl.simulation.figures.model import draw_acceptance, draw_pair_order
 from bayescl.simulation.figures.sweeps import (
@@ -25,6 +26,8 @@ __all__ = [
     "draw_empirical",
     "draw_error_bound",
     "draw_hard",
+    "draw_latent",
+    "draw_latent_calibration",
     "draw_means",
     "draw_mse",
     "draw_pair_order",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import LossSettings, takes
 
-SIZES = ("smoke", "paper")
+Size = Literal["smoke", "paper"]
+SIZES = get_args(Size)
 """A check of every part in minutes on a CPU; and what the paper did, for GPUs."""
 
 DATASETS = ("cifar10", "stl10", "cifar100", "tiny-imagenet")

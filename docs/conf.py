@@ -1,0 +1,130 @@
+"""How Sphinx builds the site: ``make docs``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.util.nodes import make_refnode
+
+import bayescl
+
+project = "bayescl"
+author = "The bayescl developers"
+project_copyright = author
+version = release = bayescl.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/GALLERY_HEADER.rst"]
+templates_path: list[str] = []
+
+# Pages -------------------------------------------------------------------------------------------
+myst_enable_extensions = ["colon_fence", "dollarmath", "fieldlist"]
+myst_heading_anchors = 4
+# The commands are shown in "sh", which are not sessions: nothing to strip but Python's prompts.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+# Docstrings --------------------------------------------------------------------------------------
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autosummary_generate = False
+toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 72
+add_module_names = False
+
+# Examples ----------------------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/(plot_|two_processes)",
+    "ignore_pattern": r"/_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 0,
+    "plot_gallery": "True",
+}
+
+# The site ----------------------------------------------------------------------------------------
+html_theme = "furo"
+html_title = f"bayescl {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_math_renderer = "mathml"
+
+
+def _inline_math(writer: Any, node: nodes.math) -> None:
+    """Write a formula as MathML, which browsers draw themselves: no script, no network."""
+    writer.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _display_math(writer: Any, node: nodes.math_block) -> None:
+    """Write a formula on lines of its own."""
+    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+# A jaxtyping annotation, as Sphinx prints it.
+_SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
+
+
+def _readable_shapes(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: Any,
+    signature: str | None,
+    returned: str | None,
+) -> tuple[str | None, str | None]:
+    """Leave the tensor out of shapes: ``Float['anchors candidates']``."""
+    del app, what, name, obj, options
+
+    def readable(text: str | None) -> str | None:
+        return None if text is None else _SHAPE.sub(r"\1['\3']", text)
+
+    return readable(signature), readable(returned)
+
+
+def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nodes.Node | None:
+    """Lead ``bayescl.Name`` and private modules' names to where the name is documented."""
+    if node.get("refdomain") != "py":
+        return None
+    name = node["reftarget"].rsplit(".", 1)[-1]
+    domain = env.domains["py"]
+    for room in ("losses", "functional", "engines", "diagnostics", "estimation", "distributed"):
+        target = f"bayescl.{room}.{name}"
+        if target in domain.objects:
+            found = domain.objects[target]
+            return make_refnode(
+                app.builder, node["refdoc"], found.docname, found.node_id, contnode, target
+            )
+    return None
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what is defined above."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
+    app.connect("autodoc-process-signature", _readable_shapes)
+    app.connect("missing-reference", _public_alias)

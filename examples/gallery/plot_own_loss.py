@@ -1,0 +1,80 @@
+"""
+A loss of your own
+==================
+
+A weighting of your own is either a function of logits or a small frozen class. The function is quickest
+to write; the class runs on every engine, in memory that grows with the rows of the batch only.
+"""
+
+# %%
+# As a function
+# -------------
+# Decoupled contrastive learning leaves the positive out of the denominator.
+
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import torch
+
+import bayescl
+from bayescl.functional import LogSumObjective
+
+
+def decoupled(positive, unlabeled, *, valid=None):
+    """Return one loss per anchor."""
+    if valid is not None:
+        unlabeled = unlabeled.masked_fill(~valid, -torch.inf)
+    return unlabeled.logsumexp(dim=1) - positive
+
+
+torch.manual_seed(0)
+view_1, view_2 = torch.randn(2, 64, 16)
+as_function = bayescl.ContrastiveLoss(decoupled, temperature=0.2)
+print(as_function(view_1, view_2))
+
+# %%
+# As data
+# -------
+# An objective that is data names the sums of exponentials that it needs and says what it makes of
+# them. Here it is one sum, of the logits themselves.
+
+
+@dataclass(frozen=True)
+class Decoupled(LogSumObjective):
+    """Decoupled contrastive learning."""
+
+    def from_log_sums(self, positive, log_sums):
+        """Return one loss per anchor."""
+        return log_sums[0] - positive
+
+
+as_data = bayescl.ContrastiveLoss(Decoupled(), temperature=0.2, engine="chunked")
+print(as_data(view_1, view_2))
+
+# %%
+# Weights by rank
+# ---------------
+# A class may also weigh candidates by their rank. This one drops the most similar tenth.
+
+
+@dataclass(frozen=True)
+class WithoutTheNearest(LogSumObjective):
+    """InfoNCE without each anchor's most similar candidates."""
+
+    share: float = 0.1
+    ranks = "mid"
+
+    def weights_of_cdf(self, cdf):
+        """Return 1 below the cut and 0 above it."""
+        return (cdf <= 1 - self.share).to(cdf.dtype)
+
+
+trimmed = bayescl.ContrastiveLoss(WithoutTheNearest(), temperature=0.2)
+print(trimmed(view_1, view_2))
+
+cdf = torch.linspace(0.01, 1, 100)
+figure, axis = plt.subplots(figsize=(6, 3))
+axis.step(cdf, WithoutTheNearest().weights_of_cdf(cdf))
+axis.set(xlabel="rank of a candidate, as a share of all", ylabel="weight")
+figure.tight_layout()
+plt.show()

@@ -1,0 +1,73 @@
+"""
+A recommender from a CSV file
+=============================
+
+From a table of users and items to ten recommendations: read, split, train, rank.
+"""
+
+# %%
+# A table
+# -------
+# Your own file goes here. We draw one: 120 users, 60 items and four tastes.
+
+import os
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from bayescl.runs.losses import RankingLoss
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.run import train_ranking
+from bayescl.runs.ranking.serving import load_recommender
+from bayescl.runs.ranking.settings import RankingSettings
+
+smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests
+epochs = 1 if smoke else 15
+
+folder = Path(tempfile.mkdtemp())
+generator = np.random.default_rng(0)
+lines = ["customer,product"]
+for user in range(120):
+    liked = 15 * (user % 4) + generator.choice(15, size=9, replace=False)
+    lines += [f"customer {user},product {item}" for item in liked]
+table = folder / "purchases.csv"
+table.write_text("\n".join(lines))
+
+# %%
+# Training
+# --------
+# One in five of each user's items is held out. The command line does the same with
+# ``bayescl train ranking --data purchases.csv --user-column customer --item-column product``.
+
+settings = RankingSettings(
+    loss=RankingLoss("bayesian"),
+    data=RankingData(str(table), user_column="customer", item_column="product"),
+    epochs=epochs,
+    batch_size=256,
+    dim=16,
+    lr=0.02,
+)
+result = train_ranking(settings, folder / "run")
+for name in ("recall@10", "ndcg@10", "hit_rate@10"):
+    print(f"{name:15} {result['metrics'][name]:.3f}")
+
+# %%
+# Recommendations
+# ---------------
+# The list leaves out what the customer has bought already.
+
+recommender = load_recommender(folder / "run")
+best = recommender.recommend("customer 7", k=10)
+print(best)
+
+# %%
+# Customer 7 has the fourth taste: products 45 to 59.
+
+figure, axis = plt.subplots(figsize=(6, 3))
+axis.barh(best["item"].to_list(), best["score"].to_list(), color="#1f77b4")
+axis.set(xlabel="score")
+axis.invert_yaxis()
+figure.tight_layout()
+plt.show()

@@ -1,0 +1,115 @@
+"""What somebody asks for of the ranking table, and the cells that it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bayescl._checks import check_choice, check_count
+from bayescl._fields import Count, check_fields
+from bayescl.experiments.grids import settings_of
+from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
+from bayescl.recsys.encoders import ENCODERS
+from bayescl.runs.losses import ranking_losses
+from bayescl.runs.ranking.data import RankingData, Split
+
+
+@dataclass(frozen=True)
+class RankingCell:
+    """What one cell of the table compares.
+
+    Attributes:
+        plan: data set, encoder, and what is tried before.
+        losses: the losses, each once.
+        seeds: number of seeds of the runs that are judged on test.
+
+    Raises:
+        ValueError: if a loss is unknown or named twice, or there are no losses or seeds.
+    """
+
+    plan: RankingPlan
+    losses: tuple[str, ...]
+    seeds: int
+
+    def __post_init__(self) -> None:
+        check_count("seeds", self.seeds, 1)
+        for loss in self.losses:
+            check_choice("loss", loss, ranking_losses())
+            if loss not in self.plan.loss_grids:
+                known = ", ".join(self.plan.loss_grids)
+                raise ValueError(f"the plan of {self.name} has settings for {known}, not {loss}")
+        if not self.losses or len(set(self.losses)) < len(self.losses):
+            raise ValueError(
+                f"losses must name every loss once, got {', '.join(self.losses) or 'none'}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The cell as a part of a file name."""
+        data = self.plan.fixed.data
+        words = [Path(data.data).name, *([data.split] if data.split else [])]
+        return "-".join([*words, self.plan.fixed.encoder])
+
+    def most_epochs(self) -> int:
+        """Epochs of all runs together, if none stopped early."""
+        grids = [settings_of(self.plan.loss_grids[loss]) for loss in self.losses]
+        shared = settings_of(self.plan.shared_grid)
+        runs = sum(map(len, grids)) + len(shared) + self.seeds * len(self.losses)
+        return runs * self.plan.fixed.epochs
+
+
+@dataclass(frozen=True)
+class RankingRequest:
+    """Which cells of the ranking table to make, and at which size.
+
+    Attributes:
+        data: names of data sets, with commas between, or the path of one.
+        split: how the test part comes about; "author" is the paper's, for ml-100k.
+        encoders: mf and lightgcn, with commas between.
+        losses: with commas between; default: all that the plan of a data set has.
+        seeds: number of seeds of the runs on test.
+        size: full, or smoke to see in a minute that everything works.
+        results: a folder that collects what several calls made; table and figure are made from
+            all in it; default: the folder of this call.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    data: tuple[str, ...] = ("ml-100k",)
+    split: Split | None = None
+    encoders: tuple[str, ...] = ("mf", "lightgcn")
+    losses: tuple[str, ...] = ()
+    seeds: Count = 5
+    size: Literal["full", "smoke"] = "full"
+    results: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("data", "encoders"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must name each once, got {', '.join(values) or 'none'}")
+        for encoder in self.encoders:
+            check_choice("encoder", encoder, tuple(ENCODERS))
+
+    def cells(self) -> list[RankingCell]:
+        """The cells asked for, data set by data set.
+
+        Raises:
+            ValueError: if a loss is unknown, or a plan has no settings for it.
+        """
+        cells = []
+        for data in self.data:
+            for encoder in self.encoders:
+                plan = plan_for(RankingData(data, self.split), encoder)
+                plan = smoke(plan) if self.size == "smoke" else plan
+                losses = self.losses or tuple(plan.loss_grids)
+                cells.append(RankingCell(plan, losses, self.seeds))
+        return cells
+
+    def as_config(self) -> dict[str, Any]:
+        """The request as options of the command."""
+        config = asdict(self)
+        return config | {name: ",".join(config[name]) for name in ("data", "encoders", "losses")}

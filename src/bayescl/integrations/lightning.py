@@ -1,0 +1,161 @@
+"""Callbacks for anyone's Lightning module that trains with a loss of this package.
+
+The losses themselves need no adapter: make one in ``__init__`` and call it in ``training_step``.
+Tested with Lightning 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from bayescl._axes import Tensor
+from bayescl._checks import check_count
+from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
+from bayescl.estimation.schedule import Schedule
+from bayescl.integrations._extras import missing
+from bayescl.losses import ContrastiveLoss
+from bayescl.vision.features import in_eval_mode
+
+try:
+    import lightning.pytorch as pl
+except ImportError as error:
+    raise missing("Lightning", "lightning", error) from error
+
+__all__ = ["AlphaCallback", "DiagnosticsCallback"]
+
+
+class AlphaCallback(pl.Callback):
+    """Set the alpha of a module's loss before the first step of every few epochs.
+
+    The value in use is part of the loss's state, so a training that resumes goes on with it.
+
+    Args:
+        source: a schedule of :mod:`bayescl.estimation`, or a function of module and epoch that
+            returns a value in [0.5, 1], measured on the encoder as it is.
+        loss: the name of the loss in the module, with dots for parts of parts.
+        every: epochs between two values, at least 1.
+
+    Raises:
+        ValueError: if ``every`` is not positive.
+
+    Example:
+        ::
+
+            Trainer(callbacks=[AlphaCallback(LinearRamp(end=0.9), every=1)]).fit(module)
+    """
+
+    def __init__(
+        self,
+        source: Schedule | Callable[[pl.LightningModule, int], float],
+        *,
+        loss: str = "loss",
+        every: int = 1,
+    ) -> None:
+        self.source = source
+        self.loss = loss
+        self.every = check_count("every", every, 1)
+        self.set_in = -1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the epoch that the value in use was set in."""
+        return {"set_in": self.set_in}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.set_in = int(state_dict["set_in"])
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        """Set a new value if it is time, but never twice in an epoch that was broken off."""
+        epoch = trainer.current_epoch
+        if epoch % self.every or epoch == self.set_in:
+            return
+        source = self.source
+        value = source(pl_module, epoch) if callable(source) else source.value(epoch)
+        # Every device computes the same; that of the first counts, lest rounding tell them apart.
+        loss: Any = pl_module.get_submodule(self.loss)
+        loss.alpha = trainer.strategy.broadcast(value)
+        self.set_in = epoch
+
+
+class DiagnosticsCallback(pl.Callback):
+    """Log what a module's loss makes of its candidates, every few steps.
+
+    Logged under ``diagnostics/``: the effective number of negatives, alpha without labels, and
+    with labels alpha and tau_plus as measured and how well weights find false negatives (as ROC
+    AUC). Embeddings are computed once more in ``eval()`` mode, so training is not touched.
+
+    Args:
+        embeddings: called with module and batch; returns what the loss is called with, such as two
+            views.
+        labels: called with the batch; returns the class of each item. None where there are none.
+        loss: the name of the loss in the module, with dots for parts of parts.
+        layout: how the loss is called; see :func:`~bayescl.diagnostics.score_candidates`.
+        every_n_steps: steps between two looks, at least 1.
+
+    Raises:
+        ValueError: if ``every_n_steps`` is not positive.
+
+    Example:
+        ::
+
+            def views(module, batch):
+                (view_1, view_2), _ = batch
+                return module(view_1), module(view_2)
+
+            Trainer(callbacks=[DiagnosticsCallback(views, labels=lambda batch: batch[1])])
+    """
+
+    def __init__(
+        self,
+        embeddings: Callable[[pl.LightningModule, Any], Sequence[Tensor]],
+        *,
+        labels: Callable[[Any], Tensor] | None = None,
+        loss: str = "loss",
+        layout: Any = "two_views",
+        every_n_steps: int = 100,
+    ) -> None:
+        self.embeddings = embeddings
+        self.labels = labels
+        self.loss = loss
+        self.layout = layout
+        self.every_n_steps = check_count("every_n_steps", every_n_steps, 1)
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Look at the batch of every ``every_n_steps``-th step."""
+        del outputs, batch_idx
+        if trainer.global_step % self.every_n_steps:
+            return
+        loss: Any = pl_module.get_submodule(self.loss)
+        if not isinstance(loss, ContrastiveLoss):
+            raise TypeError(f"{self.loss} must be a loss of bayescl, got {type(loss).__name__}")
+        labels = None if self.labels is None else self.labels(batch)
+        with torch.no_grad(), in_eval_mode(pl_module):
+            rows = self.embeddings(pl_module, batch)
+            scored = score_candidates(loss, *rows, layout=self.layout, labels=labels)
+        figures = {f"diagnostics/{name}": value for name, value in _figures(diagnose([scored]))}
+        pl_module.log_dict(figures, batch_size=len(rows[0]))
+
+
+def _figures(found: Diagnosis) -> list[tuple[str, float]]:
+    """The figures that there are."""
+    figures = {
+        "effective_negatives": found.effective.weighted,
+        "effective_negatives_in_gradient": found.effective.in_gradient,
+        "label_free_alpha": None if found.label_free is None else found.label_free.model,
+        "measured_alpha": None if found.measured is None else found.measured.model,
+        "measured_tau_plus": found.measured_tau_plus,
+        "false_negative_auc": None if found.by_weight is None else found.by_weight.roc_auc,
+    }
+    return [(name, float(value)) for name, value in figures.items() if value is not None]

@@ -1,0 +1,70 @@
+"""Networks of timm as encoders of images.
+
+Tested with timm 1.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from bayescl._axes import Float, Tensor
+from bayescl._checks import check_count
+from bayescl.integrations._extras import missing
+from bayescl.vision.torchvision_encoders import feature_dim_of
+
+try:
+    import timm
+except ImportError as error:
+    raise missing("timm", "timm", error) from error
+
+__all__ = ["TimmEncoder"]
+
+
+class TimmEncoder(nn.Module):
+    """A network of timm without its classifier, wherever this package takes an encoder.
+
+    Args:
+        name: such as ``"resnet18"`` or ``"vit_tiny_patch16_224"``; any of ``timm.list_models()``.
+        pretrained: whether weights are fetched. Random by default.
+        channels: channels of the images.
+        image_size: pixels along each side of what is trained on.
+        **options: what ``timm.create_model`` takes besides.
+
+    Attributes:
+        feature_dim: length of a feature.
+
+    Raises:
+        ValueError: if there is no such network, or it makes no feature vectors.
+
+    Example:
+        >>> TimmEncoder("test_resnet", image_size=32).feature_dim
+        96
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pretrained: bool = False,
+        channels: int = 3,
+        image_size: int = 224,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        check_count("channels", channels, 1)
+        check_count("image_size", image_size, 1)
+        if not timm.is_model(name):
+            raise ValueError(f"name must be a network of timm, such as resnet18, got {name!r}")
+        self.network: nn.Module = timm.create_model(
+            name, pretrained=pretrained, num_classes=0, in_chans=channels, **options
+        )
+        self.feature_dim = feature_dim_of(self.network, (channels, image_size, image_size))
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch features"]:
+        """Features of normalised images."""
+        features: Tensor = self.network(images)
+        return features

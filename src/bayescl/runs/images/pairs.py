@@ -1,0 +1,46 @@
+"""Whether the pairs that a run's loss is sure of are of one class, for the record."""
+
+from __future__ import annotations
+
+import torch
+
+from bayescl._randomness import Purpose, derived_seed
+from bayescl.diagnostics import confident_pairs, score_candidates
+from bayescl.losses import LatentClassContrastiveLoss
+from bayescl.runs.images.alpha import embedded_views
+from bayescl.vision.simclr import SimCLR
+from bayescl.vision.store import ImageStore
+
+SIZE = 256
+"""Images that are looked at after each epoch."""
+
+
+def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) -> dict[str, float]:
+    """Return precision and recall of the pairs that attract, for a row of ``metrics.csv``.
+
+    Labels only judge: nothing here reaches the loss, its memory or a generator.
+
+    Args:
+        model: as it is after the epoch.
+        images: training images; some of them are drawn.
+        seed: the seed of the run.
+        epoch: the epoch that ended.
+
+    Returns:
+        ``pair_precision``, where any pair attracts, and ``pair_recall``; neither for a loss
+        without latent classes or images without labels.
+    """
+    loss = model.loss
+    if not isinstance(loss, LatentClassContrastiveLoss) or not images.is_labelled:
+        return {}
+    generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, epoch, 9))
+    some = images.subset(torch.randperm(len(images), generator=generator)[:SIZE])
+    views = embedded_views(model, some, derived_seed(seed, Purpose.ESTIMATES, epoch, 10), epoch)
+    scored = score_candidates(loss, *views, labels=some.labels)
+    if scored.same_class is None:
+        return {"pair_recall": 0.0}
+    found = confident_pairs(
+        scored.same_class[scored.valid], scored.truth[scored.valid], threshold=loss.threshold
+    )
+    columns = {"pair_precision": found.precision, "pair_recall": found.recall}
+    return {name: value for name, value in columns.items() if value is not None}

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+import torch
+
+import bayescl
+from bayescl._figures import png
+from bayescl.diagnostics import (
+    calibration,
+    candidate_weights,
+    confident_pairs,
+    diagnose,
+    reliability_figure,
+    score_candidates,
+)
+
+LAYOUTS = ["two_views", "in_batch", "sampled"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_posterior_that_is_scored_is_what_the_loss_is_computed_from(
+    informed_loss, views, layout
+) -> None:
+    loss = informed_loss.eval()
+    embeddings = [*views[:2], views[1]] if layout == "sampled" else list(views[:2])
+    call = {"two_views": loss, "in_batch": loss.in_batch, "sampled": loss.sampled}[layout]
+    scored = score_candidates(loss, *embeddings, layout=layout)
+    assert scored.same_class is not None
+    assert float(scored.same_class.max()) > 0.5
+    values = scored.objective(
+        scored.positive, scored.unlabeled, valid=scored.valid, same_class=scored.same_class
+    )
+    torch.testing.assert_close(values.mean(), call(*embeddings))
+    alone = scored.objective(scored.positive, scored.unlabeled, valid=scored.valid)
+    assert not torch.allclose(values, alone)
+
+
+def test_scoring_a_loss_in_training_leaves_its_memory_as_it_is(informed_loss, views) -> None:
+    assert informed_loss.training
+    before = copy.deepcopy(informed_loss.state_dict())
+    score_candidates(informed_loss, *views[:2], labels=views[2])
+    after = informed_loss.state_dict()
+    assert informed_loss.training
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        torch.testing.assert_close(after[name], value, rtol=0, atol=0)
+
+
+def test_weights_of_latent_classes_fall_with_the_posterior_and_have_mean_one(
+    informed_loss, views
+) -> None:
+    scored = score_candidates(informed_loss, *views[:2], labels=views[2])
+    assert scored.tells_apart
+    weights = candidate_weights(scored)
+    assert scored.same_class is not None
+    negative = torch.where(scored.valid, 1 - scored.same_class, 0)
+    count = scored.valid.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(weights, negative * count / negative.sum(dim=1, keepdim=True))
+
+
+def test_before_anything_is_believed_the_weights_are_those_of_infonce(views) -> None:
+    scored = score_candidates(bayescl.LatentClassContrastiveLoss(), *views[:2], labels=views[2])
+    assert scored.same_class is None
+    assert not scored.tells_apart
+    assert torch.equal(candidate_weights(scored), scored.valid.float())
+    found = diagnose([scored])
+    assert found.confident is None
+    assert "latent classes" not in [check.source for check in found.posteriors]
+
+
+def test_a_diagnosis_holds_latent_classes_against_the_labels(informed_loss, views) -> None:
+    view_1, view_2, labels = views
+    scored = score_candidates(informed_loss, view_1, view_2, labels=labels)
+    found = diagnose([scored])
+    assert scored.same_class is not None
+    assert found.confident == confident_pairs(
+        scored.same_class[scored.valid], scored.truth[scored.valid]
+    )
+    own = found.posteriors[0]
+    assert (own.source, own.alpha, own.tau_plus) == ("latent classes", None, None)
+    assert own.name == "latent classes"
+    wanted = calibration(
+        1 - scored.same_class[scored.valid], ~scored.truth[scored.valid], equal_width=True
+    )
+    assert own.calibration.ece == wanted.ece
+    assert found.mean_weight_false is not None
+    assert found.mean_weight_false < 0.8
+    assert json.loads(json.dumps(found.figures(), allow_nan=False)) == found.figures()
+    assert png(reliability_figure(found)).startswith(b"\x89PNG")
+
+
+def test_without_labels_pairs_are_counted_and_not_judged(informed_loss, views) -> None:
+    found = diagnose([score_candidates(informed_loss, *views[:2])]).confident
+    assert found is not None
+    assert found.share > 0
+    assert (found.precision, found.recall) == (None, None)
+
+
+def test_pairs_are_those_above_the_threshold_of_the_loss(informed_loss, views) -> None:
+    informed_loss.threshold = 1.0
+    found = diagnose([score_candidates(informed_loss, *views[:2], labels=views[2])]).confident
+    assert found is not None
+    assert (found.threshold, found.share, found.precision, found.recall) == (1.0, 0, None, 0)
+
+
+def test_confident_pairs_agree_with_scikit_learn() -> None:
+    from sklearn.metrics import precision_score, recall_score
+
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.rand(300, generator=generator) < 0.3
+    posterior = (0.5 * torch.rand(300, generator=generator) + 0.4 * truth).clamp(max=1)
+    found = confident_pairs(posterior, truth, threshold=0.4)
+    assert found.precision == pytest.approx(precision_score(truth, posterior > 0.4))
+    assert found.recall == pytest.approx(recall_score(truth, posterior > 0.4))
+    with pytest.raises(ValueError, match="same_class must not be empty"):
+        confident_pairs(posterior[:0])
+
+
+def test_groups_of_equal_width_keep_what_lies_between_apart() -> None:
+    predicted = torch.tensor([0.0] * 95 + [0.3, 0.6, 0.61, 0.92, 1.0])
+    truth = predicted > 0.5
+    found = calibration(predicted, truth, groups=10, equal_width=True)
+    assert found.count.tolist() == [95, 1, 2, 2]
+    assert found.predicted.tolist() == pytest.approx([0, 0.3, 0.605, 0.96])
+    assert found.observed.tolist() == [0, 0, 1, 1]

@@ -1,0 +1,99 @@
+"""Encoders in a folder in the Hub's layout, timm's among them; without network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("safetensors", reason="needs safetensors")
+pytest.importorskip("torchvision", reason="needs bayescl[vision]")
+
+from bayescl.integrations.hub import load_encoder, save_encoder
+from bayescl.vision.encoders import SmallConvEncoder
+from bayescl.vision.torchvision_encoders import TorchvisionEncoder
+
+SMALL = {"channels": 1, "width": 4}
+
+
+def test_a_loaded_encoder_gives_the_same_features(tmp_path: Path) -> None:
+    encoder = SmallConvEncoder(**SMALL)
+    encoder(torch.randn(8, 1, 8, 8))  # moves the statistics of batch normalisation
+    save_encoder(tmp_path / "new" / "folder", encoder, SMALL, description="Trained on *bars*.")
+    loaded = load_encoder(tmp_path / "new" / "folder")
+    assert not loaded.training
+    images = torch.randn(3, 1, 8, 8)
+    torch.testing.assert_close(loaded(images), encoder.eval()(images))
+
+
+def test_the_folder_is_laid_out_as_the_hub_expects(tmp_path: Path) -> None:
+    save_encoder(tmp_path, SmallConvEncoder(**SMALL), SMALL, description="Trained on *bars*.")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    ]
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["library_name"] == "bayescl"
+    assert config["arguments"] == SMALL
+    card = (tmp_path / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: bayescl\n")
+    assert "Trained on *bars*." in card
+    hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
+    assert hub.ModelCard.load(tmp_path / "README.md").data.library_name == "bayescl"
+
+
+def test_a_network_of_torchvision_comes_back(tmp_path: Path) -> None:
+    arguments = {"name": "resnet18", "image_size": 32}
+    encoder = TorchvisionEncoder(**arguments)
+    save_encoder(tmp_path, encoder, arguments)
+    images = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(load_encoder(tmp_path)(images), encoder.eval()(images))
+
+
+def test_a_network_of_timm_is_an_encoder_and_comes_back(tmp_path: Path) -> None:
+    pytest.importorskip("timm", reason="needs timm")
+    from bayescl.integrations.timm import TimmEncoder
+
+    arguments = {"name": "test_resnet", "channels": 1, "image_size": 32}
+    encoder = TimmEncoder(**arguments)
+    images = torch.randn(2, 1, 32, 32)
+    assert encoder(images).shape == (2, encoder.feature_dim)
+    save_encoder(tmp_path, encoder, {**arguments, "pretrained": False})
+    torch.testing.assert_close(load_encoder(tmp_path)(images), encoder.eval()(images))
+    with pytest.raises(ValueError, match="network of timm"):
+        TimmEncoder("no such network")
+
+
+def test_a_network_of_timm_trains_in_simclr() -> None:
+    pytest.importorskip("timm", reason="needs timm")
+    import bayescl
+    from bayescl.integrations.timm import TimmEncoder
+    from bayescl.vision.heads import ProjectionHead
+
+    encoder = TimmEncoder("test_resnet", image_size=32)
+    head = ProjectionHead(encoder.feature_dim, 16, 8)
+    views = [head(encoder(torch.randn(4, 3, 32, 32))) for _ in range(2)]
+    bayescl.BayesianContrastiveLoss()(*views).backward()
+    assert all(each.grad is not None for each in encoder.parameters())
+
+
+def test_other_arguments_than_the_encoders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="arguments"):
+        save_encoder(tmp_path, SmallConvEncoder(**SMALL), {"channels": 1, "width": 5})
+    with pytest.raises(ValueError, match="encoder must be one of"):
+        save_encoder(tmp_path, torch.nn.Linear(2, 2), {})
+
+
+def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"config\.json"):
+        load_encoder(tmp_path)
+    (tmp_path / "config.json").write_text('{"encoder": "os.system", "arguments": {}}')
+    with pytest.raises(ValueError, match="encoder must be one of"):
+        load_encoder(tmp_path)
+    save_encoder(tmp_path, SmallConvEncoder(**SMALL), SMALL)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="weights"):
+        load_encoder(tmp_path)

@@ -1,0 +1,137 @@
+"""Callbacks for alpha and diagnostics in a Lightning module that knows nothing of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("lightning.pytorch", reason="needs lightning")
+
+import lightning.pytorch as pl
+
+import bayescl
+from bayescl.estimation import LinearRamp
+from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+class Plain(pl.LightningModule):
+    """Somebody's module."""
+
+    def __init__(self, loss: torch.nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.2)
+        )
+        self.parts = torch.nn.ModuleDict({"loss": loss})
+        self.seen: list[float] = []
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.encoder(rows)
+
+    def training_step(self, batch: list[torch.Tensor], batch_idx: int) -> torch.Tensor:
+        rows, _ = batch
+        self.seen.append(getattr(self.parts["loss"], "alpha", 0.0))
+        return self.parts["loss"](self(rows), self(rows + 0.1))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fitted(
+    folder: Path, *callbacks: pl.Callback, loss: torch.nn.Module | None = None, epochs: int = 3
+) -> tuple[Plain, pl.Trainer]:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(24) % 3
+    rows = torch.randn(24, 6, generator=generator) + 3 * torch.eye(6)[labels]
+    data = torch.utils.data.TensorDataset(rows, labels)
+    module = Plain(bayescl.BayesianContrastiveLoss() if loss is None else loss)
+    trainer = pl.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        callbacks=list(callbacks),
+        default_root_dir=folder,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    torch.manual_seed(1)
+    trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=12))
+    return module, trainer
+
+
+def views(module: pl.LightningModule, batch: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [module(batch[0]), module(batch[0] + 0.1)]
+
+
+def test_alpha_follows_a_schedule(tmp_path: Path) -> None:
+    ramp = LinearRamp(end=0.9, start=0.5, steps=3, every=1)
+    module, _ = fitted(tmp_path, AlphaCallback(ramp, loss="parts.loss"))
+    assert module.seen == pytest.approx([ramp.value(epoch) for epoch in (0, 0, 1, 1, 2, 2)])
+
+
+def test_alpha_is_measured_once_in_every_few_epochs(tmp_path: Path) -> None:
+    epochs = []
+
+    def measured(module: pl.LightningModule, epoch: int) -> float:
+        epochs.append(epoch)
+        return 0.6 + epoch / 100
+
+    callback = AlphaCallback(measured, loss="parts.loss", every=2)
+    module, _ = fitted(tmp_path, callback, epochs=4)
+    assert epochs == [0, 2]
+    assert module.seen == pytest.approx([0.6] * 4 + [0.62] * 4)
+
+
+def test_alpha_is_not_measured_again_in_an_epoch_that_was_broken_off() -> None:
+    def never(module: pl.LightningModule, epoch: int) -> float:
+        raise AssertionError("measured again")
+
+    class Resumed:
+        current_epoch = 4
+
+    first, second = AlphaCallback(never, every=2), AlphaCallback(never, every=2)
+    first.set_in = 4
+    second.load_state_dict(first.state_dict())
+    second.on_train_batch_start(Resumed(), None)  # type: ignore[arg-type]
+
+
+def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> None:
+    plain, _ = fitted(tmp_path)
+    callback = DiagnosticsCallback(
+        views, labels=lambda batch: batch[1], loss="parts.loss", every_n_steps=2
+    )
+    watched, trainer = fitted(tmp_path, callback)
+    torch.testing.assert_close(watched.state_dict(), plain.state_dict())
+    logged = trainer.logged_metrics
+    names = {name.removeprefix("diagnostics/") for name in logged}
+    assert names == {
+        "effective_negatives",
+        "effective_negatives_in_gradient",
+        "label_free_alpha",
+        "measured_alpha",
+        "measured_tau_plus",
+        "false_negative_auc",
+    }
+    # Of 12 rows of 3 classes, two views each: 3 of the 11 other items are of the anchor's class.
+    assert logged["diagnostics/measured_tau_plus"] == pytest.approx(3 / 11)
+    assert 0 < logged["diagnostics/effective_negatives"] <= 22
+    assert logged["diagnostics/false_negative_auc"] > 0.5
+
+
+def test_without_labels_only_what_needs_none_is_logged(tmp_path: Path) -> None:
+    callback = DiagnosticsCallback(views, loss="parts.loss", every_n_steps=1)
+    _, trainer = fitted(tmp_path, callback, epochs=1)
+    assert "diagnostics/label_free_alpha" in trainer.logged_metrics
+    assert "diagnostics/measured_alpha" not in trainer.logged_metrics
+
+
+def test_a_loss_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    callback = DiagnosticsCallback(views, loss="encoder", every_n_steps=1)
+    with pytest.raises(TypeError, match="encoder must be a loss"):
+        fitted(tmp_path, callback, epochs=1)

@@ -1,0 +1,112 @@
+"""What the latent-class loss remembers, and when it fits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from bayescl.functional import view_agreement
+from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, ClassMemory
+from bayescl.losses.latent import memory_for
+
+TAU_PLUS = 0.5
+SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)
+
+
+def views(count: int, seed: int = 0, dim: int = 3) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    items = torch.randn(count, dim, generator=generator)
+    return items, items + 0.1 * torch.randn(count, dim, generator=generator)
+
+
+@pytest.mark.parametrize("steps", [(3, 4), (5, 5, 5), (2, 9, 1), (10, 30, 4), (10,)])
+def test_the_newest_items_are_kept_with_both_views(steps: tuple[int, ...]) -> None:
+    memory, seen = ClassMemory(10, refit_every=100), []
+    for step, count in enumerate(steps):
+        memory.remember(*views(count, step), tau_plus=0.001)
+        seen.append(torch.cat(views(count, step), dim=1))
+    newest = torch.cat(seen)[-10:]
+    assert memory.items is not None
+    assert memory.items.shape == newest.shape
+    # The order says nothing about their age.
+    assert sorted(memory.items.tolist()) == sorted(newest.tolist())
+    assert memory.calls == len(steps)
+
+
+def test_it_fits_once_there_are_enough_items_and_then_every_few_calls() -> None:
+    memory, fits = ClassMemory(64, refit_every=3), []
+    for step in range(12):
+        memory.remember(*views(6, step), tau_plus=TAU_PLUS)
+        fits.append(memory.classes)
+    assert max(SIZES) == 12
+    changed = [step + 1 for step in range(1, 12) if fits[step] is not fits[step - 1]]
+    assert changed == [4, 6, 9, 12]  # two items for each of 12 components; multiples of three
+    assert fits[-1].sizes == SIZES
+
+
+def test_components_never_outnumber_half_the_items() -> None:
+    memory = ClassMemory(7, refit_every=1)
+    for step in range(3):
+        memory.remember(*views(4, step), tau_plus=0.01)
+    assert memory.classes is not None
+    assert memory.classes.sizes == (3, 3, 3, 3)
+
+
+def test_agreement_is_a_moving_average() -> None:
+    memory = ClassMemory(24, refit_every=100)
+    memory.remember(*views(24), tau_plus=TAU_PLUS)
+    assert memory.trust == 0
+    assert memory.trust_by_mixture is None
+    expected = None
+    for seed in range(1, 4):
+        first, second = (memory.responsibilities(some) for some in views(16, seed))
+        memory.observe(first, second)
+        now = view_agreement(first, second, SIZES)
+        expected = now if expected is None else 0.9 * expected + 0.1 * now
+    torch.testing.assert_close(memory.get_extra_state()["agreement"], expected)
+    assert memory.trust == pytest.approx(float(memory.trust_by_mixture.mean()))
+
+
+def test_fits_are_seeded_by_the_number_of_calls_alone() -> None:
+    fits = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        memory = ClassMemory(24, refit_every=1)
+        memory.remember(*views(24), tau_plus=TAU_PLUS)
+        fits.append(memory.classes.mixtures.directions)
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(*fits)
+
+
+def test_nothing_is_known_of_rows_that_are_not_finite() -> None:
+    memory = ClassMemory(24, refit_every=100)
+    memory.remember(*views(24), tau_plus=TAU_PLUS)
+    rows = views(4, 1)[0]
+    shares = memory.responsibilities(rows)
+    memory.observe(shares, shares)
+    assert memory.trust > 0
+    rows[2, 1] = torch.nan
+    shares = memory.responsibilities(rows)
+    assert shares[2].isnan().all()
+    factors = memory.factors(shares)
+    assert torch.equal(factors[2], torch.zeros(sum(SIZES)))
+    assert (factors[[0, 1, 3]].sum(dim=1) > 0).all()
+
+
+def test_what_is_remembered_takes_no_gradient_and_float32() -> None:
+    memory = ClassMemory(24, refit_every=1)
+    first, second = (some.double().requires_grad_() for some in views(24))
+    memory.remember(first, second, tau_plus=TAU_PLUS)
+    tensors = [value for value in memory.get_extra_state().values() if isinstance(value, Tensor)]
+    assert {tensor.dtype for tensor in tensors} == {torch.float32}
+    assert not any(tensor.requires_grad for tensor in tensors)
+    assert not list(memory.buffers())  # data parallel training would overwrite them
+
+
+@pytest.mark.parametrize(
+    ("tau_plus", "size"), [(0.5, 1024), (0.1, 1024), (1 / 64, 1024), (1 / 65, 2048), (1e-9, 16384)]
+)
+def test_a_memory_holds_sixteen_items_of_a_class(tau_plus: float, size: int) -> None:
+    assert memory_for(tau_plus) == size

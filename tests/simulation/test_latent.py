@@ -1,0 +1,107 @@
+"""Latent classes on data from the model: the sampler, and what fitted components find."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.special import ive
+
+from bayescl.losses.class_memory import COMPONENTS_PER_CLASS
+from bayescl.simulation import Settings
+from bayescl.simulation.latent import (
+    TOGETHER,
+    class_sizes,
+    latent,
+    latent_calibration,
+    sample_component,
+)
+from bayescl.simulation.tables import Table
+
+SMALL = Settings(draws=4)
+
+
+@pytest.fixture(scope="module")
+def found() -> Table:
+    return latent(SMALL, 1)
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> Table:
+    return latent_calibration(SMALL, 1)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 5.0, 60.0])
+def test_the_mean_of_a_component_has_the_length_that_bessel_functions_give(kappa: float) -> None:
+    dim, rows = 8, 20_000
+    direction = torch.zeros(dim, dtype=torch.float64)
+    direction[3] = 1
+    source = torch.Generator().manual_seed(0)
+    drawn = sample_component(direction.expand(rows, dim), kappa, source)
+    torch.testing.assert_close(drawn.norm(dim=1), torch.ones(rows, dtype=torch.float64))
+    mean = drawn.mean(dim=0)
+    expected = ive(dim / 2, kappa) / ive(dim / 2 - 1, kappa) if kappa else 0.0
+    assert float(mean[3]) == pytest.approx(expected, abs=0.01)
+    mean[3] = 0
+    assert float(mean.norm()) < 0.02
+
+
+def test_unequal_classes_fall_evenly_to_a_fifth() -> None:
+    sizes = class_sizes(5, "5:1")
+    assert float(sizes.sum()) == pytest.approx(1)
+    assert float(sizes[0] / sizes[-1]) == pytest.approx(5)
+    ratios = sizes[:-1] / sizes[1:]
+    torch.testing.assert_close(ratios, ratios[:1].expand(4))
+    torch.testing.assert_close(class_sizes(5, "equal"), torch.full_like(sizes, 0.2))
+
+
+def test_together_are_the_mixtures_of_the_loss() -> None:
+    assert TOGETHER == COMPONENTS_PER_CLASS
+
+
+@pytest.mark.parametrize("classes", ["equal", "5:1"])
+def test_too_few_components_cost_precision_and_too_many_recall(found: Table, classes: str) -> None:
+    def figure(column: str, components: str) -> float:
+        return found.number(column, swept="components", classes=classes, components=components)
+
+    assert figure("precision", "0.5") < 0.7 < figure("precision", "1")
+    assert figure("precision", "2") > 0.9
+    assert figure("precision", "together") > 0.95
+    assert figure("recall", "4") < figure("recall", "2") < figure("recall", "1")
+    assert figure("posterior_other", "together") < 0.02
+
+
+def test_agreement_falls_with_noise_and_does_not_show_merged_classes(found: Table) -> None:
+    for components in ("0.5", "1", "together"):
+        over_noise = found.where(swept="noise", components=components)
+        agreement = over_noise.numbers("agreement")
+        assert agreement == sorted(agreement, reverse=True)
+        assert over_noise.numbers("trust")[0] == 1
+        assert over_noise.numbers("trust")[-1] == 0
+    merged = found.where(swept="components", classes="equal", components="0.5").records[0]
+    assert float(merged["agreement"]) > 0.8
+    assert float(merged["precision"]) < 0.5
+
+
+def test_where_no_pair_is_confident_the_precision_is_empty(found: Table) -> None:
+    (last,) = found.where(swept="noise", components="together", noise=3.0).records
+    assert last["recall"] == 0
+    assert last["precision"] == last["precision_error"] == ""
+
+
+def test_the_classes_own_components_are_calibrated_and_finer_ones_too_timid(
+    calibrated: Table,
+) -> None:
+    own = calibrated.where(classes="equal", components="known")
+    for record in own.records:
+        error = max(0.05, 3 * float(record["share_error"]))
+        assert float(record["share"]) == pytest.approx(float(record["posterior"]), abs=error)
+    timid = calibrated.where(classes="equal", components="together")
+    middle = [record for record in timid.records if 0.3 < float(record["posterior"]) < 0.8]
+    assert middle
+    assert all(float(record["share"]) > float(record["posterior"]) + 0.1 for record in middle)
+
+
+def test_every_pair_is_in_one_bin(calibrated: Table) -> None:
+    for components in calibrated.distinct("components"):
+        here = calibrated.where(classes="equal", components=components)
+        assert sum(here.numbers("pairs")) == 2 * 512 * 511 / 2
