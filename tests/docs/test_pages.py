@@ -1,11 +1,13 @@
 """Pages show what exists: code that runs, commands, links and every public name."""
 
 from __future__ import annotations
+import __future__
 
 import importlib
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -18,7 +20,6 @@ ROOMS = ("losses", "functional", "diagnostics", "estimation", "engines")
 
 # What a page's code speaks of and does not define, because the reader has it.
 READERS_OWN = {
-    "docs/architecture.md": "from __future__ import annotations\n",
     "docs/integrations/lightning.md": """
 import lightning.pytorch as pl
 import bayescl
@@ -37,6 +38,20 @@ model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale":
     "docs/integrations/pytorch_metric_learning.md": """
 import torch
 view_1, view_2 = torch.randn(2, 8, 4)
+""",
+    "docs/serving.md": """
+from pathlib import Path
+import numpy, torch
+from bayescl.cli import main
+rows = [f"u-{user},i-{item}" for user in range(50) for item in range(30) if (user + item) % 3]
+Path("my.csv").write_text("user,item\\n" + "\\n".join(rows))
+images = torch.randint(256, (40, 1, 8, 8), dtype=torch.uint8)
+numpy.savez("images.npz", images=images[:, 0].numpy(), labels=numpy.arange(40) % 2)
+quick = "--epochs 1 --batch-size 16 --device cpu --out"
+assert main(f"train ranking --data my.csv {quick} runs/second".split()) == 0
+assert main(f"train images --data images.npz {quick} runs/first".split()) == 0
+assert main("evaluate runs/first".split()) == 0
+assert main("export runs/first --to DIR".split()) == 0
 """,
     "docs/integrations/sentence_transformers.md": """
 import tempfile
@@ -71,7 +86,8 @@ def name_of(page: Path) -> str:
 def blocks(page: Path, language: str) -> list[str]:
     """What stands between the fences of a language."""
     text = page.read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, re.DOTALL | re.MULTILINE)
+    return [dedent(code) for _, code in found]
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=name_of)
@@ -83,10 +99,11 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             if not find_spec(library):
                 pytest.skip(f"needs {library}")
     monkeypatch.chdir(tmp_path)
-    before = READERS_OWN.get(name_of(page), "")
     names: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page, "python"):
-        exec(compile(before + block, name_of(page), "exec"), names)
+    for code in (READERS_OWN.get(name_of(page), ""), *blocks(page, "python")):
+        # Pages that quote a signature need not import what its hints name.
+        flags = __future__.annotations.compiler_flag
+        exec(compile(code, name_of(page), "exec", flags=flags), names)
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "sh")], ids=name_of)
