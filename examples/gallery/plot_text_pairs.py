@@ -2,8 +2,8 @@
 Pairs of text with duplicates
 =============================
 
-Questions repeat, and so do answers. A repeated text is a known false negative, so tell the loss about
-it: ``groups`` takes several keys per pair, and one equal key is enough to leave a candidate out.
+Questions repeat, and so do answers. A repeated text is a known false negative, so tell the loss
+about it: ``groups`` takes several keys per pair, and one equal key leaves a candidate out.
 """
 
 # %%
