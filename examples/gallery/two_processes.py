@@ -52,6 +52,7 @@ if "BAYESCL_RANK" in os.environ:
     gradient = training_step(shares[rank], gather=True)
     if rank == 0:
         torch.save(gradient, folder / "gradient.pt")
+    dist.barrier()  # nobody leaves while the other still talks
     dist.destroy_process_group()
     sys.exit()
 
