@@ -38,6 +38,22 @@ model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale":
 import torch
 view_1, view_2 = torch.randn(2, 8, 4)
 """,
+    "docs/serving.md": """
+from pathlib import Path
+import numpy as np
+import torch
+from bayescl.cli import main
+if not Path("runs").exists():
+    draws = np.random.default_rng(0)
+    rows = [f"u-{user},i-{item}" for user in range(48) for item in range(24) if draws.random() < 0.4]
+    Path("table.csv").write_text("\\n".join(["user,item", *rows]))
+    np.savez("bars.npz", images=draws.random((60, 6, 6)), labels=np.arange(60) % 3)
+    assert not main("train ranking --data table.csv --epochs 1 --dim 4 --out runs/second".split())
+    assert not main(
+        "train images --data bars.npz --epochs 1 --width 4 --batch_size 20 --out runs/first".split()
+    )
+images = torch.zeros(2, 1, 6, 6, dtype=torch.uint8)
+""",
     "docs/integrations/sentence_transformers.md": """
 import tempfile
 from datasets import Dataset
