@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         OracleContrastiveLoss,
         cached_backward,
     )
+    from bayescl.runs.loading import load
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ __all__ = [
     "cached_backward",
     "distributed",
     "functional",
+    "load",
 ]
 
 
@@ -50,7 +52,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.losses"), name)
+    room = "runs.loading" if name == "load" else "losses"
+    value = getattr(import_module(f"{__name__}.{room}"), name)
     globals()[name] = value
     return value
 

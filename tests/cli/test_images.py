@@ -24,7 +24,9 @@ def test_train_leaves_a_complete_run_folder_and_prints_every_probe(bayescl, bars
     for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
         assert title in outcome.out
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
-    assert found == {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    remembered = {"data.json", "images.npz"}
+    trained = {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    assert found == trained | remembered
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3
 
 
@@ -148,7 +150,8 @@ def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp
     finally:
         process.kill()
     assert process.returncode == 130
-    assert err.strip().splitlines()[-1] == "bayescl: interrupted"
+    said = "bayescl: interrupted: bayescl train images --out run --resume goes on from the last"
+    assert err.strip().splitlines()[-1].startswith(said)
     assert "Traceback" not in err
     assert bayescl("evaluate run").status == 0
 

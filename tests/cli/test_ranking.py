@@ -45,7 +45,9 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     for text in ("recall", "ndcg", "@20", "48 users judged", "seconds per epoch"):
         assert text in outcome.out
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
-    assert found == {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    remembered = {"data.json", "interactions.npz", "embeddings.npz"}
+    trained = {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    assert found == trained | remembered
 
     outcome = bayescl("evaluate run")
     assert outcome.status == 0
@@ -139,7 +141,7 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, run):
 def test_images_are_embedded_by_the_same_command(bayescl, image_run):
     assert bayescl("embed run --out features.parquet").status == 0
     test = pl.read_parquet("features.parquet")
-    assert test.columns == ["id", "label", "embedding"]
+    assert test.columns == ["id", "image", "label", "class", "embedding"]
     assert bayescl("embed run --of train --out train.npy").status == 0
     assert len(np.load("train.npy")) + len(test) == 90
     outcome = bayescl("embed run --of users --out x.npy")
@@ -210,8 +212,10 @@ def test_what_makes_no_sense_is_answered_in_one_line_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["bought.csv"]
 
 
-def test_an_unknown_user_or_length_is_named(bayescl, run):
-    assert "has no user somebody" in bayescl("recommend run --user somebody").complaint
+def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(bayescl, run):
+    outcome = bayescl("recommend run --user somebody")
+    assert outcome.status == 0
+    assert "of whom training saw nothing: the most popular items" in outcome.out
     assert "k must be a whole number of at least 1, got 0" in (
         bayescl("recommend run --user u-4 -k 0").complaint
     )

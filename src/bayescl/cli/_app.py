@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(words)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         # A second Ctrl-C while Python shuts down would only add a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _complain("interrupted")
+        _complain(": ".join(["interrupted", *map(str, interrupt.args)]))
         return INTERRUPTED
     except Exception as error:
         complaint = _complaint(error)

@@ -100,11 +100,15 @@ class EpochBar(Bar):
         counts = MofNCompleteColumn(), TextColumn("epochs")
         times = TimeElapsedColumn(), TimeRemainingColumn()
         super().__init__(total, TextColumn("{task.description}"), BarColumn(), *counts, *times)
+        self._total = total
         self._loss = ""
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
-        """Show the loss of a finished epoch."""
+        """Show the loss of a finished epoch, on a line of its own where there is no terminal."""
         self._loss = f"loss {mean_loss:.3f}"
+        if self._progress.disable:
+            console(stderr=True).print(f"epoch {epochs} of {self._total}: {self._loss}")
+            return
         self.update(self._loss, epochs)
 
     def step_done(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +34,24 @@ class Place(Circumstances):
     def folder(self, name: str) -> Path:
         """The folder asked for, or else a new one with a name."""
         return default_folder(name, datetime.now()) if self.out is None else Path(self.out)
+
+    @contextmanager
+    def interruptible(self, command: str, folder: Path) -> Iterator[None]:
+        """On Ctrl-C within the block, say which command goes on with the run in a folder.
+
+        Args:
+            command: that makes such runs, as typed after "bayescl".
+            folder: of the run.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not (folder / "config.yaml").is_file():
+                raise
+            words = shlex.quote(str(folder))
+            raise KeyboardInterrupt(
+                f"bayescl {command} --out {words} --resume goes on from the last checkpoint"
+            ) from None
 
 
 @dataclass(frozen=True)

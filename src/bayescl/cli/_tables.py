@@ -44,16 +44,19 @@ def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> N
     name = settings["encoder"] if "loss" not in settings else settings["loss"]
     epoch = result.get("best_epoch")
     title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
-    screen.print(metrics_table(result["metrics"], title=title))
+    if result["metrics"]:
+        screen.print(metrics_table(result["metrics"], title=title))
     if epoch is not None and "note" not in result:
         screen.print(f"best epoch on validation: {epoch} of {result['epochs']}")
     if "note" in result:
         screen.print(f"protocol of the paper: {result['note']}")
     left_out = result["users_left_out"]
-    screen.print(
-        f"{result['users']} users judged"
-        + (f"; {left_out} have nothing to find and are left out" if left_out else "")
-    )
+    if result["metrics"]:
+        judged = f"{result['users']} users judged"
+        nothing = f"; {left_out} have nothing to find and are left out" if left_out else ""
+        screen.print(judged + nothing)
+    else:
+        screen.print("everything was trained on: nothing is left to judge by")
     for phrase, count in result["report"].items():
         screen.print(f"{count} {phrase}")
     if "seconds_per_epoch" in result:

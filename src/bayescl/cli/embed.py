@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def command(run: str, *, out: str, of: str | None = None) -> int:
+def command(run: str, *, out: str, of: str | None = None, data: str | None = None) -> int:
     """Write the embeddings of a run's users, items or images to a file.
 
     An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their
-    ids (of images numbers, and labels where there are any) beside them.
+    ids beside them: of images the number, the file in a folder, and label and class name.
 
     Args:
         run: the run folder of "train ranking" or "train images".
         out: a file that ends in .npy or .parquet.
         of: users or items of a recommender (default: items); train or evaluation of a run on
             images (default: evaluation).
+        data: embed other images; default: those of the run, which must be unchanged.
     """
     import numpy as np
 
@@ -25,7 +26,7 @@ def command(run: str, *, out: str, of: str | None = None) -> int:
     from bayescl.runs.embeddings import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
-    frame = run_embeddings(Path(run), of)
+    frame = run_embeddings(Path(run), of, data=data)
     if file.suffix == ".npy":
         array = frame["embedding"].to_numpy()
         with open_atomically(file) as opened:

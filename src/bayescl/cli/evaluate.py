@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def command(run: str) -> int:
+def command(run: str, *, data: str | None = None) -> int:
     """Judge a finished or running run anew: images by every probe, recommenders by a full ranking.
 
     It is about the last checkpoint; of a recommender whose epoch is chosen, about the best. The
-    figures are also written into the run's folder, as evaluation.json.
+    figures are also written into the run's folder, as evaluation.json. Data that changed since
+    training are refused.
 
     Args:
         run: the run folder.
+        data: judge on other data; of interactions those that the run was trained on are left out.
     """
     from bayescl.cli._console import console
     from bayescl.cli._tables import metrics_table, probe_table
@@ -22,10 +24,10 @@ def command(run: str) -> int:
 
     path = Path(run)
     is_ranking = RunFolder.find(path).kind == "train ranking"
-    found = evaluate_run(path) if is_ranking else evaluate_images(path)
+    found = evaluate_run(path, data=data) if is_ranking else evaluate_images(path, data=data)
     epochs = found["epochs"]
     after = "" if epochs is None else f" after {epochs} of {found['of_epochs']} epochs"
-    title = f"{path}{after}, {found['evaluated_on']} part"
+    title = f"{path}{after}, {found['evaluated_on']}{'' if data else ' part'}"
     if is_ranking:
         console().print(metrics_table(found["metrics"], title=title))
     else:

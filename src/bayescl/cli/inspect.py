@@ -24,6 +24,7 @@ def command(
     anchor_images: tuple[int, ...] = (),
     users: Count | None = None,
     seed: CountOr0 = 0,
+    data: str | None = None,
 ) -> int:
     """Show which candidates a run's loss takes for false negatives, and whether they are.
 
@@ -41,6 +42,7 @@ def command(
         anchor_images: the images to show, by their numbers with commas between; default: drawn.
         users: how many users of a recommender to look at; default: some million pairs' worth.
         seed: which images or users are drawn, and the images' views.
+        data: look at other data; default: what the run was trained on, which must be unchanged.
     """
     from bayescl.runs.folder import RunFolder
 
@@ -48,7 +50,9 @@ def command(
     if RunFolder.find(path).kind == "train ranking":
         from bayescl.runs.ranking.inspection import inspect_ranking
 
-        of_users = inspect_ranking(path, users=users, anchors=anchors, shown=shown, seed=seed)
+        of_users = inspect_ranking(
+            path, users=users, anchors=anchors, shown=shown, seed=seed, data=data
+        )
         report = of_users.report
         looked_at = f"{report['users']} users, held-out items of the {report['held_out']} part"
         _show(path, of_users.diagnosis, report, looked_at, of_users.files)
@@ -64,6 +68,7 @@ def command(
         shown=shown,
         anchor_images=anchor_images,
         seed=seed,
+        data=data,
     )
     report = of_images.report
     looked_at = f"{report['images']} images, {part} part"

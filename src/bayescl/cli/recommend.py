@@ -19,10 +19,13 @@ def command(
     k: Count = 10,
     all: bool = False,
     out: str | None = None,
+    exclude: str | None = None,
+    allow_known: bool = False,
 ) -> int:
     """Show the best items that a user does not have yet, or write everybody's list.
 
-    Lists leave out what the user has in the training part.
+    Lists leave out what the user has in any part of the data. Who has nothing in the training part
+    gets the most popular items. The run's folder is enough: the data may be elsewhere by now.
 
     Args:
         run: the run folder of "train ranking"; the run may still be going on.
@@ -30,6 +33,8 @@ def command(
         k: length of a list.
         all: lists of all users, into the file named by --out.
         out: a file that ends in .csv or .parquet.
+        exclude: a text file with the ids of further items to leave out, one a line.
+        allow_known: let lists hold what the user has.
     """
     from bayescl.cli._files import check_table_file, write_table
     from bayescl.runs.ranking.serving import load_recommender
@@ -39,16 +44,37 @@ def command(
     if all and out is None:
         raise ValueError("--all needs --out, a file that ends in .csv or .parquet")
     file = None if out is None else check_table_file(Path(out))
-    lists = load_recommender(Path(run)).recommend(user, k)
+    left_out = [] if exclude is None else _lines(Path(exclude))
+    recommender = load_recommender(Path(run))
+    lists = recommender.recommend(user, k, exclude=left_out, allow_known=allow_known)
 
     from bayescl.cli._console import console
 
+    is_popular = user is not None and not recommender.is_trained_on(user)
+    said = f"for user {user}"
+    if is_popular:
+        said += ", of whom training saw nothing: the most popular items, by number of users"
     if file is None:
-        console().print(_table(lists, f"for user {user}"))
+        console().print(_table(lists, said))
         return 0
     write_table(lists, file)
-    console().print(f"{lists['user'].n_unique()} lists: {file}", soft_wrap=True)
+    popular = int(is_popular) if user is not None else recommender.untrained_users
+    remark = f" ({popular} of popular items, for want of training interactions)" if popular else ""
+    console().print(f"{lists['user'].n_unique()} lists{remark}: {file}", soft_wrap=True)
     return 0
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a text file that are not empty.
+
+    Raises:
+        ValueError: if it cannot be read.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"cannot read the file of excluded items {file}") from None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _table(lists: pl.DataFrame, title: str) -> Table:

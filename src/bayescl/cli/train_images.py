@@ -58,7 +58,7 @@ def command(
     chosen = choose_hyperparameters(loss, given, num_classes=num_classes, recorded=recorded)
     run = settings(loss=chosen)
     folder = place.folder(f"{loss}-{data}")
-    with EpochBar(run.epochs) as bar:
+    with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
         result = train_images(
             run,
             folder,

@@ -52,7 +52,7 @@ def command(
         return 0
     run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
-    with EpochBar(run.epochs) as bar:
+    with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
         result = train_ranking(
             run,
             folder,

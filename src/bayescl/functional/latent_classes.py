@@ -141,7 +141,9 @@ def fit_latent_classes(
         Fisher's linear discriminant, with views of an item and then components for classes;
         mixtures as in Banerjee et al., JMLR 2005.
     """
+    check_count("iterations", iterations, 0)
     check_positive("shrinkage", shrinkage)
+    check_positive("max_kappa", max_kappa)
     check_shape("view_2", view_2, view_1.shape)
     _check_sizes(view_1, sizes)
     first, largest_1 = _unit_rows(view_1)
@@ -156,18 +158,18 @@ def fit_latent_classes(
     between_views = _unit_scatter(apart.T @ apart)
 
     transform = _whitening(between_views, shrinkage)
-    seen = centered @ transform
-    start = start_mixtures(seen, sizes, generator=generator, max_kappa=max_kappa)
-    mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
+    unit, largest = _unit_rows(centered @ transform)
+    known = _usable(largest)
+    start = _started(unit, known, sizes, generator, max_kappa)
+    mixtures = _fitted(unit, known.to(unit.dtype), start, iterations, max_kappa)
 
-    unit, _ = _unit_rows(seen)
     shares = _softmax_by_mixture(unit, mixtures) * counted
     within = _unit_scatter(_scatter_within(centered, shares) / len(sizes))
     transform = _whitening(between_views + within, shrinkage)
-    seen = centered @ transform
+    unit, largest = _unit_rows(centered @ transform)
     # The same components, seen in the new metric.
-    start = replace(mixtures, directions=_unit_rows(shares.T @ _unit_rows(seen)[0])[0])
-    mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
+    start = replace(mixtures, directions=_unit_rows(shares.T @ unit)[0])
+    mixtures = _fitted(unit, _usable(largest).to(unit.dtype), start, iterations, max_kappa)
     shares_1, shares_2 = (
         _softmax_by_mixture(_unit_rows((view - center) @ transform)[0], mixtures) * counted
         for view in (first, second)
@@ -261,13 +263,7 @@ def start_mixtures(
     _check_sizes(rows, sizes)
     check_positive("max_kappa", max_kappa)
     unit, largest = _unit_rows(rows)
-    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
-    draws = draws.to(unit.device, unit.dtype)
-    spread = _spread_rows(unit, _usable(largest), draws)
-    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
-    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
-    kappa = unit.new_full((len(sizes),), max_kappa)
-    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+    return _started(unit, _usable(largest), sizes, generator, max_kappa)
 
 
 def fit_mixtures(
@@ -315,25 +311,7 @@ def fit_mixtures(
     check_positive("max_kappa", max_kappa)
     _check_rows(rows, start)
     unit, largest = _unit_rows(rows)
-    counted = _usable(largest).to(unit.dtype)
-    count = counted.sum()
-    mixtures = start
-    for _ in range(iterations):
-        shares = _softmax_by_mixture(unit, mixtures) * counted[:, None]
-        sums = shares.T @ unit
-        lengths = sums.norm(dim=1)
-        found = lengths > 0
-        kappa = mean_kappa(_sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
-        mixtures = Mixtures(
-            torch.where(
-                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
-            ),
-            # 0 / 0, without usable rows, keeps what was there.
-            torch.where(count > 0, shares.sum(dim=0) / count, mixtures.weights),
-            torch.where(count > 0, kappa, mixtures.kappa),
-            start.sizes,
-        )
-    return mixtures
+    return _fitted(unit, _usable(largest).to(unit.dtype), start, iterations, max_kappa)
 
 
 def mean_kappa(
@@ -850,6 +828,22 @@ def _usable(largest: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
     return largest.isfinite() & (largest > 0)
 
 
+def _started(
+    unit: Float[Tensor, "rows dim"],
+    usable: Bool[Tensor, " rows"],
+    sizes: Sequence[int],
+    generator: torch.Generator,
+    max_kappa: float,
+) -> Mixtures:
+    """:func:`start_mixtures` of rows of unit length."""
+    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
+    spread = _spread_rows(unit, usable, draws.to(unit.device, unit.dtype))
+    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
+    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
+    kappa = unit.new_full((len(sizes),), max_kappa)
+    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+
+
 def _spread_rows(
     unit: Float[Tensor, "rows dim"],
     usable: Bool[Tensor, " rows"],
@@ -857,19 +851,48 @@ def _spread_rows(
 ) -> Int[Tensor, "mixtures draws"]:
     """Numbers of rows by k-means++ for each mixture, from uniform draws."""
     uniform = usable.to(unit.dtype)
-    distance = uniform.expand(len(draws), -1)
+    evenly = uniform.cumsum(dim=0)
+    place = evenly.repeat(len(draws), 1)
+    distance, one = uniform, unit.new_ones(())
     chosen: list[Tensor] = []
     for draw in draws.T[:, :, None]:
-        # Where all rows lie on those chosen already, any usable row will do.
-        odds = torch.where(distance.sum(dim=1, keepdim=True) > 0, distance, uniform)
-        place = odds.cumsum(dim=1)
         row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
-        chosen.append(row.clamp_max(len(unit) - 1))
-        away = (1 - unit[chosen[-1]] @ unit.T).clamp_min(0)
+        chosen.append(row.clamp_max_(len(unit) - 1))
         # Rounding leaves a trace of distance between equal rows.
-        away = torch.where(away > 1e-6, away, 0)
+        away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
+        place = distance.cumsum(dim=1)
+        # Where all rows lie on those chosen already, any usable row will do.
+        place = torch.where(place[:, -1:] > 0, place, evenly)
     return torch.stack(chosen, dim=1)
+
+
+def _fitted(
+    unit: Float[Tensor, "rows dim"],
+    counted: Float[Tensor, " rows"],
+    start: Mixtures,
+    iterations: int,
+    max_kappa: float,
+) -> Mixtures:
+    """:func:`fit_mixtures` to rows of unit length; those that do not count are 0."""
+    count = counted.sum()
+    mixtures = start
+    for _ in range(iterations):
+        shares = _softmax_by_mixture(unit, mixtures)
+        sums = shares.T @ unit
+        lengths = sums.norm(dim=1)
+        found = lengths > 0
+        kappa = mean_kappa(_sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
+        mixtures = Mixtures(
+            torch.where(
+                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
+            ),
+            # 0 / 0, without usable rows, keeps what was there.
+            torch.where(count > 0, counted @ shares / count, mixtures.weights),
+            torch.where(count > 0, kappa, mixtures.kappa),
+            start.sizes,
+        )
+    return mixtures
 
 
 def _check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from bayescl.recsys.splits import LAST, PER_USER, SPLITS, split_interactions
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.1
 EVALUATION_PARTS = ("test", "validation")
-AUTHOR, GIVEN = "author", "given"
+AUTHOR, GIVEN, NONE = "author", "given", "none"
 
 
 def load_interactions(
@@ -44,9 +44,10 @@ def load_interactions(
             ``test.csv``, RecBole's ``.inter``, or a table as text or Parquet.
         evaluate_on: "test" or "validation".
         split: "per-user" (at random 4:1 from each user), "random" (4:1 from all), "last" (each
-            user's last interaction by time), "given" (by the files) or "author" (ml-100k, as
-            the paper's first author split it); where the files give a test part "given" unless
-            said otherwise, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
+            user's last interaction by time), "given" (by the files), "author" (ml-100k, as the
+            paper's first author split it) or "none" (everything trains, a test part of the files
+            included, and nothing is left to judge by); default: "given" where the files give a
+            test part, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
             for users with too few interactions.
         split_seed: fixes what is drawn; on purpose not the seed of a run.
         user_column: the table's column of users; default: "user" (in ``.inter`` "user_id").
@@ -81,7 +82,7 @@ def load_interactions(
     """
     check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
     if split is not None:
-        check_choice("split", split, (*SPLITS, GIVEN, AUTHOR))
+        check_choice("split", split, (*SPLITS, GIVEN, AUTHOR, NONE))
     options = TableOptions(
         user_column=user_column,
         item_column=item_column,
@@ -99,14 +100,22 @@ def load_interactions(
     if split == GIVEN and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
     train, test, report = numbered_interactions(raw, min_rating=min_rating, k_core=k_core)
+    if split == NONE:
+        if evaluate_on != "test":
+            raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
+        everything = train if test is None else train.joined(test)
+        nothing = everything.subset(np.empty(0, dtype=np.int64))
+        return RankingParts(everything, nothing, evaluate_on, report)
     kind = PER_USER if given or split is None else split
     if test is None:
         train, test = split_interactions(train, kind, share=TEST_SHARE, seed=split_seed)
+    unseen = None
     if evaluate_on == "validation":
+        unseen = test
         train, test = split_interactions(
             train, kind, share=VALIDATION_SHARE, seed=split_seed, draw=1
         )
-    return RankingParts(train, test, evaluate_on, {**report, **_unknown(train, test)})
+    return RankingParts(train, test, evaluate_on, {**report, **_unknown(train, test)}, unseen)
 
 
 def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -183,6 +183,44 @@ class Interactions:
         times = None if self.timestamps is None else self.timestamps[mask]
         return replace(self, matrix=matrix, timestamps=times)
 
+    def joined(self, *others: Interactions) -> Interactions:
+        """These interactions and others of the same users and items; times are dropped.
+
+        Example:
+            >>> one = Interactions.from_pairs([0], [1], user_ids=2, item_ids=3)
+            >>> other = Interactions.from_pairs([1, 0], [2, 1], user_ids=2, item_ids=3)
+            >>> one.joined(other).pairs()
+            (array([0, 1]), array([1, 2]))
+        """
+        pairs = [some.pairs() for some in (self, *others)]
+        return Interactions.from_pairs(
+            np.concatenate([users for users, _ in pairs]),
+            np.concatenate([items for _, items in pairs]),
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            item_titles=self.item_titles,
+            name=self.name,
+        )
+
+    def item_columns(self, item_ids: Iterable[int | str]) -> NDArray[np.int64]:
+        """The columns of some items, by original id; see :meth:`user_row`.
+
+        Raises:
+            ValueError: if there is no such item.
+
+        Example:
+            >>> ids = np.array([40, 7])
+            >>> chosen = Interactions.from_pairs([0], [0], user_ids=1, item_ids=ids)
+            >>> chosen.item_columns(["7"])
+            array([1])
+        """
+        columns = {str(item): column for column, item in enumerate(self.item_ids.tolist())}
+        wanted = [str(item).strip() for item in item_ids]
+        unknown = [item for item in wanted if item not in columns]
+        if unknown:
+            raise ValueError(f"{self.name} has no item {unknown[0]}")
+        return np.array([columns[item] for item in wanted], dtype=np.int64)
+
     def user_row(self, user_id: int | str) -> int:
         """The row of a user, by original id; text is read as a number where ids are numbers.
 
@@ -211,12 +249,14 @@ class RankingParts:
         evaluated_on: which part ``evaluation`` is, "test" or "validation".
         report: what was left out or merged on the way here, as phrase and count, such as
             ``{"duplicate pairs merged": 3}``; empty where the files were used as they are.
+        unseen: the test part where ``evaluation`` is the validation part, else None.
     """
 
     train: Interactions
     evaluation: Interactions
     evaluated_on: str
     report: Mapping[str, int] = field(default_factory=dict)
+    unseen: Interactions | None = None
 
     def __post_init__(self) -> None:
         if self.train.matrix.shape != self.evaluation.matrix.shape:

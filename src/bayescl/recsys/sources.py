@@ -21,6 +21,10 @@ AUTHOR_SPLIT = "author-split"
 """The folder in that of MovieLens-100k with the split of the paper's first author."""
 
 
+_TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".data", ".dat", INTER)
+"""Of files that may hold interactions in a folder."""
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """What has to be said about a table; None is the format's own habit.
@@ -98,6 +102,32 @@ def read_interactions(
     raise ValueError(
         f"no data set is called {data!r}; known are {known}, or give the path of a file or folder"
     )
+
+
+def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
+    """The files that :func:`read_interactions` reads for a name or path, as far as they are there.
+
+    Args:
+        data: the name or path.
+        test_data: a second table.
+    """
+    if data in _KNOWN:
+        folder = known_folder(data)
+        author = data_folder() / data / AUTHOR_SPLIT
+        patterns = marks(data)
+        found = [] if folder is None else [file for mark in patterns for file in folder.glob(mark)]
+        found += author.glob("*.csv")
+    elif Path(data).is_dir():
+        found = [
+            file
+            for file in Path(data).iterdir()
+            if file.suffix in _TABLE_SUFFIXES and file.is_file() and not file.name.startswith(".")
+        ]
+    else:
+        found = [Path(data)]
+    if test_data is not None:
+        found.append(Path(test_data))
+    return tuple(sorted(file for file in found if file.is_file()))
 
 
 def marks(name: str) -> tuple[str, ...]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,9 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 
 from bayescl._files import open_atomically
+from bayescl.runs.reading import read_checkpoint
+
+__all__ = ["AtomicCheckpointIO", "read_checkpoint"]
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -57,23 +58,3 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Load tensors and plain values; see :func:`read_checkpoint`."""
         del weights_only  # it is always so
         return read_checkpoint(Path(path), map_location or "cpu")
-
-
-def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
-    """Read a checkpoint's tensors and plain values; whatever else it holds is refused.
-
-    Raises:
-        ValueError: if there is no such file, or it cannot be read.
-    """
-    if not path.is_file():
-        raise ValueError(f"there is no checkpoint {path}")
-    try:
-        checkpoint = torch.load(path, map_location=map_location, weights_only=True)
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile):
-        checkpoint = None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        # what torch's reader may also raise on bytes that were never a checkpoint
-        checkpoint = None
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise ValueError(f"the checkpoint {path} is damaged")
-    return checkpoint

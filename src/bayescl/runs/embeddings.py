@@ -16,15 +16,18 @@ PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
 """What a run of each kind has embeddings of; the first unless another is asked for."""
 
 
-def run_embeddings(path: Path, of: str | None = None) -> pl.DataFrame:
+def run_embeddings(path: Path, of: str | None = None, *, data: str | None = None) -> pl.DataFrame:
     """Embed everything of one part of a run's data, with the weights that the run keeps.
 
     Args:
         path: the run folder.
         of: one of :data:`PARTS` for the run's kind.
+        data: other images to embed; default: the run's own.
 
     Returns:
-        ``id``, for images with labels ``label``, and ``embedding``, one row each.
+        ``id`` and ``embedding``, one row each. Of images the id is the number within the part,
+        ``image`` is the file in the folder or the number in the data set, and images with labels
+        have ``label`` and ``class``.
 
     Raises:
         ValueError: if the folder holds no run that embeds, no usable checkpoint yet, or ``of``
@@ -36,23 +39,27 @@ def run_embeddings(path: Path, of: str | None = None) -> pl.DataFrame:
     of = PARTS[folder.kind][0] if of is None else of
     check_choice("of", of, PARTS[folder.kind])
     if folder.kind == RANKING:
+        if data is not None:
+            raise ValueError("--data is for images: a recommender embeds what it was trained on")
         from bayescl.runs.ranking.serving import load_recommender
 
         return load_recommender(path).embeddings(of)
-    return _image_features(folder, of)
+    return _image_features(folder, of, data)
 
 
-def _image_features(folder: RunFolder, of: str) -> pl.DataFrame:
+def _image_features(folder: RunFolder, of: str, data: str | None) -> pl.DataFrame:
     """Features of every image of a part."""
+    from bayescl.runs.images.memory import image_ids
     from bayescl.runs.images.run import ImageRun
     from bayescl.vision.features import extract_features
 
-    _, run, _ = ImageRun.kept(folder.path)
+    _, run, _ = ImageRun.kept(folder.path, data=data)
     store = run.parts.train if of == "train" else run.parts.evaluation
     if store is None:
         raise ValueError(f"the images of {folder.path} have no evaluation part: ask for train")
     features = extract_features(run.model.to(run.device), store).cpu().numpy()
-    columns: dict[str, np.ndarray] = {"id": np.arange(len(features))}
-    if store.labels is not None:
-        columns["label"] = store.labels.cpu().numpy()
+    columns: dict[str, np.ndarray] = {"id": np.arange(len(features)), "image": image_ids(store)}
+    labels = store.labels.cpu().numpy()
+    columns["label"] = labels
+    columns["class"] = np.array([*store.class_names, ""])[labels]
     return pl.DataFrame({**columns, "embedding": features})

@@ -17,13 +17,19 @@ from bayescl._files import staged_folder, write_atomically
 
 _HEADER = "# bayescl "
 """What the first line of ``config.yaml`` begins with; the kind of run follows."""
-_FORMAT_LINE, FORMAT = "# format ", 1
+_FORMAT_LINE, FORMAT = "# format ", 2
 """The second line says which format a folder has; folders from before it had a number have 1."""
+_READ = tuple(f"{_FORMAT_LINE}{number}" for number in range(1, FORMAT + 1))
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
+
+    Since format 2 a run that trains also writes down its data: ``data.json`` says where they were
+    and what they looked like, ``images.npz`` or ``interactions.npz`` which row was in which part,
+    and a finished recommender has its matrices in ``embeddings.npz``. A folder of format 1 lacks
+    these files and opens all the same.
 
     ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed
     to the command that makes such runs as ``--config``. The folder comes into being together with
@@ -69,6 +75,11 @@ class RunFolder:
             if checkpoint.is_file():
                 return checkpoint
         raise ValueError(f"{self.path} has no checkpoint yet")
+
+    @property
+    def data_file(self) -> Path:
+        """What the run's data were; missing in folders of format 1."""
+        return self.path / "data.json"
 
     @property
     def result_file(self) -> Path:
@@ -174,7 +185,7 @@ class RunFolder:
         first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
             raise ValueError(f"{self.path} is no run folder: its config.yaml names no run")
-        if second.startswith(_FORMAT_LINE) and second != f"{_FORMAT_LINE}{FORMAT}":
+        if second.startswith(_FORMAT_LINE) and second not in _READ:
             raise ValueError(
                 f"{self.path} has {second.removeprefix('# ')} of run folders, from another "
                 f"version of bayescl; this one reads format {FORMAT}"

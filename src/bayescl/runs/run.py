@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,10 +12,10 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 from typing_extensions import Self, TypedDict
 
-from bayescl.runs.checkpoints import read_checkpoint
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.loop import Progress, Pulse
 from bayescl.runs.provenance import provenance
+from bayescl.runs.reading import read_checkpoint
 from bayescl.runs.settings import StoredSettings
 
 Result = dict[str, Any]
@@ -87,7 +88,13 @@ def run_in_folder(
         folder = RunFolder(out, kind)
         if writes:
             folder = RunFolder.create(out, kind, settings.as_config())
-    figures = work(folder)
+    try:
+        figures = work(folder)
+    except Exception:
+        # Nothing was learnt yet: the folder would only be in the way of the corrected command.
+        if writes and not resume and all(entry.is_file() for entry in folder.path.iterdir()):
+            shutil.rmtree(folder.path)
+        raise
     if not writes:
         return {}
     result = {**figures, **origin}
@@ -130,11 +137,30 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def __init__(self, settings: AnySettings, **given: Any) -> None: ...
 
     @classmethod
-    def kept(cls, path: Path, **given: Any) -> tuple[RunFolder, Self, int]:
+    @abstractmethod
+    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+        """What to make the run of a folder with, so that it meets the data it was trained on.
+
+        Args:
+            folder: of the run.
+            data: other data, to judge on; None for the run's own.
+
+        Returns:
+            Arguments besides the settings; none where the folder remembers no data.
+
+        Raises:
+            ValueError: if the data changed since.
+        """
+
+    @classmethod
+    def kept(
+        cls, path: Path, *, data: str | None = None, **given: Any
+    ) -> tuple[RunFolder, Self, int]:
         """Open a run's folder and take the weights that its figures are about.
 
         Args:
             path: the run folder; the run may still be going on.
+            data: other data to judge on; None for those that the run was trained on.
             **given: what the run was given besides its settings.
 
         Returns:
@@ -142,12 +168,12 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
         Raises:
             ValueError: if the folder holds no run of this kind or no usable checkpoint yet, or
-                the run's data cannot be used.
+                the run's data cannot be used or changed since.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
         checkpoint = folder.kept_checkpoint()
-        run = cls(settings, **given)
+        run = cls(settings, **cls.recalled(folder, data), **given)
         return folder, run, run.load(checkpoint)
 
     def load(self, checkpoint: Path) -> int:

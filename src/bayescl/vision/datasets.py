@@ -152,6 +152,7 @@ def _load(
     test: ImageStore | None
     if data in _LOADERS:
         train, test = _LOADERS[data]()
+        train, test = train.numbered("train/"), test.numbered("test/")
     elif data.endswith(".npz"):
         train, test = _npz(Path(data))
     elif Path(data).is_dir():
@@ -197,7 +198,7 @@ def _digits() -> tuple[ImageStore, ImageStore]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    store = store_from_arrays(bunch.images / 16, bunch.target, name="digits")
+    store = store_from_arrays(bunch.images / 16, bunch.target, name="digits").numbered()
     return _split(store)
 
 
@@ -214,7 +215,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     missing = {"images", "labels"} - arrays.keys()
     if missing:
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
-    store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name)
+    store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name).numbered()
     if "is_train" not in arrays:
         return _split(store)
     is_train = arrays["is_train"]

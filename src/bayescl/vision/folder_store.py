@@ -87,6 +87,13 @@ def load_folder(
                 labels=torch.from_numpy(part.labels[good].astype(np.int64)),
                 class_names=part.class_names,
                 name=folder.resolve().name,
+                ids=np.array(
+                    [
+                        path.relative_to(folder).as_posix()
+                        for path, is_good in zip(part.files, good, strict=True)
+                        if is_good
+                    ]
+                ),
             )
         )
         begin = end

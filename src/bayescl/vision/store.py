@@ -30,6 +30,8 @@ class ImageStore:
         class_names: one name per class.
         name: what tables and messages call these images.
         rows: the rows of ``pixels`` that are the images; None for all of them.
+        ids: what the data set calls each image: its file in a folder, or its number; None where
+            nobody said.
     """
 
     pixels: UInt8[Tensor, "pixels channels height width"]
@@ -37,6 +39,7 @@ class ImageStore:
     class_names: tuple[str, ...]
     name: str = "images"
     rows: Int[Tensor, " images"] | None = None
+    ids: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
@@ -104,11 +107,22 @@ class ImageStore:
         """The images of some rows, in that order; a large subset shares its pixels with this."""
         rows = rows.to(self.device)
         labels = self.labels[rows]
+        ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
         size = len(rows) * self.pixels[0].numel()
         if size >= LAZY_BYTES:
             own = rows if self.rows is None else self.rows[rows]
-            return replace(self, labels=labels, rows=own)
-        return replace(self, pixels=self.take(rows), labels=labels, rows=None)
+            return replace(self, labels=labels, rows=own, ids=ids)
+        return replace(self, pixels=self.take(rows), labels=labels, rows=None, ids=ids)
+
+    def numbered(self, part: str = "") -> ImageStore:
+        """The same images with their numbers as ids, after the name of a part of the data set.
+
+        Ids that are there already stay.
+        """
+        if self.ids is not None:
+            return self
+        ids = np.array([f"{part}{number}" for number in range(len(self))])
+        return replace(self, ids=ids)
 
     def require_labels(self, purpose: str) -> None:
         """Refuse a purpose that needs the class of every image.

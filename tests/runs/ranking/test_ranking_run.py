@@ -284,9 +284,18 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
 def test_a_list_is_never_filled_up_with_known_items(settings, tmp_path):
     train_ranking(replace(settings, epochs=1), tmp_path / "run")
     recommender = load_recommender(tmp_path / "run")
-    known = recommender.parts.train
+    known = recommender.known
     lists = recommender.recommend("u-0", k=1000)
     unseen = known.num_items - int(np.diff(known.matrix.indptr)[known.user_row("u-0")])
     assert len(lists) == unseen
-    with pytest.raises(ValueError, match="has no user u-99"):
-        recommender.recommend("u-99")
+
+
+def test_who_is_not_in_the_data_gets_the_items_of_most_users(settings, tmp_path):
+    train_ranking(replace(settings, epochs=1), tmp_path / "run")
+    recommender = load_recommender(tmp_path / "run")
+    assert recommender.is_trained_on("u-0")
+    assert not recommender.is_trained_on("u-99")
+    counts = np.sort(np.bincount(recommender.known.matrix.indices))[::-1]
+    lists = recommender.recommend("u-99", k=5)
+    assert lists["user"].to_list() == ["u-99"] * 5
+    assert lists["score"].to_list() == counts[:5].tolist()

@@ -59,6 +59,7 @@ def inspect_images(
     shown: int = 6,
     anchor_images: Sequence[int] = (),
     seed: int = 0,
+    data: str | None = None,
 ) -> Inspection:
     """Look at the last checkpoint of a run on images, finished or not.
 
@@ -74,6 +75,7 @@ def inspect_images(
         shown: candidates at either end to show for each.
         anchor_images: the images to show, by their number in the part; drawn unless given.
         seed: which images are drawn, and their views.
+        data: other images to look at; default: the run's own.
 
     Returns:
         Figures and files.
@@ -86,7 +88,7 @@ def inspect_images(
     for name, value, least in (("images", images, 2), ("anchors", anchors, 1), ("shown", shown, 1)):
         check_count(name, value, least)
     check_count("seed", seed, 0)
-    folder, run, epochs = ImageRun.kept(path)
+    folder, run, epochs = ImageRun.kept(path, data=data)
     settings = run.settings
     run.model.to(run.device)
     loss: Any = run.model.loss

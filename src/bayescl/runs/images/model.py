@@ -6,15 +6,17 @@ import torch
 from torch import nn
 
 from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.runs.images.encoder import build_encoder
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.vision.augmentation import AffineNoise, Normalization
 from bayescl.vision.augmentation_recipe import SimCLRAugmentation
-from bayescl.vision.encoders import SmallConvEncoder
 from bayescl.vision.heads import ProjectionHead
 from bayescl.vision.optimizers import OPTIMIZERS
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import ImageStore
-from bayescl.vision.torchvision_encoders import TorchvisionEncoder, feature_dim_of
+from bayescl.vision.torchvision_encoders import feature_dim_of
+
+__all__ = ["build_augmentation", "build_encoder", "build_model"]
 
 AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
 """Strengths of views where none is given."""
@@ -66,15 +68,6 @@ def build_model(
         channels_last=settings.channels_last,
         seed=settings.seed,
     )
-
-
-def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
-    """The encoder that the settings name, for images of that many channels and pixels."""
-    channels, *sides = image_shape
-    if settings.encoder == "small":
-        return SmallConvEncoder(channels, settings.width, settings.stride)
-    size = min(sides) if settings.view_size is None else settings.view_size
-    return TorchvisionEncoder(settings.encoder, channels=channels, image_size=size)
 
 
 def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:

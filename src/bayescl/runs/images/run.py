@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 from torch import nn
@@ -12,21 +13,21 @@ from typing_extensions import Unpack
 
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.alpha import alpha_callback
+from bayescl.runs.images.memory import ImageMemory
 from bayescl.runs.images.model import build_model
 from bayescl.runs.images.pairs import pair_columns
-from bayescl.runs.images.settings import ImageSettings
+from bayescl.runs.images.settings import KIND, ImageSettings
 from bayescl.runs.loop import fit_in_folder
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.processes import process_rank
 from bayescl.runs.provenance import provenance
-from bayescl.runs.run import Result, TrainedRun, Watching, run_in_folder
+from bayescl.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import ImageParts, load_images
 from bayescl.vision.probes import knn_score, run_probes
 from bayescl.vision.simclr import SimCLR
 
-KIND = "train images"
-"""The kind of run: the command that makes it."""
+__all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 
 
 class ImageRun(TrainedRun[ImageSettings]):
@@ -37,6 +38,8 @@ class ImageRun(TrainedRun[ImageSettings]):
     Args:
         settings: the settings of the run.
         encoder: a network of the caller's own, in place of the one that the settings name.
+        data: where the images are; default: where the settings say.
+        memory: what the run's folder remembers of its images, which must be these.
 
     Attributes:
         settings: the settings of the run.
@@ -52,14 +55,24 @@ class ImageRun(TrainedRun[ImageSettings]):
     settings_type = ImageSettings
     model: SimCLR
 
-    def __init__(self, settings: ImageSettings, encoder: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        settings: ImageSettings,
+        encoder: nn.Module | None = None,
+        *,
+        data: str | None = None,
+        memory: ImageMemory | None = None,
+    ) -> None:
         self.settings = settings
+        self.data = settings.data if data is None else data
         rank, local_rank = process_rank(settings.devices)
         self.is_first = rank == 0
         self.device = settings.torch_device(local_rank)
         self.parts: ImageParts = load_images(
-            settings.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
+            self.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
+        if memory is not None:
+            memory.refuse_changes(ImageMemory.of(self.data, self.parts, {}))
         loss = LOSSES[settings.loss.loss]
         if loss.needs_labels:
             self.parts.train.require_labels(f"the {loss.title} loss")
@@ -78,6 +91,28 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.parts = self.parts.to(self.device)
         self.batches = StoreBatches(self.parts.train, order)
         self.alpha = alpha_callback(settings, self.parts.train)
+
+    @classmethod
+    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+        """Where the folder's images are, and what they must be; or others to judge on."""
+        memory = ImageMemory.read(folder)
+        if data is not None:
+            return {"data": data}
+        if memory is None:
+            return {}
+        memory.refuse_absence()
+        return {"data": memory.data, "memory": memory}
+
+    def remember(self, folder: RunFolder) -> None:
+        """Write down in the run's folder which images these are, unless it is there."""
+        normalization: Any = self.model.normalization
+        preparation = {
+            "image_shape": list(self.parts.train.image_shape),
+            "divide_by": 255,
+            "mean": normalization.mean.flatten().tolist(),
+            "deviation": normalization.deviation.flatten().tolist(),
+        }
+        ImageMemory.of(self.data, self.parts, preparation).write(folder)
 
     def images(self) -> dict[str, int]:
         """How many images there are to train on and to judge by."""
@@ -115,6 +150,8 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Train in the run's folder, from its last checkpoint if there is one, and judge."""
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
+        elif self.is_first:
+            self.remember(folder)
         settings = self.settings
         journal = fit_in_folder(
             self.model,
@@ -180,39 +217,47 @@ def train_images(
             the run, or holds another run or a damaged checkpoint.
         OSError: if the disk is full; the checkpoint before is kept.
     """
+
+    def begin() -> Work:
+        given = ImageRun.recalled(RunFolder.open(out, KIND)) if resume else {}
+        return partial(
+            ImageRun(settings, encoder, **given).carry_out,
+            checkpoint_every_steps=checkpoint_every_steps,
+            **watching,
+        )
+
     return run_in_folder(
         out,
         KIND,
         settings,
-        lambda: partial(
-            ImageRun(settings, encoder).carry_out,
-            checkpoint_every_steps=checkpoint_every_steps,
-            **watching,
-        ),
+        begin,
         resume=resume,
         writes=process_rank(settings.devices).rank == 0,
     )
 
 
-def evaluate_images(path: Path, *, encoder: nn.Module | None = None) -> Result:
+def evaluate_images(
+    path: Path, *, encoder: nn.Module | None = None, data: str | None = None
+) -> Result:
     """Judge the last checkpoint of a run, finished or not, and write ``evaluation.json``.
 
     Args:
         path: the run folder.
         encoder: the network that the run was given, if it was.
+        data: other images to judge on; default: the run's own.
 
     Returns:
         What ``evaluation.json`` holds: probes, the epochs the weights saw, and provenance.
 
     Raises:
         ValueError: if the folder holds no run on images, no usable checkpoint yet,
-            or its images have no labels.
+            its images have no labels, or they changed.
     """
-    folder, run, epochs = ImageRun.kept(path, encoder=encoder)
+    folder, run, epochs = ImageRun.kept(path, data=data, encoder=encoder)
     evaluation = {
         "epochs": epochs,
         "of_epochs": run.settings.epochs,
-        "evaluated_on": run.settings.evaluate_on,
+        "evaluated_on": run.settings.evaluate_on if data is None else data,
         "probes": run.probe(),
         "settings": run.settings.as_config(),
         **provenance(),

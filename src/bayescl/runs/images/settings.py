@@ -22,6 +22,9 @@ from bayescl.runs.losses import LossSettings, pop_loss, takes
 from bayescl.runs.settings import StoredSettings
 from bayescl.vision.optimizers import OPTIMIZERS
 
+KIND = "train images"
+"""The kind of run: the command that makes it."""
+
 OptimizerName = Annotated[str, among(lambda: tuple(OPTIMIZERS))]
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import Unpack
 
-from bayescl.recsys.ease import EASE
-from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.metrics import evaluate_ranking
-from bayescl.recsys.popularity import Popularity
-from bayescl.recsys.scorers import Scorer
-from bayescl.runs.ranking.run import KIND
-from bayescl.runs.ranking.settings import EASE_NAME, POPULARITY, BaselineSettings
-from bayescl.runs.ranking.watch import metrics_and_users
+from bayescl.recsys.interactions import RankingParts
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.ranking.fitting import fitted
+from bayescl.runs.ranking.memory import RankingMemory
+from bayescl.runs.ranking.settings import EASE_NAME, KIND, POPULARITY, BaselineSettings
+from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
@@ -49,28 +48,36 @@ def fit_baseline(
     return run_in_folder(out, KIND, settings, lambda: _carry_out(settings), resume=resume)
 
 
-def fitted(settings: BaselineSettings, train: Interactions) -> Scorer:
-    """The recommender itself.
-
-    Raises:
-        ValueError: if it would need more memory than there is.
-    """
-    if settings.encoder == POPULARITY:
-        return Popularity(train)
-    return EASE(train, settings.regularization)
-
-
 def _carry_out(settings: BaselineSettings) -> Work:
     """Fit a baseline; what is left to do is to judge it."""
-    parts = settings.data.load(settings.evaluate_on)
+    memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
+    parts = memory.parts(settings.evaluate_on)
     started = time.perf_counter()
     recommender = fitted(settings, parts.train)
     done = time.perf_counter()
-    return lambda _: {
+
+    def judge(folder: RunFolder) -> Result:
+        memory.write(folder, settings.data)
+        began = time.perf_counter()
+        figures = metrics_and_users(judged_figures(recommender, parts))
+        return _result(settings, parts, figures, done - started, time.perf_counter() - began)
+
+    return judge
+
+
+def _result(
+    settings: BaselineSettings,
+    parts: RankingParts,
+    figures: dict[str, Any],
+    fit_seconds: float,
+    evaluation_seconds: float,
+) -> Result:
+    """What ``result.json`` holds of a baseline."""
+    return {
         "settings": settings.as_config(),
         "protocol": "standard",
         "evaluated_on": settings.evaluate_on,
-        **metrics_and_users(evaluate_ranking(recommender, parts)),
+        **figures,
         "interactions": {
             "users": parts.train.num_users,
             "items": parts.train.num_items,
@@ -79,6 +86,6 @@ def _carry_out(settings: BaselineSettings) -> Work:
         },
         "density": parts.train.density,
         "report": dict(parts.report),
-        "fit_seconds": done - started,
-        "evaluation_seconds": time.perf_counter() - done,
+        "fit_seconds": fit_seconds,
+        "evaluation_seconds": evaluation_seconds,
     }

@@ -11,7 +11,7 @@ from bayescl._fields import CountOr0, check_fields
 if TYPE_CHECKING:
     from bayescl.recsys.interactions import RankingParts
 
-Split = Literal["per-user", "random", "last", "given", "author"]
+Split = Literal["per-user", "random", "last", "given", "author", "none"]
 """How a test part comes about."""
 
 
@@ -23,8 +23,8 @@ class RankingData:
         data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
             Parquet, RecBole's .inter) or of a folder with train.txt and test.txt.
         split: how the test part comes about: per-user (at random 4:1), random, last (by time),
-            given, or author (ml-100k); default: given where the files have a test part, else
-            per-user.
+            given, author (ml-100k), or none: everything trains and nothing judges;
+            default: given where the files have a test part, else per-user.
         split_seed: fixes what a split draws.
         user_column: a table's column of users; default: "user".
         item_column: a table's column of items; default: "item".

@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayescl.recsys.metrics import evaluate_ranking as full_ranking_figures
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.provenance import provenance
-from bayescl.runs.ranking.run import KIND
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.memory import RankingMemory
 from bayescl.runs.ranking.serving import load_recommender
-from bayescl.runs.ranking.watch import metrics_and_users
+from bayescl.runs.ranking.settings import KIND
+from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 
 
-def evaluate_run(path: Path, ks: Sequence[int] = (5, 10, 20)) -> dict[str, Any]:
+def evaluate_run(
+    path: Path, ks: Sequence[int] = (5, 10, 20), *, data: str | None = None
+) -> dict[str, Any]:
     """Judge the weights that a run keeps by a full ranking, and write ``evaluation.json``.
 
     Args:
         path: the run folder.
         ks: lengths of lists.
+        data: other interactions to judge by; default: the run's own. Those that the run was
+            trained on are left out.
 
     Returns:
         What ``evaluation.json`` holds: metrics, the epochs the weights saw, and provenance.
 
     Raises:
-        ValueError: if the folder holds no recommender, or no usable checkpoint yet.
+        ValueError: if the folder holds no recommender, or no usable checkpoint yet, or the
+            run's data changed.
     """
-    recommender = load_recommender(path)
     folder = RunFolder.open(path, KIND)
-    figures = full_ranking_figures(recommender.scorer, recommender.parts, ks)
+    memory = RankingMemory.read(folder)
+    if memory is not None and data is None:
+        memory.refuse_changes()
+    recommender = load_recommender(path)
+    parts = recommender.parts
+    if data is not None:
+        if memory is None:
+            raise ValueError(f"{path} does not remember its data: it cannot be judged on others")
+        reading = RankingData.taken_from(folder.config())
+        other = memory.on(replace(reading, data=data, test_data=None))
+        parts = other.parts(parts.evaluated_on)
+    figures = judged_figures(recommender.scorer, parts, ks)
     evaluation = {
         "epochs": recommender.epochs,
         "of_epochs": recommender.of_epochs,
-        "evaluated_on": recommender.parts.evaluated_on,
+        "evaluated_on": parts.evaluated_on if data is None else data,
         **metrics_and_users(figures),
-        "report": dict(recommender.parts.report),
+        "report": dict(parts.report),
         "settings": folder.config(),
         **provenance(),
     }

@@ -43,7 +43,13 @@ CHUNK = 128
 
 
 def inspect_ranking(
-    path: Path, *, users: int | None = None, anchors: int = 6, shown: int = 6, seed: int = 0
+    path: Path,
+    *,
+    users: int | None = None,
+    anchors: int = 6,
+    shown: int = 6,
+    seed: int = 0,
+    data: str | None = None,
 ) -> Inspection:
     """Look at the weights that a recommender's run keeps, finished or not.
 
@@ -57,6 +63,7 @@ def inspect_ranking(
         anchors: for how many of them to list items.
         shown: items at either end to list for each.
         seed: which users are drawn.
+        data: other interactions to take held-out items from; default: the run's own.
 
     Returns:
         Figures and files.
@@ -78,7 +85,7 @@ def inspect_ranking(
         raise ValueError(
             f"the loss {settings.loss.loss} weighs no candidates: there is nothing to inspect"
         )
-    folder, run, epochs = RankingRun.kept(path)
+    folder, run, epochs = RankingRun.kept(path, data=data)
     known, held_out = run.parts.train, run.parts.evaluation
     rows = _drawn_users(known, held_out, users, seed)
     batches = [_scored(run, some) for some in rows.split(CHUNK)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,23 @@ from bayescl.recsys.candidates import (
 )
 from bayescl.recsys.encoders import build_encoder
 from bayescl.recsys.interactions import Interactions, RankingParts
-from bayescl.recsys.metrics import evaluate_ranking
 from bayescl.recsys.module import RankingModule
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.loop import fit_in_folder
-from bayescl.runs.ranking.settings import PAPER, RankingSettings
-from bayescl.runs.ranking.watch import Rows, Watch, best_epoch, metrics_and_users, stopping_epoch
-from bayescl.runs.run import Result, TrainedRun, Watching, run_in_folder
+from bayescl.runs.ranking.matrices import write_embeddings
+from bayescl.runs.ranking.memory import RankingMemory
+from bayescl.runs.ranking.settings import KIND, PAPER, RankingSettings
+from bayescl.runs.ranking.watch import (
+    Rows,
+    Watch,
+    best_epoch,
+    judged_figures,
+    metrics_and_users,
+    stopping_epoch,
+)
+from bayescl.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
 
-KIND = "train ranking"
-"""The kind of run: the command that makes it."""
+__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
 """What marks a result of the paper's protocol."""
@@ -43,9 +51,11 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     Args:
         settings: the settings of the run.
+        memory: what the run's folder remembers of its data; None to read them.
 
     Attributes:
         settings: the settings of the run.
+        memory: the interactions by part, and the files they came from.
         parts: what the result is judged by; lists leave its ``train`` out.
         watched: what chooses the epoch, or None.
         train: the interactions that training sees.
@@ -59,10 +69,16 @@ class RankingRun(TrainedRun[RankingSettings]):
     settings_type = RankingSettings
     model: RankingModule
 
-    def __init__(self, settings: RankingSettings) -> None:
+    def __init__(self, settings: RankingSettings, *, memory: RankingMemory | None = None) -> None:
         self.settings = settings
-        self.parts: RankingParts = settings.data.load(settings.evaluate_on)
-        self.watched = self._watched_parts()
+        own = settings.watch_every > 0 and settings.protocol != PAPER
+        if memory is None:
+            memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=own)
+        self.memory = memory
+        self.parts: RankingParts = memory.parts(settings.evaluate_on)
+        self.watched: RankingParts | None = None  # what chooses the epoch
+        if settings.watch_every:
+            self.watched = memory.parts("validation") if own else self.parts
         self.train: Interactions = (self.watched or self.parts).train
         device = settings.torch_device()
         self.batches = PairBatches(self.train, settings.batch_size, settings.seed, device=device)
@@ -80,20 +96,27 @@ class RankingRun(TrainedRun[RankingSettings]):
             seed=settings.seed,
         )
 
-    def _watched_parts(self) -> RankingParts | None:
-        """What chooses the epoch."""
-        settings = self.settings
-        if settings.watch_every == 0:
-            return None
-        if settings.protocol == PAPER or settings.evaluate_on == "validation":
-            return self.parts
-        return settings.data.load("validation")
+    @classmethod
+    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+        """The interactions that the folder remembers, or others to judge on."""
+        memory = RankingMemory.read(folder)
+        if memory is None:
+            if data is not None:
+                raise ValueError(
+                    f"{folder.path} does not remember its data: it cannot be judged on others"
+                )
+            return {}
+        if data is None:
+            memory.refuse_changes()
+            return {"memory": memory}
+        reading = RankingSettings.from_config(folder.config()).data
+        return {"memory": memory.on(replace(reading, data=data, test_data=None))}
 
     def judge(self) -> dict[str, float]:
         """Judge the recommender as it is now: figures, counts of users, and seconds."""
         self.model.to(self.settings.torch_device())
         started = time.perf_counter()
-        figures = evaluate_ranking(self.model.scorer(), self.parts)
+        figures = judged_figures(self.model.scorer(), self.parts)
         return {**figures, "seconds": time.perf_counter() - started}
 
     def sizes(self) -> dict[str, int]:
@@ -109,6 +132,8 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train in the run's folder, from its last checkpoint if there is one, and judge."""
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
+        else:
+            self.memory.write(folder, self.settings.data)
         settings = self.settings
         # A run that was broken between its early stop and its result must not train on.
         stopped = stopping_epoch(folder.read_metrics(), settings.patience)
@@ -134,6 +159,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         if chosen is not None:
             self.load(folder.best_checkpoint)
         judged = self.judge()
+        write_embeddings(folder, self.model.scorer(), chosen or len(journal.rows))
         return {
             "settings": settings.as_config(),
             "seed": settings.seed,
@@ -174,13 +200,12 @@ def train_ranking(
         ValueError: if the data cannot be used with these settings, or ``out`` is no place for
             the run, or holds another run or a damaged checkpoint.
     """
-    return run_in_folder(
-        out,
-        KIND,
-        settings,
-        lambda: partial(RankingRun(settings).carry_out, **watching),
-        resume=resume,
-    )
+
+    def begin() -> Work:
+        given = RankingRun.recalled(RunFolder.open(out, KIND)) if resume else {}
+        return partial(RankingRun(settings, **given).carry_out, **watching)
+
+    return run_in_folder(out, KIND, settings, begin, resume=resume)
 
 
 def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:

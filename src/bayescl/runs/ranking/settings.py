@@ -23,6 +23,9 @@ from bayescl.runs.losses import RankingLoss, pop_loss
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.settings import StoredSettings
 
+KIND = "train ranking"
+"""The kind of run: the command that makes it."""
+
 EncoderName = Annotated[str, among(lambda: tuple(ENCODERS))]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
@@ -101,6 +104,11 @@ class RankingSettings(StoredSettings):
             raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
+        if self.data.split == "none" and self.watch_every:
+            raise ValueError(
+                "watch_every must be 0 where split is 'none', which leaves nothing to look at, "
+                f"got {self.watch_every}"
+            )
         if self.candidates == "in-batch" and not self.loss.offers("in_batch"):
             raise ValueError(
                 f"the loss {self.loss.loss} needs candidates that are drawn, or all, got 'in-batch'"

@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from bayescl.recsys.interactions import RankingParts
 from bayescl.recsys.metrics import evaluate_ranking
 from bayescl.recsys.module import RankingModule
+from bayescl.recsys.scorers import Scorer
 from bayescl.runs.checkpoints import AtomicCheckpointIO
 
 CRITERION = "ndcg@20"
@@ -67,6 +68,15 @@ def judged(module: RankingModule, parts: RankingParts) -> dict[str, float]:
         "metrics"
     ]
     return metrics
+
+
+def judged_figures(
+    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
+) -> dict[str, float]:
+    """The figures of a full ranking; none but counts where nothing was left to judge by."""
+    if parts.evaluation.num_interactions == 0:
+        return {"users": 0, "users_left_out": parts.train.num_users}
+    return evaluate_ranking(scorer, parts, ks)
 
 
 def metrics_and_users(figures: Mapping[str, float]) -> dict[str, Any]:

@@ -1,0 +1,23 @@
+"""``bayescl export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def command(run: str, *, to: str) -> int:
+    """Write what a run learnt in a form that works without this library.
+
+    An encoder becomes a program of torch, from uint8 images to features; a recommender becomes
+    arrays of NumPy. The file model.json beside it says how to use it.
+
+    Args:
+        run: the run folder of "train ranking" or "train images".
+        to: a new folder.
+    """
+    from bayescl.cli._console import console
+    from bayescl.runs.exporting import export_run
+
+    for file in export_run(Path(run), Path(to)):
+        console().print(f"{file}", soft_wrap=True, markup=False)
+    return 0

@@ -1,0 +1,177 @@
+"""A run's folder as an object that embeds or recommends: :func:`bayescl.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from bayescl.runs.folder import RunFolder
+    from bayescl.runs.images.prepared import PreparedEncoder
+    from bayescl.runs.ranking.serving import Recommender
+
+IMAGES, RANKING = "train images", "train ranking"
+
+
+def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
+    """Open a run's folder, to embed images or to recommend with it.
+
+    Neither the data that the run was trained on nor a trainer is needed.
+
+    Args:
+        path: the folder of a run of ``bayescl train images`` or ``bayescl train ranking``; of one
+            that is still going on, the last checkpoint is taken.
+        encoder: the network that the run was given, where it was not one of the library's.
+
+    Returns:
+        The run. What it offers depends on its kind.
+
+    Raises:
+        ValueError: if the folder holds no run that was trained.
+
+    Example:
+        >>> load("runs/first")
+        Traceback (most recent call last):
+        ValueError: there is no run folder runs/first
+    """
+    from bayescl.runs.folder import RunFolder
+
+    folder = RunFolder.find(Path(path))
+    if folder.kind not in (IMAGES, RANKING):
+        raise ValueError(f"{path} holds a run of '{folder.kind}', which has no model to load")
+    return LoadedRun(folder, encoder)
+
+
+class LoadedRun:
+    """A trained run; weights are read when they are first needed.
+
+    Args:
+        folder: of the run.
+        own_encoder: the network that the run was given, if it was.
+
+    Attributes:
+        folder: of the run.
+        kind: "train images" or "train ranking".
+    """
+
+    def __init__(self, folder: RunFolder, own_encoder: nn.Module | None = None) -> None:
+        self.folder = folder
+        self.kind = folder.kind
+        self._own_encoder = own_encoder
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Every setting of the run by its name, as ``config.yaml`` has them."""
+        return self.folder.config()
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What ``result.json`` holds.
+
+        Raises:
+            ValueError: if the run is not finished.
+        """
+        if not self.folder.is_finished:
+            raise ValueError(f"{self.folder.path} is not finished: it has no result yet")
+        return self.folder.read_result()
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The network of a run on images, in ``eval()`` mode, without the preparation of images.
+
+        It maps normalised images, float32, to features; :meth:`embed` prepares them too.
+        """
+        return self.prepared.encoder
+
+    @cached_property
+    def prepared(self) -> PreparedEncoder:
+        """The network of a run on images behind its preparation, from uint8 to features."""
+        self._require(IMAGES, "embeds images")
+        from bayescl.runs.images.prepared import load_encoder
+
+        return load_encoder(self.folder, self._own_encoder)
+
+    def embed(self, images: Tensor | NDArray[np.generic], *, batch_size: int = 256) -> Tensor:
+        """Features of images, prepared as in training.
+
+        Args:
+            images: ``[images, channels, height, width]`` or, with one channel,
+                ``[images, height, width]``; whole numbers from 0 to 255, or floating-point
+                numbers from 0 to 1.
+            batch_size: images per forward call.
+
+        Returns:
+            One feature per image, ``[images, features]``, float32.
+
+        Raises:
+            ValueError: if the shape or the values are not those of such images, or the run is of
+                another kind.
+        """
+        return self.prepared.embed(images, batch_size=batch_size)
+
+    def recommend(
+        self,
+        user: int | str | None = None,
+        k: int = 10,
+        *,
+        exclude: Sequence[int | str] = (),
+        allow_known: bool = False,
+    ) -> pl.DataFrame:
+        """The best items that a user does not have; of unknown users the most popular ones.
+
+        See :meth:`bayescl.runs.ranking.serving.Recommender.recommend`.
+
+        Args:
+            user: the user's id, as the data set has it; default: everyone's lists.
+            k: items per list at most.
+            exclude: ids of further items that no list may hold.
+            allow_known: whether lists may hold items that the user has.
+
+        Returns:
+            ``user``, ``rank``, ``item``, ``title`` where there are titles, and ``score``.
+
+        Raises:
+            ValueError: if an argument is out of range, or the run is of another kind.
+        """
+        return self.recommender.recommend(user, k, exclude=exclude, allow_known=allow_known)
+
+    def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
+        """The items with the most similar embeddings.
+
+        Args:
+            item: the item's id, as the data set has it.
+            k: how many at most.
+
+        Returns:
+            ``rank``, ``item``, ``title`` where there are titles, and ``similarity``, a cosine.
+
+        Raises:
+            ValueError: if there is no such item, or the run is of another kind.
+        """
+        return self.recommender.similar_items(item, k)
+
+    @cached_property
+    def recommender(self) -> Recommender:
+        """The recommender itself, with further methods."""
+        self._require(RANKING, "recommends")
+        from bayescl.runs.ranking.serving import load_recommender
+
+        return load_recommender(self.folder.path)
+
+    def _require(self, kind: str, does: str) -> None:
+        """Refuse what a run of another kind is asked for."""
+        if self.kind != kind:
+            raise ValueError(
+                f"{self.folder.path} holds a run of '{self.kind}'; one of '{kind}' {does}"
+            )
+
+    def __repr__(self) -> str:
+        """Show the kind and the folder."""
+        return f"LoadedRun({self.kind!r}, {str(self.folder.path)!r})"

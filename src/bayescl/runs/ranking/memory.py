@@ -1,0 +1,223 @@
+"""What a run on interactions remembers of its data, so that it needs the files no more.
+
+``data.json`` says which files were read, where and what they looked like. ``interactions.npz``
+holds the ids and every interaction with the part that it was in.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl._files import open_atomically
+from bayescl.recsys.interactions import Interactions, RankingParts
+from bayescl.recsys.sources import source_files
+from bayescl.runs.fingerprints import changes, file_records
+from bayescl.runs.folder import RunFolder, read_json
+from bayescl.runs.ranking.data import RankingData
+
+FILE = "interactions.npz"
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class RankingMemory:
+    """The interactions of a run by part, and the files that they came from.
+
+    Attributes:
+        train: what training sees.
+        validation: what chooses the epoch or judges settings; None where there is none.
+        test: the test part.
+        report: what reading left out or merged.
+        files: what :func:`~bayescl.runs.fingerprints.file_records` says of the files read.
+        judged: other interactions to judge by, of the same users and items; None for the run's own.
+    """
+
+    train: Interactions
+    validation: Interactions | None
+    test: Interactions | None
+    report: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[Mapping[str, Any], ...] = ()
+    judged: Interactions | None = None
+
+    @classmethod
+    def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingMemory:
+        """Read a data set.
+
+        Args:
+            data: what to read, and how.
+            evaluate_on: the part that the run's result is about.
+            watches: whether a validation part is taken out of training to choose the epoch.
+
+        Raises:
+            ValueError: if it cannot be read as described.
+        """
+        files = tuple(file_records(source_files(data.data, data.test_data)))
+        parts = data.load(evaluate_on)
+        if evaluate_on == "validation":
+            return cls(parts.train, parts.evaluation, parts.unseen, parts.report, files)
+        if not watches:
+            return cls(parts.train, None, parts.evaluation, parts.report, files)
+        inner = data.load("validation")
+        return cls(inner.train, inner.evaluation, parts.evaluation, parts.report, files)
+
+    def parts(self, evaluate_on: str) -> RankingParts:
+        """What a result is judged by: lists leave out all that lies before that part."""
+        if evaluate_on == "validation":
+            train, evaluation = self.train, self.validation
+        else:
+            train = self.train if self.validation is None else self.train.joined(self.validation)
+            evaluation = self.test
+        evaluation = self.judged or evaluation
+        if evaluation is None:
+            raise ValueError(f"the run has no {evaluate_on} part")
+        return RankingParts(train, evaluation, evaluate_on, self.report)
+
+    def known(self) -> Interactions:
+        """Every interaction of every part."""
+        others = [some for some in (self.validation, self.test) if some is not None]
+        return self.train.joined(*others)
+
+    def write(self, folder: RunFolder, data: RankingData) -> None:
+        """Write both files into a run's folder, unless they are there."""
+        if folder.data_file.is_file():
+            return
+        arrays = {
+            "user_ids": _plain(self.train.user_ids),
+            "item_ids": _plain(self.train.item_ids),
+            "name": np.array(self.train.name),
+        }
+        if self.train.item_titles is not None:
+            arrays["item_titles"] = _plain(self.train.item_titles)
+        counts = {}
+        for part in PARTS:
+            some: Interactions | None = getattr(self, part)
+            if some is not None:
+                arrays[f"{part}_users"], arrays[f"{part}_items"] = map(_small, some.pairs())
+                counts[part] = some.num_interactions
+        with open_atomically(folder.path / FILE) as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+        record = {
+            "data": data.data,
+            "reading": asdict(data),
+            "files": list(self.files),
+            "users": self.train.num_users,
+            "items": self.train.num_items,
+            "interactions": counts,
+            "report": dict(self.report),
+        }
+        folder.write_result(record, name=folder.data_file.name)  # last: it says that all is there
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> RankingMemory | None:
+        """What a run's folder remembers; None for a folder of format 1.
+
+        Raises:
+            ValueError: if a file is missing or damaged.
+        """
+        if not folder.data_file.is_file():
+            return None
+        record, file = read_json(folder.data_file), folder.path / FILE
+        try:
+            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            parts = {part: _part(arrays, part) for part in PARTS}
+            train = parts["train"]
+            if train is None:
+                raise KeyError("train")
+            return cls(
+                train,
+                parts["validation"],
+                parts["test"],
+                record["report"],
+                tuple(record["files"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            raise ValueError(f"{file} is damaged or missing") from None
+
+    def refuse_changes(self) -> None:
+        """Refuse files that are no longer what the run was trained on.
+
+        Files that are all gone are no change: what they held is in the run's folder.
+
+        Raises:
+            ValueError: if a file changed; it says which one and by how much.
+        """
+        there = [Path(one["path"]) for one in self.files if Path(one["path"]).is_file()]
+        if there and (found := changes(self.files, file_records(there))):
+            raise ValueError(
+                f"{'; '.join(found)}: restore the data, or judge on other data with --data"
+            )
+
+    def on(self, data: RankingData) -> RankingMemory:
+        """The same run, to be judged by other interactions of the users and items it knows.
+
+        Those that the run was trained on, or chose its epoch by, are left out. So are users and
+        items that it does not know; the report counts them.
+
+        Raises:
+            ValueError: if the data cannot be read, or nothing is left to judge by.
+        """
+        parts = replace(data, split="none").load("test")
+        other = parts.train
+        users, items = other.pairs()
+        rows = _places(other.user_ids, self.train.user_ids)[users]
+        columns = _places(other.item_ids, self.train.item_ids)[items]
+        known = (rows >= 0) & (columns >= 0)
+        found = Interactions.from_pairs(
+            rows[known],
+            columns[known],
+            user_ids=self.train.user_ids,
+            item_ids=self.train.item_ids,
+            item_titles=self.train.item_titles,
+            name=other.name,
+        )
+        seen = self.train if self.validation is None else self.train.joined(self.validation)
+        flat = [one.pairs()[0] * one.num_items + one.pairs()[1] for one in (found, seen)]
+        new = ~np.isin(flat[0], flat[1])
+        if not new.any():
+            raise ValueError(f"{data.data} has no interaction that the run was not trained on")
+        report = {
+            "interactions that the run was trained on left out": int((~new).sum()),
+            "interactions of users or items that the run does not know left out": int(
+                (~known).sum()
+            ),
+        }
+        counted = {phrase: count for phrase, count in report.items() if count}
+        return replace(self, judged=found.subset(new), report={**parts.report, **counted})
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
+    """The interactions of one part; None where there is none."""
+    if f"{part}_users" not in arrays:
+        return None
+    return Interactions.from_pairs(
+        arrays[f"{part}_users"],
+        arrays[f"{part}_items"],
+        user_ids=arrays["user_ids"],
+        item_ids=arrays["item_ids"],
+        item_titles=arrays.get("item_titles"),
+        name=str(arrays["name"]),
+    )
+
+
+def _places(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each id among known ones; -1 where it is not among them."""
+    place = {str(one): number for number, one in enumerate(known.tolist())}
+    return np.array([place.get(str(one), -1) for one in ids.tolist()], dtype=np.int64)
+
+
+def _plain(ids: NDArray[Any]) -> NDArray[Any]:
+    """Ids as an array that NumPy writes without pickling."""
+    return ids.astype(str) if ids.dtype == object else ids
+
+
+def _small(numbers: NDArray[np.int64]) -> NDArray[Any]:
+    """Rows or columns in as few bytes as they need."""
+    return numbers.astype(np.int32) if len(numbers) == 0 or numbers.max() < 2**31 else numbers

@@ -1,0 +1,341 @@
+"""Runs that remember their data and serve without them, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from PIL import Image
+from ranking_data import write_groups
+
+import bayescl as library
+
+COLUMNS = "--data bought.csv --user-column customer --item-column product"
+QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 3 --device cpu"
+
+
+@pytest.fixture(scope="session")
+def served_once(tmp_path_factory) -> Path:
+    """Where the first test that needs a recommender leaves it, beside its table."""
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture
+def run(bayescl, served_once, tmp_path) -> str:
+    """A recommender whose folder lies beside its table, in the folder where commands run.
+
+    Folders remember absolute paths, so a copy is told where its own table is.
+    """
+    write_groups(tmp_path)
+    if not (served_once / "run").exists():
+        assert bayescl(f"train ranking {QUICK} --out run").status == 0
+        shutil.copytree("run", served_once / "run")
+    else:
+        shutil.copytree(served_once / "run", "run")
+        record = json.loads(Path("run/data.json").read_text())
+        record["files"][0]["path"] = str(tmp_path / "bought.csv")
+        Path("run/data.json").write_text(json.dumps(record))
+    return "run"
+
+
+def append_rows(file: str, count: int) -> None:
+    """Further purchases of users and items that are there."""
+    with Path(file).open("a") as opened:
+        opened.writelines(
+            f"u-{number % 48},film {(7 * number) % 24},5\n" for number in range(count)
+        )
+
+
+def ndcg(name: str) -> float:
+    return json.loads(Path("run", name).read_text())["metrics"]["ndcg@20"]
+
+
+def owned(file: str = "bought.csv") -> dict[str, set[str]]:
+    """The items of every user in a table."""
+    frame = pl.read_csv(file)
+    pairs = frame.group_by("customer").agg("product").rows()
+    return {user: set(items) for user, items in pairs}
+
+
+def test_rows_appended_to_the_table_are_refused_by_name_and_count(bayescl, run):
+    assert bayescl("evaluate run").status == 0
+    append_rows("bought.csv", 30)
+    for command in ("evaluate run", "inspect run"):
+        outcome = bayescl(command)
+        assert outcome.status == 2
+        assert "bought.csv: 30 more rows than the run was trained on" in outcome.complaint
+        assert "--data" in outcome.complaint
+
+
+def test_two_items_that_swap_their_names_are_noticed(bayescl, run):
+    text = Path("bought.csv").read_text()
+    swapped = text.replace("film 1,", "film X,").replace("film 2,", "film 1,")
+    Path("bought.csv").write_text(swapped.replace("film X,", "film 2,"))
+    outcome = bayescl("evaluate run")
+    assert outcome.status == 2
+    assert "bought.csv: other content than the run was trained on" in outcome.complaint
+
+
+def test_other_data_are_judged_on_when_that_is_said_and_trained_pairs_never_count(bayescl, run):
+    append_rows("bought.csv", 30)
+    outcome = bayescl("evaluate run --data bought.csv")
+    assert outcome.status == 0
+    assert (
+        "interactions that the run was trained on left out"
+        in Path("run/evaluation.json").read_text()
+    )
+    shutil.copy("bought.csv", "later.csv")
+    assert bayescl("inspect run --data later.csv").status == 0
+
+
+def test_the_data_are_found_from_another_folder(bayescl, run, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    Path("bought.csv").write_text("customer,product\nanother,table\n")
+    assert bayescl("evaluate ../run").status == 0
+    figures = [
+        json.loads(Path("../run", f"{name}.json").read_text())["metrics"]
+        for name in ("result", "evaluation")
+    ]
+    assert figures[0] == figures[1]
+
+
+def test_lists_hold_nothing_that_a_user_has_in_any_part(bayescl, run):
+    assert bayescl("recommend run --all -k 24 --out lists.csv").status == 0
+    lists = pl.read_csv("lists.csv")
+    has = owned()
+    for user, items in lists.group_by("user").agg("item").rows():
+        assert not has[user] & set(items), user
+        assert len(has[user]) + len(items) == 24
+
+
+def test_known_items_are_allowed_and_others_excluded_where_that_is_said(bayescl, run):
+    assert bayescl("recommend run --all -k 24 --allow-known --out all.csv").status == 0
+    assert len(pl.read_csv("all.csv")) == 48 * 24
+    Path("sold-out.txt").write_text("film 0\n\nfilm 3\n")
+    assert bayescl("recommend run --all -k 24 --exclude sold-out.txt --out left.csv").status == 0
+    assert not {"film 0", "film 3"} & set(pl.read_csv("left.csv")["item"])
+    Path("sold-out.txt").write_text("film 99\n")
+    assert (
+        "has no item film 99"
+        in bayescl("recommend run --user u-1 --exclude sold-out.txt").complaint
+    )
+    assert "cannot read" in bayescl("recommend run --user u-1 --exclude nowhere.txt").complaint
+
+
+def test_a_folder_moved_away_without_its_data_serves_as_before(bayescl, run, tmp_path, monkeypatch):
+    assert bayescl("inspect run").status == 0
+    before = bayescl("recommend run --user u-4 -k 5").out
+    assert bayescl("embed run --of users --out users.parquet").status == 0
+    target = tmp_path / "machine" / "moved"
+    shutil.move("run", target)
+    Path("bought.csv").unlink()
+    monkeypatch.chdir(target.parent)
+    assert bayescl("recommend moved --user u-4 -k 5").out == before
+    assert bayescl("embed moved --of users --out users.parquet").status == 0
+    there = pl.read_parquet("users.parquet")
+    assert there.equals(pl.read_parquet(tmp_path / "users.parquet"))
+    assert set(there["id"]) == {f"u-{number}" for number in range(48)}
+    assert bayescl("embed moved --of items --out items.npy").status == 0
+    assert bayescl("evaluate moved").status == 0
+    assert bayescl("report moved").status == 0
+    assert Path("moved/inspection.json").is_file()
+
+
+def test_a_finished_run_recommends_without_lightning(bayescl, run):
+    assert bayescl(f"train ranking {COLUMNS} --encoder ease --out ease").status == 0
+    program = (
+        "import sys\nsys.modules['lightning'] = None\nfrom bayescl.cli import main\n"
+        "assert main(['recommend', 'run', '--user', 'u-4']) == 0\n"
+        "assert main(['recommend', 'ease', '--user', 'u-4']) == 0\n"
+        "assert main(['embed', 'run', '--of', 'items', '--out', 'items.parquet']) == 0\n"
+        "import bayescl\nassert len(bayescl.load('run').similar_items('film 3', 4)) == 4\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
+    write_groups(tmp_path)
+    outcome = bayescl(f"train ranking {QUICK} --split none --out run")
+    assert outcome.status == 0
+    assert "nothing is left to judge by" in outcome.out
+    rows = len(pl.read_csv("bought.csv"))
+    assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
+    assert bayescl("recommend run --user u-4").status == 0
+    outcome = bayescl(f"train ranking {QUICK} --split none --watch-every 1 --out other")
+    assert "watch_every must be 0 where split is 'none'" in outcome.complaint
+    assert not Path("other").exists()
+
+
+@pytest.mark.parametrize("baseline", ["popularity", "ease --regularization 5"])
+def test_a_baseline_serves_without_its_data(bayescl, tmp_path, baseline):
+    write_groups(tmp_path)
+    assert bayescl(f"train ranking {COLUMNS} --encoder {baseline} --out run").status == 0
+    Path("bought.csv").rename("gone.csv")
+    assert bayescl("recommend run --all -k 3 --out lists.csv").status == 0
+    has = owned("gone.csv")
+    for user, items in pl.read_csv("lists.csv").group_by("user").agg("item").rows():
+        assert not has[user] & set(items)
+
+
+def test_a_folder_from_before_runs_remembered_opens_as_it_did(bayescl, run):
+    before = bayescl("evaluate run").out
+    for name in ("data.json", "interactions.npz", "embeddings.npz"):
+        Path("run", name).unlink()
+    config = Path("run/config.yaml")
+    config.write_text(config.read_text().replace("# format 2", "# format 1"))
+    assert bayescl("evaluate run").out == before
+    assert bayescl("recommend run --user u-4").status == 0
+    assert "does not remember its data" in bayescl("evaluate run --data bought.csv").complaint
+
+
+def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, run):
+    whole = json.loads(Path("run/result.json").read_text())["metrics"]
+    Path("run/result.json").unlink()
+    Path("run/embeddings.npz").unlink()
+    text = Path("bought.csv").read_text()
+    append_rows("bought.csv", 1)
+    outcome = bayescl("train ranking --out run --resume")
+    assert "bought.csv: 1 more row than the run was trained on" in outcome.complaint
+    Path("bought.csv").write_text(text)
+    assert bayescl("train ranking --out run --resume").status == 0
+    assert json.loads(Path("run/result.json").read_text())["metrics"] == whole
+
+
+def test_a_recommender_loads_as_an_object(run):
+    loaded = library.load(run)
+    assert loaded.settings["dim"] == 8
+    assert "ndcg@20" in loaded.result["metrics"]
+    has = owned()["u-4"]
+    lists = loaded.recommend("u-4", 5, exclude=["film 0"])
+    assert not (has | {"film 0"}) & set(lists["item"])
+    similar = loaded.similar_items("film 3", 23)
+    assert "film 3" not in set(similar["item"])
+    assert similar["similarity"].is_sorted(descending=True)
+    with pytest.raises(ValueError, match="one of 'train images' embeds images"):
+        loaded.embed(torch.zeros(1, 1, 6, 6))
+
+
+def test_a_recommender_is_exported_as_plain_arrays(bayescl, run):
+    assert bayescl("export run --to plain").status == 0
+    with np.load("plain/recommender.npz", allow_pickle=False) as archive:
+        arrays = dict(archive)
+    row = arrays["user_ids"].tolist().index("u-4")
+    scores = arrays["items"] @ arrays["users"][row]
+    starts = arrays["known_starts"]
+    scores[arrays["known_items"][starts[row] : starts[row + 1]]] = -np.inf
+    best = arrays["item_ids"][np.argsort(-scores)[:5]].tolist()
+    assert best == library.load("run").recommend("u-4", 5)["item"].to_list()
+    assert "not empty" in bayescl("export run --to plain").complaint
+
+
+@pytest.fixture
+def photos(tmp_path) -> str:
+    """Options of a run on a folder of small images, two classes of fifteen."""
+    generator = np.random.default_rng(0)
+    for name, column in (("cats", 1), ("dogs", 4)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(15):
+            pixels = generator.integers(0, 90, (6, 6), dtype=np.uint8)
+            pixels[:, column] = 255
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    return "--data photos --batch_size 10 --width 4 --epochs 2 --device cpu"
+
+
+@pytest.fixture
+def encoder(bayescl, photos) -> str:
+    """A finished run on the photos."""
+    assert bayescl(f"train images {photos} --out run").status == 0
+    return "run"
+
+
+def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder, tmp_path):
+    assert bayescl("evaluate run").status == 0
+    shutil.copy("photos/cats/3.png", "photos/cats/further.png")
+    outcome = bayescl("evaluate run")
+    assert outcome.status == 2
+    assert (
+        "photos: images differ from those that the run was trained on: 1 more" in outcome.complaint
+    )
+    Path("photos/cats/further.png").unlink()
+    shutil.copy("photos/cats/4.png", "photos/dogs/4.png")
+    for command in ("evaluate run", "inspect run", "embed run --out e.npy"):
+        assert "1 changed" in bayescl(command).complaint
+    assert bayescl("evaluate run --data photos").status == 0
+    Path("run/result.json").unlink()
+    assert "1 changed" in bayescl("train images --out run --resume").complaint
+
+
+def test_embeddings_carry_file_and_class(bayescl, encoder):
+    assert bayescl("embed run --of train --out e.parquet").status == 0
+    frame = pl.read_parquet("e.parquet")
+    for image, name in frame.select("image", "class").rows():
+        assert image.startswith(f"{name}/")
+        assert Path("photos", image).is_file()
+
+
+def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
+    assert bayescl("evaluate run").status == 0
+    before = json.loads(Path("run/evaluation.json").read_text())["probes"]
+    Path("photos").rename("moved")
+    outcome = bayescl("evaluate run")
+    assert outcome.status == 2
+    assert "the images of the run are gone from" in outcome.complaint
+    assert bayescl("evaluate run --data moved").status == 0
+    assert json.loads(Path("run/evaluation.json").read_text())["probes"] == before
+    assert bayescl("report run").status == 0
+
+
+def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, encoder):
+    assert bayescl("embed run --of train --out e.parquet").status == 0
+    frame = pl.read_parquet("e.parquet")
+    pixels = np.stack([np.asarray(Image.open(Path("photos", file))) for file in frame["image"]])
+    shutil.rmtree("photos")
+    loaded = library.load("run")
+    features = loaded.embed(pixels)
+    np.testing.assert_allclose(features, frame["embedding"].to_numpy(), rtol=1e-4, atol=1e-5)
+    assert isinstance(loaded.encoder, torch.nn.Module)
+    assert not loaded.encoder.training
+    torch.testing.assert_close(loaded.embed(torch.from_numpy(pixels / 255)), features)
+    with pytest.raises(ValueError, match=r"must have shape \[1, 6, 6\] each"):
+        loaded.embed(np.zeros((2, 1, 5, 5)))
+    with pytest.raises(ValueError, match="one of 'train ranking' recommends"):
+        loaded.recommend("u-4")
+
+
+def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl, encoder):
+    assert bayescl("export run --to plain").status == 0
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 1, 6, 6), dtype=np.uint8)
+    np.save("pixels.npy", pixels)
+    program = (
+        "import sys\nsys.modules['bayescl'] = None\nimport numpy, torch\n"
+        "encode = torch.export.load('plain/encoder.pt2').module()\n"
+        "features = encode(torch.from_numpy(numpy.load('pixels.npy')))\n"
+        "numpy.save('features.npy', features.detach().numpy())\n"
+        "one = encode(torch.from_numpy(numpy.load('pixels.npy')[:1]))\n"
+        "assert one.shape == features[:1].shape\n"
+    )
+    alone = {**os.environ, "PYTHONPATH": ""}
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env=alone)
+    expected = library.load("run").embed(pixels)
+    np.testing.assert_allclose(np.load("features.npy"), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_terminal_there_is_a_line_per_epoch(bayescl, photos):
+    lines = bayescl(f"train images {photos} --out run").err.splitlines()
+    assert [line.split(": loss")[0] for line in lines] == ["epoch 1 of 2", "epoch 2 of 2"]
+
+
+def test_a_run_that_diverges_at_once_leaves_nothing_in_the_way(bayescl, photos):
+    outcome = bayescl(f"train images {photos} --lr 1e30 --out run")
+    assert outcome.status == 2
+    assert "lower the learning rate" in outcome.complaint
+    assert not Path("run").exists()
