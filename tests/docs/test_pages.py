@@ -45,7 +45,8 @@ import torch
 from bayescl.cli import main
 if not Path("runs").exists():
     draws = np.random.default_rng(0)
-    rows = [f"u-{user},i-{item}" for user in range(48) for item in range(24) if draws.random() < 0.4]
+    pairs = [(user, item) for user in range(48) for item in range(24) if draws.random() < 0.4]
+    rows = [f"u-{user},i-{item}" for user, item in pairs]
     Path("table.csv").write_text("\\n".join(["user,item", *rows]))
     np.savez("bars.npz", images=draws.random((60, 6, 6)), labels=np.arange(60) % 3)
     assert not main("train ranking --data table.csv --epochs 1 --dim 4 --out runs/second".split())
