@@ -7,12 +7,12 @@ import shlex
 import subprocess
 import sys
 from datetime import datetime, timezone
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
-import bayescl
 from bayescl._cores import usable_cores
 
 _PACKAGES = ("torch", "lightning", "kornia", "numpy", "scikit-learn")
@@ -45,7 +45,9 @@ def command_line() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python, bayescl and the libraries that shape a number."""
-    found = {"python": platform.python_version(), "bayescl": bayescl.__version__}
+    # Not a plain import, since the front door offers what leads here.
+    own = import_module("bayescl").__version__
+    found = {"python": platform.python_version(), "bayescl": own}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

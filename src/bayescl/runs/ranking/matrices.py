@@ -43,8 +43,8 @@ def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int] | None:
         return None
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            rows = [torch.from_numpy(archive[name]) for name in ("users", "items")]
+            users, items = (torch.from_numpy(archive[name]) for name in ("users", "items"))
             epochs = int(archive["epochs"])
-        return EmbeddingScorer(*rows, "inner"), epochs
+        return EmbeddingScorer(users, items, "inner"), epochs
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is damaged") from None
