@@ -1,7 +1,8 @@
 # Every target makes .venv with plain pip where it is missing and keeps it up to date.
-#   make demo    train five losses on real images and compare them
+#   make demo    train the losses on real images and compare them
 #   make test    the whole default test suite
 #   make check   lint, formatting, strict types
+#   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
 #   make test-integrations   the losses inside other libraries (installs those)
 
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 
-.PHONY: demo test test-integrations check bench clean
+.PHONY: demo test test-integrations check docs bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
@@ -30,6 +31,10 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest src -n $(PROCESSES)
 
+docs: $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m sphinx -W --keep-going -b html docs build/site
+
 bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt pytorch-metric-learning lightly
 	$(BIN)/python benchmarks/loss_speed.py
@@ -45,4 +50,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/gallery docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis

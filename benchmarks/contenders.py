@@ -19,7 +19,17 @@ CUBIC_LIMIT = 300
 for pytorch-metric-learning's loss."""
 
 TEMPERATURE = 0.5
+CLASSES = 10
 BAYESIAN = {"alpha": 0.9, "beta": 0.9, "temperature": TEMPERATURE}
+
+
+def views_of_classes(batch: int, dim: int, seed: int) -> list[torch.Tensor]:
+    """Two views of items of ten classes, so that the latent-class loss has classes to find."""
+    generator = torch.Generator().manual_seed(seed)
+    directions = torch.randn(CLASSES, dim, generator=torch.Generator().manual_seed(0))
+    labels = torch.randint(0, CLASSES, (batch,), generator=generator)
+    items = directions[labels] + 0.7 * torch.randn(batch, dim, generator=generator)
+    return [items + 0.3 * torch.randn(batch, dim, generator=generator) for _ in range(2)]
 
 
 def contenders(batch: int = 0) -> dict[str, Loss]:
@@ -33,6 +43,9 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
         "debiased": bayescl.DebiasedContrastiveLoss(temperature=TEMPERATURE),
         "hard": bayescl.HardContrastiveLoss(temperature=TEMPERATURE),
         "Bayesian": bayescl.BayesianContrastiveLoss(**BAYESIAN),
+        "latent classes": bayescl.LatentClassContrastiveLoss(
+            num_classes=CLASSES, temperature=TEMPERATURE
+        ),
         "Bayesian, dense engine": bayescl.BayesianContrastiveLoss(**BAYESIAN, engine="dense"),
     }
     if find_spec("pytorch_metric_learning") and batch <= CUBIC_LIMIT:

@@ -1,8 +1,8 @@
-"""What the Bayesian loss costs in training on images: whole steps against those with InfoNCE.
+"""What the losses cost in training on images: whole steps against those with InfoNCE.
 
     python benchmarks/image_epoch.py
 
-Two SimCLR models of the same weights take turns on the same batches of random images of
+SimCLR models of the same weights take turns on the same batches of random images of
 CIFAR-10's size: augmentation, both views through the network, loss, gradients and Adam's step.
 Writes seconds per step, the ratio within each round, and the seconds per epoch of 50,000 images
 that follow from them.
@@ -31,6 +31,7 @@ from bayescl.vision.store import ImageStore
 LOSSES = {
     "InfoNCE": LossSettings("info_nce"),
     "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
+    "latent classes": LossSettings("latent", {"num_classes": 10}),
 }
 EPOCH = 50_000
 """Images of CIFAR-10's training part."""
@@ -88,7 +89,9 @@ def main(arguments: list[str] | None = None) -> None:
         methods[name] = training_steps(model, batches)
     measured = time_side_by_side(methods, rounds=options.rounds, warmup=warmup)
     steps = EPOCH // options.batch_size
-    ratio = median_ratio(measured["Bayesian"], measured["InfoNCE"])
+    ratio, latent_ratio = (
+        median_ratio(measured[name], measured["InfoNCE"]) for name in ("Bayesian", "latent classes")
+    )
     path = write_result(
         "image-epoch",
         shlex.join(["python", "benchmarks/image_epoch.py", *sys.argv[1:]]),
@@ -108,12 +111,14 @@ def main(arguments: list[str] | None = None) -> None:
             },
             "seconds_per_epoch_are": f"{steps} times the median step",
             "bayesian_over_info_nce": ratio,
+            "latent_over_info_nce": latent_ratio,
             "bound": BOUND,
         },
     )
     for name, one in measured.items():
         print(f"{name}: {one.median:.3f} s per step, {one.median * steps:.0f} s per epoch")
-    print(f"Bayesian / InfoNCE: {ratio:.3f} (bound {BOUND}); written to {path.name}")
+    print(f"Bayesian / InfoNCE: {ratio:.3f}, latent classes / InfoNCE: {latent_ratio:.3f}")
+    print(f"bound {BOUND}; written to {path.name}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/loss_memory.py --batch 1024 4096 --dim 128
 
-The figure is the growth of the process's peak resident memory over a first, small step: what the
-step needs beyond the embeddings, their gradients and the libraries.
+The figure is the growth of the process's peak resident memory over first, small steps: what the
+step needs beyond the embeddings, their gradients, the libraries, and what a loss remembers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import subprocess
 import sys
 
 import torch
-from contenders import REFERENCE, contenders
+from contenders import REFERENCE, contenders, views_of_classes
 from harness import write_result
 from rich.console import Console
 from rich.table import Table
+
+SMALL_STEPS = 20
+"""Enough to fill the latent-class loss's memory and to fit to it."""
 
 
 def peak_megabytes() -> float:
@@ -31,12 +34,9 @@ def extra_megabytes(name: str, batch: int, dim: int) -> float:
     """Peak memory that a step adds in this process."""
     loss = contenders()[name]
 
-    def step(size: int) -> None:
-        views = [torch.randn(size, dim, requires_grad=True) for _ in range(2)]
-        loss(*views).backward()
-
-    step(64)
-    views = [torch.randn(batch, dim, requires_grad=True) for _ in range(2)]
+    for seed in range(SMALL_STEPS):
+        loss(*(view.requires_grad_() for view in views_of_classes(64, dim, seed))).backward()
+    views = [view.requires_grad_() for view in views_of_classes(batch, dim, SMALL_STEPS)]
     for view in views:
         view.grad = torch.ones_like(view)
     before = peak_megabytes()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -11,6 +13,8 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 import bayescl
+
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_figures
 
 project = "bayescl"
 author = "The bayescl developers"
@@ -60,7 +64,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 0,
-    "plot_gallery": "True",
+    "image_scrapers": ("matplotlib", "gallery_figures.made_by_a_call"),
 }
 
 # The site ----------------------------------------------------------------------------------------
@@ -73,20 +77,40 @@ html_show_copyright = False
 html_math_renderer = "mathml"
 
 
+# Sizes of delimiters, which the converter does not know.
+_SIZE = re.compile(r"\\[bB]igg?[lr]?(?![a-zA-Z])")
+
+
 def _inline_math(writer: Any, node: nodes.math) -> None:
     """Write a formula as MathML, which browsers draw themselves: no script, no network."""
-    writer.body.append(tex2mathml(node.astext()))
+    writer.body.append(tex2mathml(_SIZE.sub("", node.astext())))
     raise nodes.SkipNode
 
 
 def _display_math(writer: Any, node: nodes.math_block) -> None:
     """Write a formula on lines of its own."""
-    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    formula = tex2mathml(_SIZE.sub("", node.astext()), as_block=True)
+    writer.body.append(f'<div class="math">{formula}</div>')
     raise nodes.SkipNode
 
 
 # A jaxtyping annotation, as Sphinx prints it.
 _SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
+
+
+# What lies beside docs/ and has another name on the site.
+_ELSEWHERE = {
+    "(../README.md": "(index.md",
+    "(../benchmarks/README.md": "(benchmarks.md",
+    "(../../benchmarks/results)": "(../benchmarks.md)",
+}
+
+
+def _pages_elsewhere(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Lead links that suit the repository to the site's own pages."""
+    del app, docname
+    for link, page in _ELSEWHERE.items():
+        source[0] = source[0].replace(link, page)
 
 
 def _readable_shapes(
@@ -105,6 +129,16 @@ def _readable_shapes(
         return None if text is None else _SHAPE.sub(r"\1['\3']", text)
 
     return readable(signature), readable(returned)
+
+
+def _readable_types(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
+) -> None:
+    """Do the same in the types of attributes, where a star must not start emphasis."""
+    del app, what, name, obj, options
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(":type"):
+            lines[number] = _SHAPE.sub(r"\1['\3']", line).replace("*", r"\*")
 
 
 def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nodes.Node | None:
@@ -126,5 +160,7 @@ def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nod
 def setup(app: Sphinx) -> None:
     """Connect what is defined above."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
+    app.connect("source-read", _pages_elsewhere)
     app.connect("autodoc-process-signature", _readable_shapes)
+    app.connect("autodoc-process-docstring", _readable_types, priority=900)  # after napoleon
     app.connect("missing-reference", _public_alias)

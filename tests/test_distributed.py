@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 import torch
-from ranks import equality, gathering, launch, refusals
+from ranks import equality, gathering, latent, launch, refusals
 from torch import distributed as dist
 
 import bayescl
@@ -23,6 +23,8 @@ WORK = {
     "reductions": gathering.reductions,
     "queues": gathering.queues,
     "cache": gathering.cache,
+    "latent": latent.gathered,
+    "latent, data parallel": latent.data_parallel,
     "messages": refusals.messages,
 }
 PRECISIONS = {"torch.float32": 1e-6, "torch.float64": 1e-13}
@@ -134,6 +136,37 @@ def test_the_gradient_cache_equals_the_uncached_step_on_every_rank(
         assert findings["cache"]["distance"] < 1e-6
 
 
+@worlds
+def test_latent_classes_are_those_of_one_process(world_size: int, found: Found) -> None:
+    for findings in found(world_size):
+        for case in findings["latent"].values():
+            assert case["trust"] > 0.3  # else this would be InfoNCE
+            assert case["calls"]
+            assert case["same everywhere"]
+            assert case["memory"] < 1e-5
+            assert case["value"] < 1e-5
+            assert case["gradient"] < 1e-4
+
+
+@worlds
+def test_data_parallel_training_leaves_each_processs_memory_alone(
+    world_size: int, found: Found
+) -> None:
+    """Memories and fits come into being while training, on each process at its own time."""
+    alone = [findings["latent, data parallel"]["alone"] for findings in found(world_size)]
+    assert len({case["fits"] for case in alone}) > 1
+    assert all(case["as without it"] and case["gradients are finite"] for case in alone)
+    assert [case["the first one's"] for case in alone] == [True] + [False] * (world_size - 1)
+
+
+@worlds
+def test_data_parallel_training_that_gathers_has_one_memory(world_size: int, found: Found) -> None:
+    gathered = [findings["latent, data parallel"]["gathered"] for findings in found(world_size)]
+    assert len({case["fits"] for case in gathered}) == 1
+    assert all(case["the first one's"] and case["gradients are finite"] for case in gathered)
+    assert gathered[0]["fits"] > 0
+
+
 REFUSALS = {  # rank 1 is the one that differs
     "an empty batch": "view_1 must not be empty, got shape [0, 3]",
     "other dimensions": "the shape of a row must be the same on every process, got [3] on rank 0",
@@ -151,6 +184,9 @@ REFUSALS = {  # rank 1 is the one that differs
     "one direction": "the number of directions must be the same on every process, got 1 on rank 0",
     "its own candidates": "the layout must be the same on every process, got sampled on rank 0",
     "logits that do not fit": "unlabeled must have shape [3, candidates], got [4, 3]",
+    "one that trains": "whether the loss is training must be the same on every process, got True",
+    "a loss that knows more": "the number of calls remembered must be the same on every process",
+    "another encoder than before": "embeddings must have 5 coordinates, as those that the loss",
     "no rows to gather": "every process must hold at least one row, got 2 on rank 0",
     "a scalar to gather": "rows must have at least one axis, got a scalar",
     "another shape to gather": "the shape of a row must be the same on every process",

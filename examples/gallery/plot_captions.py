@@ -2,8 +2,8 @@
 Captions with duplicates
 ========================
 
-Web data repeats captions. Two images with the same caption are not negatives of each other, and the loss
-should know: one number per caption is all it needs.
+Web data repeats captions. Two images with the same caption are not negatives of each other, and the
+loss should know: one number per caption is all it needs.
 """
 
 # %%
@@ -24,8 +24,8 @@ smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests
 steps = 2 if smoke else 100
 
 torch.manual_seed(0)
-captions = [f"a photo of a {thing}" for thing in "cat dog car tree house boat".split()]
-captions += [f"a drawing of a {thing}" for thing in "cat dog car tree house boat".split()]
+captions = [f"a photo of a {thing}" for thing in ["cat", "dog", "car", "tree", "house", "boat"]]
+captions += [f"a drawing of a {thing}" for thing in ["cat", "dog", "car", "tree", "house", "boat"]]
 groups = torch.randint(len(captions), (256,))  # the number of each image's caption
 centers = torch.randn(len(captions), 32)
 images = centers[groups] + 1.5 * torch.randn(256, 32)

@@ -2,8 +2,8 @@
 Diagnosing embeddings
 =====================
 
-Do you have false negatives, and would a loss find them? All it takes is two views of some items, and
-for the full answer their labels.
+Do you have false negatives, and would a loss find them? All it takes is two views of some items,
+and for the full answer their labels.
 """
 
 # %%
@@ -11,7 +11,6 @@ for the full answer their labels.
 # ----------
 # Any embeddings will do. Ours are the leading principal components of noisy digits.
 
-import matplotlib.pyplot as plt
 import torch
 from sklearn.datasets import load_digits
 
@@ -52,7 +51,6 @@ print(f"candidates, in effect:             {found.effective.in_gradient:.0f}")
 # The further apart the two histograms, the better the loss tells false negatives from true ones.
 
 figure = weights_figure(found)
-plt.show()
 
 # %%
 # Calibration
@@ -60,4 +58,3 @@ plt.show()
 # Of the candidates with a posterior of 0.8, are 80 % true negatives?
 
 figure = reliability_figure(found)
-plt.show()

@@ -2,8 +2,8 @@
 A loss of your own
 ==================
 
-A weighting of your own is either a function of logits or a small frozen class. The function is quickest
-to write; the class runs on every engine, in memory that grows with the rows of the batch only.
+A weighting of your own is either a function of logits or a small frozen class. The function is
+quickest to write. The class runs on every engine and never needs the whole matrix of logits.
 """
 
 # %%

@@ -146,7 +146,7 @@ def kind_of(hint: Any) -> Kind | None:
 
 @cache
 def kinds_of(owner: Any) -> Mapping[str, Kind]:
-    """The kind of every field of a dataclass that has one."""
+    """The kind of every field of a dataclass, or argument of a function, that has one."""
     hints = get_type_hints(owner, include_extras=True)
     kinds = {name: kind_of(hint) for name, hint in hints.items()}
     return {name: kind for name, kind in kinds.items() if kind is not None}
@@ -168,14 +168,8 @@ def descriptions(owner: object) -> dict[str, str]:
     from docstring_parser import parse
 
     found = parse(inspect.getdoc(owner) or "").params
-    return {one.arg_name: without_markup(one.description or "") for one in found}
-
-
-def without_markup(text: str) -> str:
-    """A docstring's text on one line, without its markup.
-
-    Example:
-        >>> without_markup("sets ``beta``, see :func:`~bayescl.load`.")
-        'sets beta, see load.'
-    """
-    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", " ".join(text.split()))
+    plain = {one.arg_name: " ".join((one.description or "").split()) for one in found}
+    return {
+        name: re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", text)
+        for name, text in plain.items()
+    }

@@ -370,7 +370,7 @@ def test_hopeless_views_give_finite_classes(kind: str) -> None:
     else:
         view_1 = torch.full_like(view_1, {"NaN": torch.nan, "zero": 0.0, "denormal": 1e-42}[kind])
     classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator())
-    for part in (classes.center, classes.transform, *classes.transitions):
+    for part in (classes.center, classes.transform, *classes.transitions, classes.alignment):
         assert part.isfinite().all()
     _, agreement = F.item_responsibilities(view_1, view_2, classes)
     assert agreement.isfinite().all()
@@ -393,7 +393,61 @@ def test_items_have_the_mean_of_their_views() -> None:
     items, agreement = F.item_responsibilities(view_1, view_2, classes)
     first, second = (F.class_responsibilities(view, classes) for view in (view_1, view_2))
     torch.testing.assert_close(items, (first + second) / 2)
-    torch.testing.assert_close(agreement, F.view_agreement(first, second, classes.sizes))
+    torch.testing.assert_close(agreement, F.class_agreement(first, second, classes))
+
+
+def test_views_and_mixtures_must_agree() -> None:
+    view_1, view_2, _ = views()
+    classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator())
+    shares = [F.class_responsibilities(view, classes) for view in (view_1, view_2)]
+    first, second = (F.signatures(share, classes.transitions) for share in shares)
+    expected = F.view_agreement(first, second, classes.sizes) * classes.alignment
+    torch.testing.assert_close(F.class_agreement(*shares, classes), expected)
+
+
+def test_a_cloud_without_gaps_is_not_trusted_however_little_views_differ() -> None:
+    source = generator()
+    cloud = torch.randn(400, 24, generator=source)
+    near = cloud + 0.05 * torch.randn(400, 24, generator=source)
+    classes = F.fit_latent_classes(cloud, near, [8, 12, 16], generator=source)
+    _, agreement = F.item_responsibilities(cloud, near, classes)
+    shares = [F.class_responsibilities(view, classes) for view in (cloud, near)]
+    assert (F.view_agreement(*shares, classes.sizes) > 0.5).all()
+    assert (F.trust_of_agreement(agreement) == 0).all()
+
+
+def test_classes_with_gaps_are_trusted() -> None:
+    view_1, view_2, _ = views(items=400)
+    classes = F.fit_latent_classes(view_1, view_2, [8, 12, 16], generator=generator())
+    _, agreement = F.item_responsibilities(view_1, view_2, classes)
+    assert (F.trust_of_agreement(agreement) > 0.9).all()
+
+
+def test_alignment_equals_the_slow_loop() -> None:
+    items = torch.rand(7, 9, generator=generator(), dtype=torch.float64)
+    expected = reference.alignment([part.tolist() for part in torch.split(items, [4, 2, 3], dim=1)])
+    assert F.mixture_alignment(items, [4, 2, 3]).tolist() == pytest.approx(expected)
+
+
+def test_alignment_is_one_for_the_same_parts_by_other_names_and_none_for_unrelated_ones() -> None:
+    labels = torch.randint(0, 4, (4000,), generator=generator())
+    items = torch.eye(4)[labels]
+    renamed = items[:, [2, 0, 3, 1]]
+    other = torch.eye(4)[torch.randint(0, 4, (4000,), generator=generator(1))]
+    same = F.mixture_alignment(torch.cat([items, renamed], dim=1), [4, 4])
+    assert same.tolist() == pytest.approx([1.0, 1.0])
+    assert (F.mixture_alignment(torch.cat([items, other], dim=1), [4, 4]) < 0.01).all()
+
+
+def test_alignment_ignores_items_that_are_not_finite() -> None:
+    items = torch.rand(20, 5, generator=generator(), dtype=torch.float64)
+    bad = torch.cat([items, torch.full((2, 5), torch.nan).double()])
+    torch.testing.assert_close(F.mixture_alignment(bad, [3, 2]), F.mixture_alignment(items, [3, 2]))
+
+
+def test_alignment_of_one_mixture_is_one_and_of_equal_items_none() -> None:
+    assert F.mixture_alignment(torch.eye(3), [3]).tolist() == [1.0]
+    assert F.mixture_alignment(torch.ones(6, 4), [2, 2]).tolist() == [0.0, 0.0]
 
 
 def test_trust_is_a_ramp() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.functional import view_agreement
+from bayescl.functional import class_agreement
 from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, ClassMemory
 from bayescl.losses.latent import memory_for
 
@@ -62,7 +62,7 @@ def test_agreement_is_a_moving_average() -> None:
     for seed in range(1, 4):
         first, second = (memory.responsibilities(some) for some in views(16, seed))
         memory.observe(first, second)
-        now = view_agreement(first, second, SIZES)
+        now = class_agreement(first, second, memory.classes)
         expected = now if expected is None else 0.9 * expected + 0.1 * now
     torch.testing.assert_close(memory.get_extra_state()["agreement"], expected)
     assert memory.trust == pytest.approx(float(memory.trust_by_mixture.mean()))

@@ -359,13 +359,14 @@ def test_gradients_are_right_while_the_posterior_stays(engine: str) -> None:
             "filled": 2,
             "sizes": [4],
             "items": torch.zeros(2, 8),
-            "agreement": torch.tensor([0.71], dtype=torch.float64),
+            "agreement": torch.tensor([0.64], dtype=torch.float64),
             "center": torch.zeros(4, dtype=torch.float64),
             "transform": eye,
             "directions": eye,
             "weights": torch.full((4,), 0.25, dtype=torch.float64),
             "kappa": torch.tensor([60.0], dtype=torch.float64),
             "transitions": eye.flatten(),
+            "alignment": torch.ones(1, dtype=torch.float64),
         }
     )
     generator = torch.Generator().manual_seed(2)

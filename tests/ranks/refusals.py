@@ -31,6 +31,14 @@ def runs_out_of_memory(odd: bool) -> None:
     distributed.exchange({"call": "nothing"})
 
 
+def latent(dim: int, calls: int = 0) -> bayescl.LatentClassContrastiveLoss:
+    """A loss that remembers this many calls of its own."""
+    loss = bayescl.LatentClassContrastiveLoss(gather=True)
+    for _ in range(calls):
+        loss.memory.remember(rows(4, dim), rows(4, dim), tau_plus=0.1)
+    return loss
+
+
 # Rank 1 is always the one that differs.
 CASES: dict[str, Callable[[bool, int], object]] = {
     "an empty batch": lambda odd, _: LOSS(rows(0 if odd else 4), rows(0 if odd else 4)),
@@ -55,6 +63,11 @@ CASES: dict[str, Callable[[bool, int], object]] = {
         rows(4), rows(4), torch.ones(4, 2, 3) if odd else rows(2)
     ),
     "logits that do not fit": lambda odd, _: LOSS.from_logits(torch.ones(3 if odd else 4), rows(4)),
+    "one that trains": lambda odd, _: latent(3).train(not odd)(rows(4), rows(4)),
+    "a loss that knows more": lambda odd, _: latent(3, calls=int(odd))(rows(4), rows(4)),
+    "another encoder than before": lambda odd, _: latent(5 if odd else 3, calls=1)(
+        rows(4), rows(4)
+    ),
     "no rows to gather": lambda odd, _: distributed.gather(rows(0 if odd else 2)),
     "a scalar to gather": lambda odd, _: distributed.gather(torch.ones(()) if odd else rows(2)),
     "another shape to gather": lambda odd, _: distributed.gather(rows(2, 4 if odd else 3)),

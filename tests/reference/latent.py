@@ -83,6 +83,34 @@ def transitions(first: list[list[float]], second: list[list[float]]) -> list[lis
     return [[value / sum(row) for value in row] for row in moved]
 
 
+def alignment(mixtures: list[list[list[float]]]) -> list[float]:
+    """Of the matrices of inner products of all pairs of items, centred."""
+
+    def kernel(items: list[list[float]]) -> list[list[float]]:
+        count = len(items)
+        means = [sum(column) / count for column in zip(*items, strict=True)]
+        centred = [[a - m for a, m in zip(item, means, strict=True)] for item in items]
+        return [
+            [sum(a * b for a, b in zip(one, other, strict=True)) for other in centred]
+            for one in centred
+        ]
+
+    def inner(first: list[list[float]], second: list[list[float]]) -> float:
+        rows = zip(first, second, strict=True)
+        return sum(a * b for one, other in rows for a, b in zip(one, other, strict=True))
+
+    kernels = [kernel(items) for items in mixtures]
+    result = []
+    for i, one in enumerate(kernels):
+        others = [
+            inner(one, other) / math.sqrt(inner(one, one) * inner(other, other))
+            for j, other in enumerate(kernels)
+            if j != i
+        ]
+        result.append(sum(others) / len(others))
+    return result
+
+
 def same_class(
     first: list[float], second: list[float], moves: list[list[float]], hops: int
 ) -> float:

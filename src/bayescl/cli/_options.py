@@ -9,8 +9,10 @@ An argument of a command is one of
   the command has an argument for; the command gets a ``functools.partial`` to complete;
 * a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given.
 
-jsonargparse takes names, types, choices, defaults and help from signatures, dataclasses and their
-docstrings, and reads values. Spelling, resumed runs and one-line messages are this module's own.
+Names, types, ranges, choices and defaults come from signatures and dataclasses, help from their
+docstrings. jsonargparse reads values by their types and lays out the help; it is given the fields
+one at a time, as its ``add_class_arguments`` imports what modules import for type checkers alone.
+Spelling, resumed runs and messages of one line are this module's own.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import yaml
 from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
-from bayescl._fields import Kind, descriptions, kind_of, kinds_of, without_markup
+from bayescl._fields import Kind, descriptions, kind_of, kinds_of
 
 if TYPE_CHECKING:
     from bayescl.runs.losses import LossOption
@@ -158,7 +160,7 @@ class _Form:
             "print_config": (bool, "print the options in that form and stop"),
         }
         for name, (base, words) in own.items():
-            self._add_option(name, base, None, words)
+            self._add_option(name, Kind(base), base, None, words)
             del self.defaults[name]
 
     def _add(self, name: str, hint: Any, command: Command, taken: set[str]) -> Builder:
@@ -169,7 +171,8 @@ class _Form:
         if get_origin(hint) is Annotated:
             offers = list(get_args(hint)[1].offers())
             for one in offers:
-                self._add_option(one.name, one.type | None, None, one.help)
+                kind = Kind(one.type, optional=True)
+                self._add_option(one.name, kind, one.type | None, None, one.help)
             given = [one.name for one in offers]
             return lambda values: {name: values[name] for name in given if values[name] is not None}
         is_partial = get_origin(hint) is partial
@@ -183,19 +186,19 @@ class _Form:
 
     def _add_options(self, owner: Callable[..., object], names: Set[str]) -> None:
         """Add options for some arguments of a command or fields of a dataclass."""
-        hints, said = get_type_hints(owner, include_extras=True), descriptions(owner)
+        kinds, hints, said = kinds_of(owner), get_type_hints(owner), descriptions(owner)
         for name, parameter in inspect.signature(owner).parameters.items():
             if name in names and name not in self._kinds:
-                self._add_option(name, hints[name], parameter.default, said.get(name, ""))
+                default = parameter.default
+                self._add_option(name, kinds[name], hints[name], default, said.get(name, ""))
 
-    def _add_option(self, name: str, hint: Any, default: Any, said: str) -> None:
+    def _add_option(self, name: str, kind: Kind, hint: Any, default: Any, said: str) -> None:
         """Add one option."""
-        kind = kind_of(hint)
-        assert kind is not None
         self._kinds[name], self.defaults[name] = kind, default
         shown = None if default is inspect.Parameter.empty else default
         dashes = "-" if len(name) == 1 else "--"
-        self._parser.add_argument(f"{dashes}{name}", type=hint, default=shown, help=said)
+        words = said.rstrip(".")
+        self._parser.add_argument(f"{dashes}{name}", type=hint, default=shown, help=words)
 
     def typed(self, words: list[str]) -> dict[str, Any]:
         """The values on a command line: bare words stand anywhere, switches need no value."""
@@ -276,7 +279,7 @@ class _Form:
                 shown = action.metavar + (" ..." if kind.base is tuple else "")
                 is_required = self.defaults[action.dest] is inspect.Parameter.empty
                 words += f" {shown}" if is_required else f" [{shown}]"
-            action.help = _explained(without_markup(action.help or "").rstrip("."), kind, action)
+            action.help = _explained(action.help or "", kind, action)
         self._parser.usage = f"bayescl {name}{words} [options]"
         return self._parser.format_help()
 

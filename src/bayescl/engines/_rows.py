@@ -173,21 +173,31 @@ def _pair_row_losses(
     The loss is a cross-entropy of constant targets with a softmax of constant weights, so its
     gradient is the difference of the two.
     """
-    weights, targets = objective.pair_terms(same_class, valid=batch.mask(rows))
-    batch.excluded(rows).fill_(logits, 0.0)  # it weighs nothing, whatever it holds
-    gap, taken = torch.zeros_like(positive), torch.zeros_like(positive)
-    if targets is not None:
-        taken = targets.sum(dim=1)
-        gap = taken * positive - (targets * logits).sum(dim=1)
+    weights, pulls = objective.pair_parts(same_class)
+    excluded = batch.excluded(rows)
+    excluded.fill_(weights, 0.0)
+    excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
+    # Scales of rows are left to the end: they cost less than scaling matrices.
+    count = excluded.counts(logits.shape[1], logits.device).to(logits.dtype)
+    total = weights.sum(dim=1)
+    log_scale = (count / torch.where(total > 0, total, 1)).log()
+    gap, taken, share = torch.zeros_like(positive), torch.zeros_like(positive), None
+    if pulls is not None:
+        excluded.fill_(pulls, 0.0)
+        taken = pulls.sum(dim=1)
+        share = 1 / (1 + taken)
+        taken *= share
+        gap = taken * positive - share * (pulls * logits).sum(dim=1)
     logits += weights.log_()
     (sums,) = exponentiate(logits)
-    losses = contrast(positive, sums.log) + gap
+    log_sum = sums.log + log_scale
+    losses = contrast(positive, log_sum) + gap
     if not differentiate:
         return losses, None
-    slope = torch.sigmoid(sums.log - positive)
+    slope = torch.sigmoid(log_sum - positive)
     if upstream is not None:
         slope, taken = slope * upstream, taken * upstream
     logits *= sums.per_unit(slope)[:, None]
-    if targets is not None:
-        logits -= targets if upstream is None else targets * upstream[:, None]
+    if pulls is not None and share is not None:
+        logits.addcmul_(pulls, (share if upstream is None else share * upstream)[:, None], value=-1)
     return losses, RowGradients(logits, None, taken - slope)

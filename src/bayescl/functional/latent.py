@@ -22,18 +22,12 @@ class Latent(LogSumObjective):
     threshold: float = THRESHOLD
     reads_same_class = True
 
-    def pair_terms(
-        self,
-        same_class: Float[Tensor, "anchors candidates"],
-        *,
-        valid: CandidateMask | None,
-    ) -> PairTerms:
-        """Return the weights of true negatives and the targets of likely positives."""
-        weights = candidate_weights(same_class, valid=valid)
+    def pair_parts(self, same_class: Float[Tensor, "anchors candidates"]) -> PairTerms:
+        """Return the weights of true negatives and the pulls of likely positives."""
         if self.attraction == 0:
-            return PairTerms(weights, None)
-        pull = self.attraction * attracting(same_class, threshold=self.threshold, valid=valid)
-        return PairTerms(weights, pull / (1 + pull.sum(dim=1, keepdim=True)))
+            return PairTerms(1 - same_class, None)
+        pulls = torch.nn.functional.threshold(same_class, self.threshold, 0.0)
+        return PairTerms(1 - same_class, pulls if self.attraction == 1 else self.attraction * pulls)
 
 
 def latent_loss(

@@ -36,6 +36,12 @@ from bayescl._checks import check_count, check_floating, check_interval, check_p
 MAX_KAPPA = 60.0
 """The largest concentration of a fit: tight components grow no sharper than this."""
 
+HOPS = 2
+"""How many moves between components a signature looks ahead."""
+
+_ALIGNED_ROWS = 1024
+"""Items that mixtures are compared on: fewer look more alike than they are."""
+
 
 @dataclass(frozen=True)
 class Mixtures:
@@ -65,12 +71,14 @@ class LatentClasses:
         transitions: of each mixture, the probability that a view of an item lies in one
             component (column) where another view lies in another (row); see
             :func:`component_transitions`.
+        alignment: how far each mixture agrees with the others; see :func:`mixture_alignment`.
     """
 
     center: Float[Tensor, " dim"]
     transform: Float[Tensor, "dim dim"]
     mixtures: Mixtures
     transitions: tuple[Float[Tensor, "size size"], ...]
+    alignment: Float[Tensor, " mixtures"]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -133,7 +141,9 @@ def fit_latent_classes(
         Fisher's linear discriminant, with views of an item and then components for classes;
         mixtures as in Banerjee et al., JMLR 2005.
     """
+    check_count("iterations", iterations, 0)
     check_positive("shrinkage", shrinkage)
+    check_positive("max_kappa", max_kappa)
     check_shape("view_2", view_2, view_1.shape)
     _check_sizes(view_1, sizes)
     first, largest_1 = _unit_rows(view_1)
@@ -148,24 +158,27 @@ def fit_latent_classes(
     between_views = _unit_scatter(apart.T @ apart)
 
     transform = _whitening(between_views, shrinkage)
-    seen = centered @ transform
-    start = start_mixtures(seen, sizes, generator=generator, max_kappa=max_kappa)
-    mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
+    unit, largest = _unit_rows(centered @ transform)
+    known = _usable(largest)
+    start = _started(unit, known, sizes, generator, max_kappa)
+    mixtures = _fitted(unit, known.to(unit.dtype), start, iterations, max_kappa)
 
-    unit, _ = _unit_rows(seen)
     shares = _softmax_by_mixture(unit, mixtures) * counted
     within = _unit_scatter(_scatter_within(centered, shares) / len(sizes))
     transform = _whitening(between_views + within, shrinkage)
-    seen = centered @ transform
+    unit, largest = _unit_rows(centered @ transform)
     # The same components, seen in the new metric.
-    start = replace(mixtures, directions=_unit_rows(shares.T @ _unit_rows(seen)[0])[0])
-    mixtures = fit_mixtures(seen, start, iterations=iterations, max_kappa=max_kappa)
+    start = replace(mixtures, directions=_unit_rows(shares.T @ unit)[0])
+    mixtures = _fitted(unit, _usable(largest).to(unit.dtype), start, iterations, max_kappa)
     shares_1, shares_2 = (
         _softmax_by_mixture(_unit_rows((view - center) @ transform)[0], mixtures) * counted
         for view in (first, second)
     )
     transitions = component_transitions(shares_1, shares_2, sizes)
-    return LatentClasses(center, transform, mixtures, transitions)
+    few = slice(_ALIGNED_ROWS)
+    of_items = signatures(((shares_1 + shares_2) / 2)[few], transitions)
+    alignment = mixture_alignment(of_items, sizes)
+    return LatentClasses(center, transform, mixtures, transitions, alignment)
 
 
 def component_transitions(
@@ -250,13 +263,7 @@ def start_mixtures(
     _check_sizes(rows, sizes)
     check_positive("max_kappa", max_kappa)
     unit, largest = _unit_rows(rows)
-    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
-    draws = draws.to(unit.device, unit.dtype)
-    spread = _spread_rows(unit, _usable(largest), draws)
-    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
-    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
-    kappa = unit.new_full((len(sizes),), max_kappa)
-    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+    return _started(unit, _usable(largest), sizes, generator, max_kappa)
 
 
 def fit_mixtures(
@@ -304,25 +311,7 @@ def fit_mixtures(
     check_positive("max_kappa", max_kappa)
     _check_rows(rows, start)
     unit, largest = _unit_rows(rows)
-    counted = _usable(largest).to(unit.dtype)
-    count = counted.sum()
-    mixtures = start
-    for _ in range(iterations):
-        shares = _softmax_by_mixture(unit, mixtures) * counted[:, None]
-        sums = shares.T @ unit
-        lengths = sums.norm(dim=1)
-        found = lengths > 0
-        kappa = mean_kappa(_sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
-        mixtures = Mixtures(
-            torch.where(
-                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
-            ),
-            # 0 / 0, without usable rows, keeps what was there.
-            torch.where(count > 0, shares.sum(dim=0) / count, mixtures.weights),
-            torch.where(count > 0, kappa, mixtures.kappa),
-            start.sizes,
-        )
-    return mixtures
+    return _fitted(unit, _usable(largest).to(unit.dtype), start, iterations, max_kappa)
 
 
 def mean_kappa(
@@ -402,7 +391,8 @@ def class_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures, (torch.eye(2),))
+        >>> metric = torch.zeros(2), torch.eye(2)
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), torch.ones(1))
         >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
         tensor([[0., 1.]])
     """
@@ -429,14 +419,15 @@ def item_responsibilities(
 
     Returns:
         Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
-        mixture, as :func:`view_agreement`.
+        mixture, as :func:`class_agreement`.
 
     Raises:
         ValueError: if shapes do not fit together.
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> classes = LatentClasses(torch.zeros(2), torch.eye(2), mixtures, (torch.eye(2),))
+        >>> metric = torch.zeros(2), torch.eye(2)
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), torch.ones(1))
         >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
         >>> items.round(), agreement
         (tensor([[1., 0.],
@@ -445,7 +436,142 @@ def item_responsibilities(
     check_shape("view_2", view_2, view_1.shape)
     both = class_responsibilities(torch.cat([view_1, view_2]), classes)
     first, second = both.chunk(2)
-    return (first + second) / 2, view_agreement(first, second, classes.sizes)
+    return (first + second) / 2, class_agreement(first, second, classes)
+
+
+def class_agreement(
+    first: Float[Tensor, "items components"],
+    second: Float[Tensor, "items components"],
+    classes: LatentClasses,
+) -> Float[Tensor, " mixtures"]:
+    """How far views and mixtures agree: what :func:`trust_of_agreement` goes by.
+
+    The agreement of two views' signatures, :func:`view_agreement`, times the agreement of the
+    mixture with the others, :func:`mixture_alignment`. Either alone is fooled: weak augmentation
+    leaves a view in its component even where components cut through classes at random, and
+    mixtures find the same styles where views differ by style.
+
+    Args:
+        first: responsibilities of the items' first views.
+        second: of their second views; better of items that were not fitted to.
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        One value per mixture, in [-1, 1].
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> classes = LatentClasses(
+        ...     torch.zeros(2), torch.eye(2), mixtures, (torch.eye(2),), torch.tensor([0.75])
+        ... )
+        >>> class_agreement(torch.eye(2), torch.eye(2), classes)
+        tensor([0.7500])
+    """
+    _check_shares(first, second, classes.sizes)
+    first, second = (signatures(shares, classes.transitions) for shares in (first, second))
+    return view_agreement(first, second, classes.sizes) * classes.alignment
+
+
+def signatures(
+    responsibility: Float[Tensor, "rows components"],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    *,
+    hops: int = HOPS,
+) -> Float[Tensor, "rows components"]:
+    r"""Where further views of a row would lie, as a direction for each mixture.
+
+    .. math:: \frac{r_m M_m^{\,hops}}{\lVert r_m M_m^{\,hops} \rVert}
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+        hops: how many moves to follow, at least 0: more merge more components.
+
+    Returns:
+        Non-negative values of length 1 in the columns of each mixture.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> moves = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+        >>> signatures(torch.eye(3), [moves])
+        tensor([[0.7071, 0.7071, 0.0000],
+                [0.7071, 0.7071, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
+    """
+    check_count("hops", hops, 0)
+    sizes = [len(matrix) for matrix in transitions]
+    check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
+    parts = []
+    for part, matrix in zip(
+        torch.split(responsibility.detach(), sizes, dim=1), transitions, strict=True
+    ):
+        ahead = part
+        for _ in range(hops):
+            ahead = ahead @ matrix
+        parts.append(F.normalize(ahead, dim=1))
+    return torch.cat(parts, dim=1)
+
+
+def mixture_alignment(
+    items: Float[Tensor, "items components"], sizes: Sequence[int]
+) -> Float[Tensor, " mixtures"]:
+    r"""How far each mixture tells the same items apart as the others do.
+
+    With the centred signatures :math:`F_m` of the items in mixture :math:`m`, the mean over the
+    other mixtures of
+
+    .. math::
+        \frac{\lVert F_m^\top F_k \rVert^2}
+        {\lVert F_m^\top F_m \rVert\,\lVert F_k^\top F_k \rVert}.
+
+    Mixtures of different sizes, started apart, find the same gaps where there are gaps, and cut
+    a cloud without gaps each in its own way.
+
+    Args:
+        items: signatures, as :func:`signatures`; hundreds of them, as few look alike by chance.
+            Not differentiated.
+        sizes: number of components of each mixture.
+
+    Returns:
+        Values in [0, 1]: 1 where all mixtures say the same of every pair of items, and for a
+        mixture without others. 0 where a mixture tells no items apart. Items that are not finite
+        count for nothing.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> mixture_alignment(torch.eye(2).repeat(4, 2), [2, 2])
+        tensor([1., 1.])
+
+    Reference:
+        Cortes et al., "Algorithms for Learning Kernels Based on Centered Alignment", JMLR 2012.
+    """
+    check_shape("items", items, (items.shape[0], sum(sizes)))
+    items = items.detach()
+    if len(sizes) == 1:
+        return items.new_ones(1)
+    known = (items.isfinite().all(dim=1) & (items != 0).any(dim=1))[:, None]
+    mean = torch.where(known, items, 0).sum(dim=0) / known.sum().clamp_min(1)
+    centered = torch.where(known, items - mean, 0)
+    products = centered.T @ centered
+    squares = torch.stack(
+        [
+            torch.stack([block.square().sum() for block in torch.split(row, list(sizes), dim=1)])
+            for row in torch.split(products, list(sizes))
+        ]
+    )
+    lengths = squares.diagonal().sqrt()
+    possible = lengths[:, None] * lengths
+    some = possible > torch.finfo(items.dtype).tiny
+    alignment = torch.where(some, squares / torch.where(some, possible, 1), 0)
+    others = alignment.sum(dim=1) - alignment.diagonal()
+    return (others / (len(sizes) - 1)).clamp(0, 1)
 
 
 def view_agreement(
@@ -500,14 +626,14 @@ def view_agreement(
 
 
 def trust_of_agreement(
-    agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.8
+    agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.7
 ) -> Float[Tensor, "*shape"]:
-    r"""How far to believe a mixture, from how far views agree in it.
+    r"""How far to believe a mixture, from how far views and mixtures agree.
 
     .. math:: \mathrm{clip}\Big(\frac{\rho - low}{high - low},\ 0,\ 1\Big)
 
     Args:
-        agreement: of two views, :func:`view_agreement`, preferably a moving average.
+        agreement: :func:`class_agreement`, preferably a moving average.
         low: agreement up to which a mixture is not believed at all, in [0, 1).
         high: agreement from which it is believed entirely, above ``low``, at most 1.
 
@@ -518,7 +644,7 @@ def trust_of_agreement(
         ValueError: if a bound leaves its interval.
 
     Example:
-        >>> trust_of_agreement(torch.tensor([0.35, 0.65, 0.92]))
+        >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))
         tensor([0.0000, 0.5000, 1.0000])
     """
     check_interval("low", low, 0.0, 1.0, open_high=True)
@@ -531,7 +657,7 @@ def same_class_factors(
     trust: Float[Tensor, " mixtures"],
     transitions: Sequence[Float[Tensor, "size size"]],
     *,
-    hops: int = 2,
+    hops: int = HOPS,
 ) -> Float[Tensor, "rows components"]:
     r"""Factors of the same-class posterior: that of two rows is the product of their factors.
 
@@ -562,20 +688,10 @@ def same_class_factors(
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.2500]])
     """
-    check_count("hops", hops, 0)
+    ahead = signatures(responsibility, transitions, hops=hops)
     sizes = [len(matrix) for matrix in transitions]
-    check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
     check_shape("trust", trust, (len(sizes),))
-    scales = (trust / len(sizes)).sqrt()
-    factors = []
-    for part, matrix, scale in zip(
-        torch.split(responsibility.detach(), sizes, dim=1), transitions, scales, strict=True
-    ):
-        ahead = part
-        for _ in range(hops):
-            ahead = ahead @ matrix
-        factors.append(scale * F.normalize(ahead, dim=1))
-    return torch.cat(factors, dim=1)
+    return ahead * _by_component((trust / len(sizes)).sqrt(), sizes)
 
 
 def same_class(
@@ -584,7 +700,7 @@ def same_class(
     *,
     trust: Float[Tensor, " mixtures"],
     transitions: Sequence[Float[Tensor, "size size"]],
-    hops: int = 2,
+    hops: int = HOPS,
 ) -> Float[Tensor, "rows columns"]:
     r"""How probable it is that two rows are of one latent class.
 
@@ -712,6 +828,22 @@ def _usable(largest: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
     return largest.isfinite() & (largest > 0)
 
 
+def _started(
+    unit: Float[Tensor, "rows dim"],
+    usable: Bool[Tensor, " rows"],
+    sizes: Sequence[int],
+    generator: torch.Generator,
+    max_kappa: float,
+) -> Mixtures:
+    """:func:`start_mixtures` of rows of unit length."""
+    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
+    spread = _spread_rows(unit, usable, draws.to(unit.device, unit.dtype))
+    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
+    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
+    kappa = unit.new_full((len(sizes),), max_kappa)
+    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+
+
 def _spread_rows(
     unit: Float[Tensor, "rows dim"],
     usable: Bool[Tensor, " rows"],
@@ -719,19 +851,48 @@ def _spread_rows(
 ) -> Int[Tensor, "mixtures draws"]:
     """Numbers of rows by k-means++ for each mixture, from uniform draws."""
     uniform = usable.to(unit.dtype)
-    distance = uniform.expand(len(draws), -1)
+    evenly = uniform.cumsum(dim=0)
+    place = evenly.repeat(len(draws), 1)
+    distance, one = uniform, unit.new_ones(())
     chosen: list[Tensor] = []
     for draw in draws.T[:, :, None]:
-        # Where all rows lie on those chosen already, any usable row will do.
-        odds = torch.where(distance.sum(dim=1, keepdim=True) > 0, distance, uniform)
-        place = odds.cumsum(dim=1)
         row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
-        chosen.append(row.clamp_max(len(unit) - 1))
-        away = (1 - unit[chosen[-1]] @ unit.T).clamp_min(0)
+        chosen.append(row.clamp_max_(len(unit) - 1))
         # Rounding leaves a trace of distance between equal rows.
-        away = torch.where(away > 1e-6, away, 0)
+        away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
+        place = distance.cumsum(dim=1)
+        # Where all rows lie on those chosen already, any usable row will do.
+        place = torch.where(place[:, -1:] > 0, place, evenly)
     return torch.stack(chosen, dim=1)
+
+
+def _fitted(
+    unit: Float[Tensor, "rows dim"],
+    counted: Float[Tensor, " rows"],
+    start: Mixtures,
+    iterations: int,
+    max_kappa: float,
+) -> Mixtures:
+    """:func:`fit_mixtures` to rows of unit length; those that do not count are 0."""
+    count = counted.sum()
+    mixtures = start
+    for _ in range(iterations):
+        shares = _softmax_by_mixture(unit, mixtures)
+        sums = shares.T @ unit
+        lengths = sums.norm(dim=1)
+        found = lengths > 0
+        kappa = mean_kappa(_sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
+        mixtures = Mixtures(
+            torch.where(
+                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
+            ),
+            # 0 / 0, without usable rows, keeps what was there.
+            torch.where(count > 0, counted @ shares / count, mixtures.weights),
+            torch.where(count > 0, kappa, mixtures.kappa),
+            start.sizes,
+        )
+    return mixtures
 
 
 def _check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:

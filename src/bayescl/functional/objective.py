@@ -59,7 +59,7 @@ class LogSumObjective:
         ranks: which rank of a candidate :meth:`weights_of_cdf` is given, as in
             :func:`~bayescl.functional.empirical_cdf`; None where all candidates weigh the same.
         bins: bins of the histogram, where one tells ranks apart.
-        reads_same_class: whether :meth:`pair_terms` says what to make of a posterior that pairs
+        reads_same_class: whether :meth:`pair_parts` says what to make of a posterior that pairs
             are of one class, where a batch carries one.
 
     Example:
@@ -97,19 +97,41 @@ class LogSumObjective:
         """
         raise NotImplementedError(f"{type(self).__name__} has ranks but no weights_of_cdf")
 
+    def pair_parts(self, same_class: Float[Tensor, "anchors candidates"]) -> PairTerms:
+        """Return each pair's weight and pull by its posterior alone, not yet scaled.
+
+        Args:
+            same_class: probability that a candidate is of its anchor's class, in [0, 1].
+        """
+        raise NotImplementedError(f"{type(self).__name__} reads no posterior of pairs")
+
     def pair_terms(
         self,
         same_class: Float[Tensor, "anchors candidates"],
         *,
         valid: CandidateMask | None,
     ) -> PairTerms:
-        """Return weights and targets by the posterior; constants for the gradient.
+        """Return weights of mean 1 and targets by the posterior; constants for the gradient.
+
+        The weights of an anchor's candidates are scaled to mean 1. A pull is its candidate's
+        share of the target where the positive's own is 1, so it is divided by 1 and all pulls.
 
         Args:
             same_class: probability that a candidate is of its anchor's class, in [0, 1].
             valid: True where a candidate counts; all where None.
         """
-        raise NotImplementedError(f"{type(self).__name__} reads no posterior of pairs")
+        weights, pulls = self.pair_parts(same_class)
+        count = weights.new_full((1, 1), weights.shape[1])
+        if valid is not None:
+            weights = torch.where(valid, weights, 0)
+            count = valid.sum(dim=1, keepdim=True).to(weights.dtype)
+        total = weights.sum(dim=1, keepdim=True)
+        weights = weights * (count / torch.where(total > 0, total, 1))
+        if pulls is None:
+            return PairTerms(weights, None)
+        if valid is not None:
+            pulls = torch.where(valid, pulls, 0)
+        return PairTerms(weights, pulls / (1 + pulls.sum(dim=1, keepdim=True)))
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]

@@ -13,11 +13,11 @@ from bayescl._checks import check_count
 from bayescl.functional.latent_classes import (
     LatentClasses,
     Mixtures,
+    class_agreement,
     class_responsibilities,
     fit_latent_classes,
     same_class_factors,
     trust_of_agreement,
-    view_agreement,
 )
 
 COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
@@ -31,7 +31,7 @@ _INERTIA = 0.9
 """Of the moving average of the views' agreement."""
 
 _NUMBERS = ("calls", "next", "filled")
-_FIT = ("center", "transform", "directions", "weights", "kappa", "transitions")
+_FIT = ("center", "transform", "directions", "weights", "kappa", "transitions", "alignment")
 _TENSORS = ("items", "agreement", *_FIT)
 """What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
 
@@ -76,7 +76,7 @@ class ClassMemory(nn.Module):
 
     @property
     def agreement(self) -> Float[Tensor, " mixtures"] | None:
-        """Moving average of how far views agree in each mixture; None before the first fit."""
+        """Moving average of how far views and mixtures agree; None before the first fit."""
         return self._agreement
 
     @property
@@ -129,14 +129,14 @@ class ClassMemory(nn.Module):
         first: Float[Tensor, "items components"],
         second: Float[Tensor, "items components"],
     ) -> None:
-        """Learn how far views agree in the last fit.
+        """Learn how far views and mixtures agree in the last fit.
 
         Args:
             first: responsibilities of the first views of items.
             second: of their second views.
         """
         assert self.classes is not None  # else there are no responsibilities
-        agreement = view_agreement(first, second, self.classes.sizes)
+        agreement = class_agreement(first, second, self.classes)
         before = self._agreement
         # After the first fit there is nothing to average with.
         self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
@@ -202,17 +202,21 @@ class ClassMemory(nn.Module):
         mixtures = self.classes.mixtures
         transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
         found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
-        return dict(zip(_FIT, (self.classes.center, self.classes.transform, *found), strict=True))
+        metric = (self.classes.center, self.classes.transform)
+        return dict(zip(_FIT, (*metric, *found, self.classes.alignment), strict=True))
 
     def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
         """Believe a fit that came as tensors."""
-        center, transform, directions, weights, kappa, transitions = (fit[name] for name in _FIT)
+        center, transform, directions, weights, kappa, transitions, alignment = (
+            fit[name] for name in _FIT
+        )
         parts = torch.split(transitions, [size * size for size in sizes])
         self.classes = LatentClasses(
             center,
             transform,
             Mixtures(directions, weights, kappa, sizes),
             tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True)),
+            alignment,
         )
 
     def _follow(self, rows: Tensor) -> None:

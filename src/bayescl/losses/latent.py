@@ -210,7 +210,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         columns = of(rows.reshape(-1, rows.shape[-1]))
         if columns is None:
             return None
-        anchors = of(batch.anchors) if rule.own is None else columns[rule.own]
+        anchors = columns if rows is batch.anchors else of(batch.anchors)
         positives = of(batch.positives) if rule.positive is None else columns[rule.positive]
         assert anchors is not None  # as there are those of candidates
         assert positives is not None
@@ -225,13 +225,18 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         anchors, positives, candidates = known
         # What is known of both views is known of each.
         both = (anchors + positives) / 2
-        places = [place for place in (batch.rule.own, batch.rule.positive) if place is not None]
-        for place in places:
+        place = batch.rule.positive
+        if batch.candidates is batch.anchors:
+            candidates = both
+        elif place is not None:
             candidates = candidates.index_copy(0, place, both)
         columns = self.memory.factors(candidates)
         if columns is None:
             return batch
-        items = columns[places[0]] if places else self.memory.factors(both)
+        if batch.candidates is batch.anchors:
+            items: Tensor | None = columns
+        else:
+            items = self.memory.factors(both) if place is None else columns[place]
         assert items is not None  # as candidates are believed
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)

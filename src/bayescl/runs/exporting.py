@@ -52,7 +52,7 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         batch = torch.export.Dim("batch", min=1)
         program = torch.export.export(model, (example,), dynamic_shapes=({0: batch},))
         with open_atomically(folder / PROGRAM) as file:
-            torch.export.save(program, file)  # type: ignore[arg-type]  # any binary file will do
+            torch.export.save(program, file)
         features = model(example).shape[1]
     card = {
         "use": f"torch.export.load('{PROGRAM}').module()(images)",

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from datetime import datetime, timezone
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -45,9 +44,7 @@ def command_line() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python, bayescl and the libraries that shape a number."""
-    # Not a plain import, since the front door offers what leads here.
-    own = import_module("bayescl").__version__
-    found = {"python": platform.python_version(), "bayescl": own}
+    found = {"python": platform.python_version(), "bayescl": version("bayescl")}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

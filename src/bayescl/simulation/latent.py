@@ -29,7 +29,7 @@ from bayescl.simulation.seeds import generator
 from bayescl.simulation.settings import Settings
 from bayescl.simulation.statistics import spread
 from bayescl.simulation.sweeps import Tick
-from bayescl.simulation.tables import Table, Value
+from bayescl.simulation.tables import Table, Value, parsed
 
 DIM, KAPPA, NOISE = 32, 30.0, 0.5
 """Coordinates, concentration of the classes, and length of a view's noise beside an item's 1."""
@@ -41,7 +41,7 @@ Classes = Literal["equal", "5:1"]
 SIZES: tuple[Classes, ...] = ("equal", "5:1")
 """Classes of one size, or of sizes in equal ratios from the largest to a fifth of it."""
 
-TOGETHER = (1.5, 2.0, 3.0, 4.0)
+TOGETHER = (2.0, 3.0, 4.0, 6.0)
 """Components per class of the mixtures that the loss fits side by side."""
 COMPONENTS: dict[str, tuple[float, ...]] = {
     "0.5": (0.5,),
@@ -54,7 +54,7 @@ COMPONENTS: dict[str, tuple[float, ...]] = {
 """Components per class, by the name that tables have for them."""
 KNOWN = "known"
 """The classes' own components in place of fitted ones."""
-NOISES = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+NOISES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 SWEPT_WITH_NOISE = ("0.5", "1", "together")
 
 
@@ -90,12 +90,12 @@ def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
     Returns:
         One record per setting: agreement of views and trust, the mean posterior of pairs of one
         class and of two, calibration error, and precision and recall of pairs with a posterior
-        above 1/2; the precision is empty where no draw has such a pair. The posterior is that
-        before trust.
+        above 1/2; the precision is that of draws with such a pair, and empty where fewer than two
+        have one. The posterior is that before trust.
 
     Example:
         >>> table = latent(Settings(tau_plus=0.25, draws=2), seed=0)
-        >>> table.number("recall", swept="components", components="1", classes="equal") > 0.8
+        >>> table.number("recall", swept="components", components=1, classes="equal") > 0.8
         True
     """
     points = [
@@ -220,14 +220,15 @@ def _posterior(
     remembered, judged, directions = _drawn(point, count, seed, draw)
     if point.components == KNOWN:
         shares = _known_responsibilities(judged, directions, class_sizes(count, point.classes))
-        agreement, sizes = torch.ones(1, dtype=torch.float64), [count]
+        posterior, agreement = shares @ shares.T, torch.ones(1, dtype=torch.float64)
     else:
         sizes = [max(1, round(each * count)) for each in COMPONENTS[point.components]]
         source = generator(seed, "latent fit", *sizes, draw)
         found = fit_latent_classes(remembered.view_1, remembered.view_2, sizes, generator=source)
         shares, agreement = item_responsibilities(judged.view_1, judged.view_2, found)
-    whole = torch.ones(len(sizes), dtype=shares.dtype)
-    posterior = same_class(shares, shares, trust=whole, sizes=sizes).clamp(0, 1)
+        whole = torch.ones(len(sizes), dtype=shares.dtype)
+        posterior = same_class(shares, shares, trust=whole, transitions=found.transitions)
+    posterior = posterior.clamp(0, 1)
     rows, columns = torch.triu_indices(JUDGED, JUDGED, offset=1)
     alike = judged.labels[rows] == judged.labels[columns]
     return posterior[rows, columns], alike, agreement
@@ -264,7 +265,7 @@ def _measured(point: Point, settings: Settings, seed: int) -> dict[str, Value]:
             precise.append(float(alike[sure].double().mean()))
     record: dict[str, Value] = {
         "swept": point.swept,
-        "components": point.components,
+        "components": parsed(point.components),
         "classes": point.classes,
         "noise": point.noise,
     }
@@ -274,9 +275,9 @@ def _measured(point: Point, settings: Settings, seed: int) -> dict[str, Value]:
 
 
 def _with_band(name: str, values: Sequence[float]) -> dict[str, Value]:
-    """Mean, band and standard error as columns; empty where there is nothing."""
+    """Mean, band and standard error as columns; empty where fewer than two draws have a value."""
     ends = ("", "_low", "_high", "_error")
-    if not values:
+    if len(values) < 2:
         return {f"{name}{end}": "" for end in ends}
     found = spread(torch.tensor(values, dtype=torch.float64))
     each = (found.mean, found.low, found.high, found.error)
@@ -302,7 +303,7 @@ def _bins(
 
 
 def _binned(point: Point, settings: Settings, seed: int) -> list[dict[str, Value]]:
-    """All bins of one setting; draws without pairs in a bin do not count for it."""
+    """The bins in which two draws or more have pairs; draws without any do not count there."""
     draws = [
         torch.stack(_bins(*_posterior(point, settings, seed, draw)[:2]))
         for draw in range(_draws(settings))
@@ -311,10 +312,10 @@ def _binned(point: Point, settings: Settings, seed: int) -> list[dict[str, Value
     records: list[dict[str, Value]] = []
     for column in range(BINS):
         here = count[:, column] > 0
-        if not bool(here.any()):
+        if int(here.sum()) < 2:
             continue
         record: dict[str, Value] = {
-            "components": point.components,
+            "components": parsed(point.components),
             "classes": point.classes,
             "noise": point.noise,
             "bin": column + 1,

@@ -29,7 +29,7 @@ _MARKERS = {
     "4": "D",
     "together": "o",
 }
-_NAMES = {"known": "the classes' own components", "together": "1.5, 2, 3 and 4 together"}
+_NAMES = {"known": "the classes' own components", "together": "2, 3, 4 and 6 together"}
 _FIGURES = (
     ("precision", "precision of pairs above 1/2", TRUE_COLOUR, "o"),
     ("recall", "their recall", LEVELS[1], "s"),
@@ -57,7 +57,7 @@ def draw_latent(table: Table) -> Figure:
     for column, label, colour, marker in _FIGURES:
         _bars(axes[2], noise.numbers("noise"), noise, column, colour, marker, label)
     axes[2].set(
-        title="1.5, 2, 3 and 4 components together",
+        title="2, 3, 4 and 6 components together",
         xlabel="length of a view's noise",
         ylim=(-0.03, 1.03),
     )

@@ -1,0 +1,140 @@
+"""Pages show what exists: code that runs, commands, links and every public name."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from bayescl.cli._app import commands
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if "gallery" not in page.parts]
+ROOMS = ("losses", "functional", "diagnostics", "estimation", "engines")
+
+# What a page's code speaks of and does not define, because the reader has it.
+READERS_OWN = {
+    "docs/architecture.md": "from __future__ import annotations\n",
+    "docs/integrations/lightning.md": """
+import lightning.pytorch as pl
+import bayescl
+from bayescl.estimation import LinearRamp
+from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+from bayescl.integrations.timm import TimmEncoder
+encoder = TimmEncoder("resnet18", image_size=32)
+""",
+    "docs/integrations/open_clip.md": """
+import torch
+from bayescl.integrations.open_clip import BayesianClipLoss
+loss, texts = BayesianClipLoss(), torch.tensor([[1, 2], [1, 2], [3, 4], [5, 6]])
+rows = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=-1)
+model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale": torch.tensor(9.0)}
+""",
+    "docs/integrations/pytorch_metric_learning.md": """
+import torch
+view_1, view_2 = torch.randn(2, 8, 4)
+""",
+    "docs/integrations/sentence_transformers.md": """
+import tempfile
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.training_args import (
+    SentenceTransformerTrainingArguments,
+)
+from tokenizers import Tokenizer, models, pre_tokenizers
+from bayescl.integrations.sentence_transformers import BayesianRankingLoss, LossStateCallback
+pairs = Dataset.from_dict({"anchor": ["a b", "c d"], "positive": ["a c", "b d"]})
+tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3, "d": 4}, "[UNK]"))
+tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
+settings = SentenceTransformerTrainingArguments(
+    output_dir=tempfile.mkdtemp(), num_train_epochs=1, report_to="none", use_cpu=True
+)
+""",
+}
+
+
+# Libraries of the pages on integrations; else the one of the page's name.
+LIBRARIES = {"lightning": ("lightning", "timm", "safetensors", "huggingface_hub")}
+
+
+def name_of(page: Path) -> str:
+    """A page as the tables above call it."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """What stands between the fences of a language."""
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=name_of)
+def test_the_code_of_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if page.parent.name == "integrations":
+        for library in LIBRARIES.get(page.stem, (page.stem,)):
+            if not find_spec(library):
+                pytest.skip(f"needs {library}")
+    monkeypatch.chdir(tmp_path)
+    before = READERS_OWN.get(name_of(page), "")
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page, "python"):
+        exec(compile(before + block, name_of(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "sh")], ids=name_of)
+def test_every_command_that_a_page_shows_exists(page: Path) -> None:
+    known = commands()
+    for block in blocks(page, "sh"):
+        for words in re.findall(
+            r"^bayescl ([a-z ]+?)(?= -| [A-Z.]| \S*/| results|$)", block, re.MULTILINE
+        ):
+            assert any(words.startswith(name) for name in known), words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if link.startswith(("https://", "mailto:")):
+            continue
+        target = page.parent / link
+        if "gallery/" in link:  # made from the examples
+            name = re.sub(r"^(sphx_glr_)?(.+?)(_\d{3})?$", r"\2", target.stem)
+            target = ROOT / "examples" / "gallery" / f"{name}.py"
+        assert target.exists(), link
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_its_place_on_an_api_page(room: str) -> None:
+    names = set(importlib.import_module(f"bayescl.{room}").__all__)
+    page = (ROOT / "docs" / "api" / f"{room}.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, re.MULTILINE))
+    assert shown <= names, f"not public: {sorted(shown - names)}"
+    elsewhere = set(re.findall(r"`(\w+)`", page))
+    assert names <= shown | elsewhere, f"missing: {sorted(names - shown - elsewhere)}"
+
+
+def test_the_overview_of_the_api_has_every_name_of_the_package() -> None:
+    page = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    for name in importlib.import_module("bayescl").__all__:
+        assert re.search(rf"\b{name}\b", page), name
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    docs = ROOT / "docs"
+    listed = {(docs / "index").resolve()}
+    for page in docs.rglob("*.md"):
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.M):
+            names = [line for line in block.splitlines() if line and not line.startswith(":")]
+            names = [re.sub(r".*<(.+)>", r"\1", name) for name in names]
+            listed |= {(page.parent / name).resolve() for name in names}
+    for page in PAGES[1:]:
+        assert page.with_suffix("").resolve() in listed, page

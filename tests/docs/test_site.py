@@ -1,0 +1,180 @@
+"""The built site in a browser: it fits a desk and a phone, its links and its search work.
+
+``make docs`` builds what is opened here.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "build" / "site"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium"),
+    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="needs the site: make docs"),
+]
+
+PAGES = (
+    "index.html",
+    "search.html?q=InfoNCELoss",
+    "gallery/index.html",
+    "gallery/plot_digits_losses.html",
+    "api/losses.html",
+    "which-loss.html",
+    "ranking.html",
+)
+
+# Opens each page in a frame of a width, follows what is clicked, and writes down what it sees.
+PROBE = """<!doctype html><title>probe</title><body><pre id="seen"></pre><script>
+const steps = STEPS, seen = [];
+const wait = ms => new Promise(done => setTimeout(done, ms));
+async function opened(frame, go) {
+  const loaded = new Promise(done => frame.addEventListener("load", done, {once: true}));
+  go();
+  await loaded;
+  const page = frame.contentWindow;
+  page.errors = [];
+  page.addEventListener("error", event => page.errors.push(String(event.message)));
+  await wait(1500);
+  return page;
+}
+(async () => {
+  for (const step of steps) {
+    const frame = document.createElement("iframe");
+    frame.style.cssText = `width:${step.width}px;height:900px;border:0`;
+    document.body.append(frame);
+    let page = await opened(frame, () => { frame.src = step.page; });
+    for (const selector of step.clicks || []) {
+      const link = page.document.querySelector(selector);
+      if (!link) { seen.push({...step, missing: selector}); continue; }
+      page = await opened(frame, () => link.click());
+    }
+    const root = page.document.documentElement;
+    seen.push({...step, title: page.document.title, content: root.scrollWidth,
+      frame: page.innerWidth, errors: page.errors, path: page.location.pathname,
+      broken: [...page.document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
+      text: page.document.querySelector("article, [role=main]")?.innerText.slice(0, 4000) || ""});
+    frame.remove();
+  }
+  document.getElementById("seen").textContent = JSON.stringify(seen);
+})();
+</script>"""
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """The site on a port of this machine, and the probe beside it."""
+
+    steps: str = "[]"
+    """What the probe does, as JSON."""
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files of the site, and the probe."""
+
+    server: Server
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given, directory=str(SITE))
+
+    def do_GET(self) -> None:
+        if self.path != "/probe.html":
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(PROBE.replace("STEPS", self.server.steps).encode())
+
+    def log_message(self, format: str, *given: Any) -> None:
+        del format, given
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def browse(server: Server, folder: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the browser sees after each step."""
+    server.steps = json.dumps(steps)
+    said = subprocess.run(
+        [
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            f"--user-data-dir={folder / 'profile'}",
+            "--window-size=1400,1000",
+            "--virtual-time-budget=120000",
+            "--dump-dom",
+            f"http://127.0.0.1:{server.server_port}/probe.html",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    ).stdout
+    found = re.search(r'<pre id="seen">(.*?)</pre>', said, re.DOTALL)
+    assert found, said[:2000]
+    assert found[1], "the browser did not come to the end"
+    return json.loads(unescape(found[1]))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_without_errors_or_broken_pictures(server, tmp_path, width) -> None:
+    steps = [{"page": f"/{page}", "width": width} for page in PAGES]
+    for seen in browse(server, tmp_path, steps):
+        assert seen["content"] <= seen["frame"], seen["page"]
+        assert seen["errors"] == [], seen["page"]
+        assert seen["broken"] == [], seen["page"]
+
+
+def test_a_visitor_finds_an_example_a_name_and_what_they_search_for(server, tmp_path) -> None:
+    example, name, search = browse(
+        server,
+        tmp_path,
+        [
+            {
+                "page": "/index.html",
+                "width": 1280,
+                "clicks": [
+                    '.sidebar-tree a[href="gallery/index.html"]',
+                    'article a[href="plot_digits_losses.html"]',
+                ],
+            },
+            {
+                "page": "/index.html",
+                "width": 1280,
+                "clicks": [
+                    '.sidebar-tree a[href="api/index.html"]',
+                    'article a[href="losses.html#bayescl.losses.InfoNCELoss"]',
+                ],
+            },
+            {"page": "/search.html?q=InfoNCELoss", "width": 1280},
+        ],
+    )
+    assert example["title"].startswith("Digits with six losses")
+    assert name["title"].startswith("Losses")
+    assert "losses.InfoNCELoss" in search["text"] or "InfoNCELoss" in search["text"]
+    assert re.search(r"found \d+ page", search["text"])
