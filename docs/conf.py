@@ -98,8 +98,12 @@ def _display_math(writer: Any, node: nodes.math_block) -> None:
 _SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
 
 
-# Pages beside docs/ that the site shows under another name.
-_ELSEWHERE = {"(../README.md": "(index.md", "(../benchmarks/README.md": "(benchmarks.md"}
+# What lies beside docs/ and has another name on the site.
+_ELSEWHERE = {
+    "(../README.md": "(index.md",
+    "(../benchmarks/README.md": "(benchmarks.md",
+    "(../../benchmarks/results)": "(../benchmarks.md)",
+}
 
 
 def _pages_elsewhere(app: Sphinx, docname: str, source: list[str]) -> None:

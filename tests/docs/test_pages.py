@@ -19,6 +19,14 @@ ROOMS = ("losses", "functional", "diagnostics", "estimation", "engines")
 # What a page's code speaks of and does not define, because the reader has it.
 READERS_OWN = {
     "docs/architecture.md": "from __future__ import annotations\n",
+    "docs/integrations/lightning.md": """
+import lightning.pytorch as pl
+import bayescl
+from bayescl.estimation import LinearRamp
+from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+from bayescl.integrations.timm import TimmEncoder
+encoder = TimmEncoder("resnet18", image_size=32)
+""",
     "docs/integrations/open_clip.md": """
 import torch
 from bayescl.integrations.open_clip import BayesianClipLoss
@@ -51,6 +59,10 @@ settings = SentenceTransformerTrainingArguments(
 }
 
 
+# Libraries of the pages on integrations; else the one of the page's name.
+LIBRARIES = {"lightning": ("lightning", "timm", "safetensors", "huggingface_hub")}
+
+
 def name_of(page: Path) -> str:
     """A page as the tables above call it."""
     return page.relative_to(ROOT).as_posix()
@@ -63,9 +75,14 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=name_of)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path) -> None:
-    if page.parent.name == "integrations" and not find_spec(page.stem):
-        pytest.skip(f"needs {page.stem}")
+def test_the_code_of_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if page.parent.name == "integrations":
+        for library in LIBRARIES.get(page.stem, (page.stem,)):
+            if not find_spec(library):
+                pytest.skip(f"needs {library}")
+    monkeypatch.chdir(tmp_path)
     before = READERS_OWN.get(name_of(page), "")
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page, "python"):

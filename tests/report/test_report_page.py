@@ -51,7 +51,7 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     page = report_page([ROOT / "results/digits"])
     elements = Elements(page)
     for text in (
-        "93.1 ± 0.7",
+        "93.1 ± 0.8",
         "+15.87 ± 0.80",
         "closes most",
         "bayescl compare images",

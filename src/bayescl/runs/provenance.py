@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-import bayescl
 from bayescl._cores import usable_cores
 
 _PACKAGES = ("torch", "lightning", "kornia", "numpy", "scikit-learn")
@@ -45,7 +44,7 @@ def command_line() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python, bayescl and the libraries that shape a number."""
-    found = {"python": platform.python_version(), "bayescl": bayescl.__version__}
+    found = {"python": platform.python_version(), "bayescl": version("bayescl")}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

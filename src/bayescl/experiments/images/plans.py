@@ -126,10 +126,9 @@ CIFAR10_JPEG = TuningPlan(
             "attraction": (0.5, 1.0),
         },
         "oracle": {"temperature": _SIX_TEMPERATURES},
-        "attracting_oracle": {"temperature": _SIX_TEMPERATURES},
     },
 )
-"""Six settings for each loss, 46 runs on fewer images and epochs than the comparison's.
+"""Six settings for each loss, 40 runs on fewer images and epochs than the comparison's.
 
 The Bayesian loss has its ``alpha`` from the paper; its ``beta`` is no hardness at all, or one
 less one over the number of classes. There is one seed: among settings that come close to one
