@@ -1,11 +1,13 @@
 """Pages show what exists: code that runs, commands, links and every public name."""
 
 from __future__ import annotations
+import __future__
 
 import importlib
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -18,7 +20,6 @@ ROOMS = ("losses", "functional", "diagnostics", "estimation", "engines")
 
 # What a page's code speaks of and does not define, because the reader has it.
 READERS_OWN = {
-    "docs/architecture.md": "from __future__ import annotations\n",
     "docs/integrations/lightning.md": """
 import lightning.pytorch as pl
 import bayescl
@@ -40,20 +41,17 @@ view_1, view_2 = torch.randn(2, 8, 4)
 """,
     "docs/serving.md": """
 from pathlib import Path
-import numpy as np
-import torch
+import numpy, torch
 from bayescl.cli import main
-if not Path("runs").exists():
-    draws = np.random.default_rng(0)
-    pairs = [(user, item) for user in range(48) for item in range(24) if draws.random() < 0.4]
-    rows = [f"u-{user},i-{item}" for user, item in pairs]
-    Path("table.csv").write_text("\\n".join(["user,item", *rows]))
-    np.savez("bars.npz", images=draws.random((60, 6, 6)), labels=np.arange(60) % 3)
-    assert not main("train ranking --data table.csv --epochs 1 --dim 4 --out runs/second".split())
-    assert not main(
-        "train images --data bars.npz --epochs 1 --width 4 --batch_size 20 --out runs/first".split()
-    )
-images = torch.zeros(2, 1, 6, 6, dtype=torch.uint8)
+rows = [f"u-{user},i-{item}" for user in range(50) for item in range(30) if (user + item) % 3]
+Path("my.csv").write_text("user,item\\n" + "\\n".join(rows))
+images = torch.randint(256, (40, 1, 8, 8), dtype=torch.uint8)
+numpy.savez("images.npz", images=images[:, 0].numpy(), labels=numpy.arange(40) % 2)
+quick = "--epochs 1 --batch-size 16 --device cpu --out"
+assert main(f"train ranking --data my.csv {quick} runs/second".split()) == 0
+assert main(f"train images --data images.npz {quick} runs/first".split()) == 0
+assert main("evaluate runs/first".split()) == 0
+assert main("export runs/first --to DIR".split()) == 0
 """,
     "docs/integrations/sentence_transformers.md": """
 import tempfile
@@ -88,7 +86,8 @@ def name_of(page: Path) -> str:
 def blocks(page: Path, language: str) -> list[str]:
     """What stands between the fences of a language."""
     text = page.read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, re.DOTALL | re.MULTILINE)
+    return [dedent(code) for _, code in found]
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=name_of)
@@ -100,10 +99,11 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             if not find_spec(library):
                 pytest.skip(f"needs {library}")
     monkeypatch.chdir(tmp_path)
-    before = READERS_OWN.get(name_of(page), "")
     names: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page, "python"):
-        exec(compile(before + block, name_of(page), "exec"), names)
+    for code in (READERS_OWN.get(name_of(page), ""), *blocks(page, "python")):
+        # Pages that quote a signature need not import what its hints name.
+        flags = __future__.annotations.compiler_flag
+        exec(compile(code, name_of(page), "exec", flags=flags), names)
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "sh")], ids=name_of)
