@@ -31,7 +31,7 @@ from bayescl.vision.store import ImageStore
 LOSSES = {
     "InfoNCE": LossSettings("info_nce"),
     "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
-    "latent classes": LossSettings("latent", {"num_classes": 10}),
+    "latent classes": LossSettings("latent", {"tau_plus": 0.1}),
 }
 EPOCH = 50_000
 """Images of CIFAR-10's training part."""

@@ -135,13 +135,13 @@ def test_latent_classes_are_shown_with_their_trust_and_their_images(bayescl, lat
     before = Path(latent_run, "checkpoints/last.ckpt").read_bytes()
     outcome = bayescl("inspect run --images 60 --anchors 2 --shown 2")
     assert outcome.status == 0
-    for words in ("trust of 4 components", "candidates that attract", "their precision"):
+    for words in ("trust of 6 components", "candidates that attract", "their precision"):
         assert words in outcome.out
     assert pictures("run") == ["inspection-candidates.png", "inspection-components.png", *FILES[1:]]
     report = report_of("run")
     latent = report["latent_classes"]
     assert latent["fitted"]
-    assert [mixture["components"] for mixture in latent["mixtures"]] == [4, 6, 9, 12]
+    assert [mixture["components"] for mixture in latent["mixtures"]] == [6, 9, 12, 18]
     assert 0 < latent["trust"] <= 1
     assert report["posteriors"][0]["source"] == "latent classes"
     assert report["confident_pairs"]["precision"] > 0.9
@@ -149,7 +149,7 @@ def test_latent_classes_are_shown_with_their_trust_and_their_images(bayescl, lat
     assert report["mean_weight"]["false"] < 0.8 < report["mean_weight"]["true"]
     assert report["candidates"]["weighed_by"] == "latent"
     components = report["components"]
-    assert len(components) == 4
+    assert len(components) == 6
     assert sum(one["size"] for one in components) == report["images"]
     assert [one["weight"] for one in components] == sorted(
         (one["weight"] for one in components), reverse=True

@@ -46,9 +46,9 @@ def informed_loss() -> bayescl.LatentClassContrastiveLoss:
     """A latent-class loss that has seen enough items in four classes to believe what it found."""
     generator = torch.Generator().manual_seed(1)
     centres = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
-    loss = bayescl.LatentClassContrastiveLoss(num_classes=4, memory_size=128, refit_every=2)
-    for _ in range(8):
-        items = centres[torch.arange(32) % 4] + 0.4 * torch.randn(32, 8, generator=generator)
+    loss = bayescl.LatentClassContrastiveLoss(num_classes=4, memory_size=512)
+    for _ in range(20):
+        items = centres[torch.arange(32) % 4] + 0.8 * torch.randn(32, 8, generator=generator)
         noise = 0.3 * torch.randn(2, 32, 8, generator=generator)
         loss(items + noise[0], items + noise[1])
     return loss
@@ -60,6 +60,6 @@ def views() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(24) % 4
     centres = torch.randn(4, 8, generator=generator)
-    items = centres[labels] + 0.4 * torch.randn(24, 8, generator=generator)
+    items = centres[labels] + 0.8 * torch.randn(24, 8, generator=generator)
     noise = 0.3 * torch.randn(2, 24, 8, generator=generator)
     return items + noise[0], items + noise[1], labels

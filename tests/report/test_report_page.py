@@ -52,7 +52,7 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     elements = Elements(page)
     for text in (
         "93.1 ± 0.8",
-        "+15.87 ± 0.80",
+        "+15.92 ± 0.81",
         "closes most",
         "bayescl compare images",
         "AMD EPYC",

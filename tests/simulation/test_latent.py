@@ -104,8 +104,8 @@ def test_the_classes_own_components_are_calibrated_and_too_few_too_bold(
     assert all(float(record["share"]) < float(record["posterior"]) - 0.2 for record in sure)
 
 
-def test_pairs_are_in_one_bin_each_but_for_bins_of_a_single_draw(calibrated: Table) -> None:
+def test_hardly_a_pair_is_in_a_bin_that_one_draw_alone_has_any_in(calibrated: Table) -> None:
     for components in calibrated.distinct("components"):
         here = calibrated.where(classes="equal", components=components)
-        pairs = 2 * 512 * 511 / 2
-        assert 0.9 * pairs < sum(here.numbers("pairs")) <= pairs
+        pairs = 2 * 512 * 511 // 2
+        assert 0.95 * pairs < sum(here.numbers("pairs")) <= pairs

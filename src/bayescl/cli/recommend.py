@@ -51,11 +51,13 @@ def command(
     from bayescl.cli._console import console
 
     is_popular = user is not None and not recommender.is_trained_on(user)
-    said = f"for user {user}"
-    if is_popular:
-        said += ", of whom training saw nothing: the most popular items, by number of users"
     if file is None:
-        console().print(_table(lists, said))
+        console().print(_table(lists, f"for user {user}"))
+        if is_popular:
+            said = (
+                f"training saw nothing of user {user}: the most popular items, by number of users"
+            )
+            console().print(said, soft_wrap=True, markup=False)
         return 0
     write_table(lists, file)
     popular = int(is_popular) if user is not None else recommender.untrained_users

@@ -47,12 +47,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     r"""InfoNCE that finds the classes of the data itself, without labels, and believes what holds.
 
     A memory keeps the embeddings of recent items. Every few steps mixtures of von Mises-Fisher
-    components are fitted to it, coarser and finer ones. Two rows are of one class with the
-    probability that they come from one component; that posterior takes false negatives out of the
-    sum, and lets likely ones attract as further positives. Each mixture is trusted as far as the
-    two views of an item agree in it: where the classes are not to be found, ``trust`` is 0 and
-    the loss is InfoNCE, exactly. It is so too from the first step until the memory can carry a
-    fit.
+    components are fitted to it, coarser and finer ones, and components that views of one item
+    move between are joined. Two rows are of one class as far as they come from the same
+    components; that posterior takes false negatives out of the sum, and lets likely ones attract
+    as further positives. Each mixture is trusted as far as the two views of an item agree in it
+    and as it agrees with the other mixtures: where the classes are not to be found, ``trust`` is 0
+    and the loss is InfoNCE, exactly. It is so too from the first step until the memory can carry
+    a fit.
 
     Call it like any other loss: no labels, no indices. Only calls in ``train()`` mode are
     remembered, in every layout but :meth:`from_logits`: two views of an item, or an anchor and
