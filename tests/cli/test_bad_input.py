@@ -258,4 +258,5 @@ def test_a_data_file_gone_since_training_is_named(bayescl, image_run):
     Path("bars.npz").unlink()
     outcome = bayescl("evaluate run")
     assert outcome.status == 2
-    assert outcome.complaint == "there is no file bars.npz"
+    assert outcome.complaint.startswith("the images of the run are gone from ")
+    assert outcome.complaint.endswith("bars.npz: name the place where they are with --data")
