@@ -155,7 +155,10 @@ def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_pat
     ("options", "message"),
     [
         ({"data": "movielens"}, "no data set is called 'movielens'; known are ml-100k, ml-1m, y"),
-        ({"split": "half"}, "split must be one of per-user, random, last, given, author, got"),
+        (
+            {"split": "half"},
+            "split must be one of per-user, random, last, given, author, none, got",
+        ),
         ({"split": "given"}, "mine.csv comes without a test part: split cannot be 'given'"),
         ({"evaluate_on": "train"}, "evaluate_on must be one of test, validation, got 'train'"),
         ({"user_column": "who"}, "has no column 'who' for the users; it has user, item, rating"),
