@@ -150,17 +150,18 @@ def _run(
     upstream: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Losses, and the wanted gradients of their sum weighted by ``upstream`` (ones if absent)."""
-    losses = torch.empty_like(batch.anchors[:, 0])
     scaled = batch.anchors / temperature
     starts = range(0, batch.num_anchors, plan.chunk_size)
     workers = _workers(batch, len(starts))
     totals = [RunningGradients.zeros(batch, temperature, wanted, own_rows=plan.own_rows)]
     totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
+    found: list[Tensor] = [scaled] * len(starts)
 
     def work(number: int) -> None:
-        for start in starts[number::workers]:
+        for chunk in range(number, len(starts), workers):
+            start = starts[chunk]
             rows = slice(start, min(start + plan.chunk_size, batch.num_anchors))
-            losses[rows] = _chunk(
+            found[chunk] = _chunk(
                 batch,
                 scaled[rows],
                 rows,
@@ -171,6 +172,7 @@ def _run(
             )
 
     in_threads(work, workers)
+    losses = found[0] if len(found) == 1 else torch.cat([scaled[:0, 0], *found])
     return losses, totals[0].joined(totals[1:])
 
 
@@ -192,7 +194,7 @@ def _chunk(
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients."""
     positives, columns = batch.positives[rows], batch.columns(rows)
-    logits = candidate_logits(anchors, columns, 1.0)
+    logits = anchors @ columns.T if columns.ndim == 2 else candidate_logits(anchors, columns, 1.0)
     place = batch.rule.positive
     place = place[rows, None] if plan.own_rows and place is not None else None
     if place is None:
@@ -213,10 +215,18 @@ def _chunk(
         return losses
     of_logits, factor = gradients.unlabeled, gradients.factor
     if place is not None:
-        share = gradients.positive
+        of_logits.scatter_(1, place, gradients.share[:, None])
+    if plan.own_rows and len(anchors) == len(columns) and total.candidates is not None:
+        # Both of a pair's embeddings are anchors here: one product serves both sides.
         if factor is not None:
-            share = torch.where(factor != 0, share / factor, 0.0)
-        of_logits.scatter_(1, place, share[:, None])
+            of_logits *= factor[:, None]
+        of_logits += of_logits.T.contiguous()
+        torch.mm(of_logits, columns, out=total.candidates).div_(temperature)
+        if total.temperature is not None:
+            total.temperature -= (total.candidates * anchors).sum() / 2
+            if gradients.temperature is not None:
+                total.temperature += gradients.temperature
+        return losses
     if total.anchors is not None or total.temperature is not None or plan.own_rows:
         pull = _from_columns(of_logits, columns)
         if factor is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -401,7 +402,7 @@ class ContrastiveLoss(nn.Module):
         """Scale embeddings to length 1 if asked."""
         if not self.normalize:
             return rows
-        with torch.autocast(rows.device.type, enabled=False):
+        with _without_autocast(rows.device):
             return unit_vectors(rows)
 
     def _require_groups(self, **groups: Tensor | None) -> None:
@@ -468,7 +469,7 @@ class ContrastiveLoss(nn.Module):
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
-        with torch.autocast(batch.anchors.device.type, enabled=False):
+        with _without_autocast(batch.anchors.device):
             losses, self.engine_used = per_anchor_losses(
                 batch,
                 temperature,
@@ -519,6 +520,13 @@ class ContrastiveLoss(nn.Module):
             shown["temperature"] = f"{self.temperature:g}"
         shown |= {"normalize": str(self.normalize), "reduction": repr(self.reduction)}
         return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """What turns autocast off; nothing where it is off already, since that takes its time too."""
+    if not torch.is_autocast_enabled(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def _at_least_float32(*tensors: Tensor) -> list[Tensor]:
