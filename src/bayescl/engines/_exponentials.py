@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from bayescl._axes import Float, Int, Tensor
-from bayescl.engines.batch import ContrastiveBatch
+from bayescl.engines.batch import ContrastiveBatch, Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
@@ -85,23 +85,31 @@ def _sums_in_order(
     differentiate: bool,
 ) -> Sums:
     """Sum with weights by exact rank: rows without ties share them in sorted order."""
-    width = logits.shape[1]
     excluded = batch.excluded(rows)
-    counts = excluded.counts(width, logits.device).numpy()
-    alone = _untied_log_weights(objective, counts, logits)
     total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
-    step = max(1, _BLOCK // width)
+    step = max(1, _BLOCK // logits.shape[1])
     for start in range(0, len(logits), step):
         some = slice(start, start + step)
-        block, mine = logits[some], counts if len(counts) == 1 else counts[some]
-        columns, ties = columns_in_order(block, excluded.of(some).places(width), mine)
-        in_order = (alone if len(alone) == 1 else alone[some]).expand_as(block)
-        weights = torch.empty_like(block).scatter_(1, columns, in_order)
-        if len(ties):
-            _share_among_tied(objective, weights, columns, ties, mine)
-        block += weights
-        _, total[some], log[some] = exponentiate(block)[0]
+        add_log_weights(objective, logits[some], excluded.of(some))
+        _, total[some], log[some] = exponentiate(logits[some])[0]
     return Sums(logits, total, log)
+
+
+def add_log_weights(
+    objective: LogSumObjective, logits: Float[Tensor, "rows candidates"], excluded: Excluded
+) -> None:
+    """Add the logarithms of the weights by exact rank to logits, in place. On the CPU.
+
+    What is excluded becomes -inf.
+    """
+    width = logits.shape[1]
+    counts = excluded.counts_of(width)
+    columns, ties = columns_in_order(logits, excluded.places(width), counts)
+    in_order = _untied_log_weights(objective, counts, logits).expand_as(logits)
+    weights = torch.empty_like(logits).scatter_(1, columns, in_order)
+    if len(ties):
+        _share_among_tied(objective, weights, columns, ties, counts)
+    logits += weights
 
 
 def _untied_log_weights(

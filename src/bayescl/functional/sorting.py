@@ -57,7 +57,7 @@ def can_look(tensor: Tensor) -> bool:
     other device would have to be waited for.
     """
     return (
-        tensor.device.type == "cpu"
+        tensor.is_cpu
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
     )
@@ -151,11 +151,9 @@ def _order_by_rounding(
     # Subtraction, multiplication and addition round monotonically, so only neighbours can meet on
     # one level. The last sum's mantissa is the level: its bits need no conversion.
     scaled = (values - low).mul_((levels - 4) / spread).add_(2.0**_MANTISSA)
-    packed = scaled.view(torch.int32)
-    packed <<= column_bits
+    scaled.numpy().reshape(-1)[excluded] = 2.0 ** (_MANTISSA + 1) - 1  # the last level
+    packed = torch.add(_every_column(width), scaled.view(torch.int32), alpha=2**column_bits)
     keys = packed.numpy().view(np.uint32)
-    keys.reshape(-1)[excluded] = 2**32 - 2**column_bits
-    packed |= _every_column(width)
     keys.sort(axis=1)
     beside = keys.reshape(-1)
     level = np.flatnonzero(beside[1:] ^ beside[:-1] < 2**column_bits)

@@ -532,6 +532,8 @@ def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _at_least_float32(*tensors: Tensor) -> list[Tensor]:
     """Bring tensors to their common precision, and that to at least float32."""
     dtype = torch.float32
+    if all(tensor.dtype == dtype for tensor in tensors):
+        return list(tensors)
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return [tensor.to(dtype) for tensor in tensors]
