@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
 _BLOCK = 2**18
 """Logits sorted at a time on the CPU: with all that sorting needs they stay in a core's cache."""
+
+_REMEMBERED_ROWS = 512
+"""Rows of weights that are remembered, or more where they are short."""
 
 _LOG2_E = math.log2(math.e)
 """Powers of 2 are up to four times as fast on the CPU as powers of e."""
@@ -103,41 +107,63 @@ def add_log_weights(
     What is excluded becomes -inf.
     """
     width = logits.shape[1]
-    counts = excluded.counts_of(width)
-    columns, ties = columns_in_order(logits, excluded.places(width), counts)
-    in_order = _untied_log_weights(objective, counts, logits).expand_as(logits)
-    weights = torch.empty_like(logits).scatter_(1, columns, in_order)
+    places = excluded.places(width)
+    counts = excluded.counts_of(width, places)
+    columns, ties = columns_in_order(logits, places, counts)
+    untied = _log_weights_by_place(objective, width, logits.dtype).of(counts)
+    weights = torch.empty_like(logits).scatter_(1, columns, untied.expand_as(logits))
     if len(ties):
         _share_among_tied(objective, weights, columns, ties, counts)
     logits += weights
 
 
-def _untied_log_weights(
-    objective: LogSumObjective, counts: NDArray[np.int64], logits: Float[Tensor, "rows candidates"]
-) -> Float[Tensor, "#rows candidates"]:
-    """Logarithms of the weights at the places of sorted rows without ties; -inf behind the last.
+class _LogWeightsByPlace:
+    """Logarithms of the weights at the places of sorted rows without ties, -inf behind the last.
 
-    One row for all where all have equally many candidates.
+    A row depends on its number of candidates alone, so rows are remembered by it.
     """
-    width, dtype = logits.shape[1], logits.dtype
-    if len(counts) == 1:
-        return _log_weights_by_place(objective, int(counts[0]), width, dtype)[None]
-    distinct, which = np.unique(counts, return_inverse=True)
-    each = [_log_weights_by_place(objective, count, width, dtype) for count in distinct.tolist()]
-    return torch.stack(each)[torch.from_numpy(which)]
+
+    def __init__(self, objective: LogSumObjective, width: int, dtype: torch.dtype) -> None:
+        self.objective, self.width, self.dtype = objective, width, dtype
+        self._lock = Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known = torch.empty(0, self.width, dtype=self.dtype)
+        self._row_of = np.full(self.width + 1, -1)
+
+    def of(self, counts: NDArray[np.int64]) -> Float[Tensor, "rows places"]:
+        """One row for each number of candidates; do not write to them."""
+        with self._lock:  # chunks may be shared out to threads
+            rows = self._row_of[counts]
+            if rows.min() < 0:
+                self._learn(np.unique(counts))
+                rows = self._row_of[counts]
+            known = self._known
+        return known.index_select(0, torch.from_numpy(rows)) if len(rows) > 1 else known[rows]
+
+    def _learn(self, counts: NDArray[np.int64]) -> None:
+        """Add the rows of numbers of candidates, each given once."""
+        if len(self._known) + len(counts) > max(_REMEMBERED_ROWS, 2**22 // self.width):
+            self._forget()
+        new = counts[self._row_of[counts] < 0]
+        self._row_of[new] = len(self._known) + np.arange(len(new))
+        rows = [self._row(count) for count in new.tolist()]
+        self._known = torch.cat([self._known, torch.stack(rows)])
+
+    def _row(self, count: int) -> Float[Tensor, " places"]:
+        place = torch.arange(count, dtype=self.dtype)
+        shift = 1.0 if self.objective.ranks == "upper" else 0.5
+        log_weights = self.objective.weights_of_cdf((place + shift) / max(1, count)).log()
+        return F.pad(log_weights, (0, self.width - count), value=-torch.inf)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4)
 def _log_weights_by_place(
-    objective: LogSumObjective, count: int, places: int, dtype: torch.dtype
-) -> Float[Tensor, " places"]:
-    """Logarithms of the weights of ``count`` untied candidates in ascending order, then -inf.
-
-    Remembered: do not write to it.
-    """
-    place = torch.arange(count, dtype=dtype)
-    cdf = (place + 1.0 if objective.ranks == "upper" else place + 0.5) / max(1, count)
-    return F.pad(objective.weights_of_cdf(cdf).log(), (0, places - count), value=-torch.inf)
+    objective: LogSumObjective, width: int, dtype: torch.dtype
+) -> _LogWeightsByPlace:
+    """What is remembered for an objective, which changes at most with the epoch."""
+    return _LogWeightsByPlace(objective, width, dtype)
 
 
 @lru_cache(maxsize=8)

@@ -32,10 +32,11 @@ class Excluded:
         few = 0 if self.columns is None else self.columns.shape[1]
         return torch.full((1,), candidates - few, device=device)
 
-    def counts_of(self, candidates: int) -> NDArray[np.int64]:
-        """The same as :meth:`counts` on the CPU, for NumPy."""
+    def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same as :meth:`counts` on the CPU, from what :meth:`places` has found."""
         if self.mask is not None:
-            return candidates - np.count_nonzero(self.mask.numpy(), axis=1)
+            starts = np.arange(0, self.mask.numel() + 1, candidates)
+            return candidates - np.diff(np.searchsorted(places, starts))
         return np.array([candidates - (0 if self.columns is None else self.columns.shape[1])])
 
     def places(self, candidates: int) -> NDArray[np.int64]:

@@ -156,7 +156,9 @@ def _order_by_rounding(
     keys = packed.numpy().view(np.uint32)
     keys.sort(axis=1)
     beside = keys.reshape(-1)
-    level = np.flatnonzero(beside[1:] ^ beside[:-1] < 2**column_bits)
+    same = beside[1:] ^ beside[:-1] < 2**column_bits
+    same &= beside[1:] < 2**32 - 2**column_bits  # what is excluded shares the last level
+    level = np.flatnonzero(same)
     packed &= 2**column_bits - 1
     columns = packed.to(torch.int64)
     if len(level):

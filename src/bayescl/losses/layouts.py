@@ -147,7 +147,7 @@ def check_valid(valid: Tensor | None, shape: tuple[int, int], gather: bool) -> N
 
 def check_some(valid: Tensor) -> None:
     """Refuse a mask that leaves no candidate to any row; on the CPU, to wait for no device."""
-    if can_look(valid) and not bool(valid.any()):
+    if can_look(valid) and not valid.numpy().any():
         raise ValueError("valid must leave some row a candidate, got False everywhere")
 
 
