@@ -50,8 +50,6 @@ def sums_of(
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
     rows: slice,
-    *,
-    differentiate: bool,
 ) -> list[Sums]:
     """Compute the sums of an objective's powers but 0; overwrites ``logits``, with the first.
 
@@ -60,14 +58,13 @@ def sums_of(
         logits: logits of the candidates.
         batch: says which candidates count.
         rows: which anchors these are.
-        differentiate: whether the exponentials are wanted; else what they hold has no meaning.
     """
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
         batch.excluded(rows).fill_(logits, -torch.inf)
         return exponentiate(logits, powers)
     if objective.ranks != "histogram" and powers == [1] and can_look(logits):
-        return [_sums_in_order(objective, logits, batch, rows, differentiate=differentiate)]
+        return [_sums_in_order(objective, logits, batch, rows)]
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
     others = [logits * power + log_weights for power in powers[1:]]
     if powers[0] != 1:
@@ -85,8 +82,6 @@ def _sums_in_order(
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
     rows: slice,
-    *,
-    differentiate: bool,
 ) -> Sums:
     """Sum with weights by exact rank: rows without ties share them in sorted order."""
     excluded = batch.excluded(rows)

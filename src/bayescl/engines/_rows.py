@@ -107,7 +107,7 @@ def _finite_row_losses(
             data, tile, positive, logits, batch, rows, upstream, differentiate=differentiate
         )
     if data is not None and data.is_softmax:
-        (sums,) = sums_of(data, logits, batch, rows, differentiate=differentiate)
+        (sums,) = sums_of(data, logits, batch, rows)
         losses = data.from_log_sums(positive, (sums.log,))
         if not differentiate:
             return losses, None
@@ -124,7 +124,7 @@ def _finite_row_losses(
     # anchor. What is no data sees all logits.
     parts: list[Sums] = []
     if data is not None:
-        parts = sums_of(data, logits, batch, rows, differentiate=differentiate)
+        parts = sums_of(data, logits, batch, rows)
     inner = [logits] if data is None else [part.log for part in parts]
 
     def losses_of(objective: Objective, positive: Tensor, inner: list[Tensor]) -> Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bayescl._axes import Float, PerAnchor
 from bayescl._checks import check_count
-from bayescl.engines._one_piece import one_piece, softmax_in_one_piece
 from bayescl.engines._once import differentiable_once
+from bayescl.engines._one_piece import one_piece, softmax_in_one_piece
 from bayescl.engines._rows import row_losses
 from bayescl.engines._running_gradients import RunningGradients
 from bayescl.engines._threads import in_threads

@@ -232,9 +232,7 @@ def _settle(
     return members[:-1][tied]
 
 
-def _order_exactly(
-    values: Tensor, excluded: NDArray[np.int64]
-) -> tuple[Tensor, NDArray[np.int64]]:
+def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
     """The columns in ascending order of their values, and flat places that equal the next one."""
     # Flipping all but the sign of negative floats makes the integers sort as the floats do, and
     # adding 0 makes -0 the same as 0.
