@@ -29,6 +29,8 @@ def test_the_gradient_of_unit_vectors_is_right() -> None:
     assert torch.autograd.gradgradcheck(unit_vectors, rows)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.:FutureWarning")  # torch's own
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.:DeprecationWarning")
 def test_forward_mode_agrees_with_the_backward_of_unit_vectors() -> None:
     rows = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(unit_vectors, rows, check_forward_ad=True)

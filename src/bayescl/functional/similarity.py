@@ -78,7 +78,8 @@ class _ScaledToUnit(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _of_reciprocal: None) -> Tensor:
         _, unit, reciprocal = ctx.saved_tensors
-        return _across(tangent, unit) * reciprocal
+        found: Tensor = _across(tangent, unit) * reciprocal
+        return found
 
 
 def _across(vectors: Tensor, unit: Tensor) -> Tensor:

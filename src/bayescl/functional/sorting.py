@@ -220,7 +220,8 @@ def _settle(
         if swapped.any():
             columns[level[swapped]] = right[swapped]
             columns[level[swapped] + 1] = left[swapped]
-        return level[mine == other]
+        ties: NDArray[np.int64] = level[mine == other]
+        return ties
     starts, sizes, members = runs_of(level)
     run = np.repeat(np.arange(len(starts)), sizes)
     found = columns[members]
@@ -229,7 +230,8 @@ def _settle(
     columns[members] = found[order]
     mine = mine[order]
     tied = (mine[1:] == mine[:-1]) & (run[1:] == run[:-1])
-    return members[:-1][tied]
+    ties = members[:-1][tied]
+    return ties
 
 
 def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
