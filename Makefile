@@ -4,6 +4,7 @@
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
+#   make bench-gpu  check, measure and train on a CUDA device, in 25 minutes; goes on after a break
 #   make test-integrations   the losses inside other libraries (installs those)
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 
-.PHONY: demo test test-integrations check docs bench clean
+.PHONY: demo test test-integrations check docs bench bench-gpu clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
@@ -42,7 +43,11 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
+	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/bayescl report --pages benchmarks/README.md
+
+bench-gpu: $(INSTALLED)
+	$(BIN)/python benchmarks/gpu.py --seconds 1440 $(if $(DATA),--data $(DATA))
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

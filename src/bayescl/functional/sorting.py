@@ -230,8 +230,8 @@ def _settle(
     columns[members] = found[order]
     mine = mine[order]
     tied = (mine[1:] == mine[:-1]) & (run[1:] == run[:-1])
-    ties = members[:-1][tied]
-    return ties
+    still: NDArray[np.int64] = members[:-1][tied]
+    return still
 
 
 def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:

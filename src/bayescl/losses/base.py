@@ -59,7 +59,9 @@ class ContrastiveLoss(nn.Module):
         reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
         engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size; which one
             computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
-            Triton, and gives the Bayesian weights through a histogram.
+            Triton, and gives the Bayesian weights through a histogram; it multiplies embeddings
+            in half precision as they are, on the matrix units, where the others raise them to
+            float32.
         chunk_size: anchors at a time on the chunked engine; default: a size that suits.
         gather: whether anchors are scored against the candidates of all processes of the default
             process group, with gradients back to their owners. Processes may hold unequal batches.
@@ -387,7 +389,7 @@ class ContrastiveLoss(nn.Module):
         return [self._scale(rows) for rows in self._check(**embeddings)]
 
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings and raise half precision to float32."""
+        """Check embeddings and bring them to one precision, for most engines at least float32."""
         for name, rows in embeddings.items():
             check_floating(name, rows)
             if rows.ndim not in ((2, 3) if name == "candidates" else (2,)):
@@ -396,6 +398,8 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
             if self.check_finite:
                 check_finite(name, rows)
+        if self.engine == "fused":  # its kernels sum products of half precision in float32
+            return _in_one_precision(*embeddings.values())
         return _at_least_float32(*embeddings.values())
 
     def _scale(self, rows: Tensor) -> Tensor:
@@ -403,6 +407,8 @@ class ContrastiveLoss(nn.Module):
         if not self.normalize:
             return rows
         with _without_autocast(rows.device):
+            if rows.dtype in (torch.float16, torch.bfloat16):
+                return unit_vectors(rows.float()).to(rows.dtype)
             return unit_vectors(rows)
 
     def _require_groups(self, **groups: Tensor | None) -> None:
@@ -527,6 +533,14 @@ def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
     if not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+def _in_one_precision(*tensors: Tensor) -> list[Tensor]:
+    """Bring tensors to their common precision."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return [tensor.to(dtype) for tensor in tensors]
 
 
 def _at_least_float32(*tensors: Tensor) -> list[Tensor]:
