@@ -1,0 +1,205 @@
+"""What must hold for any call, whatever its values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fuzz.calls import Answer, Call, Drawn, Logits, draw_call
+
+AGREEMENT = 1e-4
+"""What values may be off by, of themselves or of 1, beside the rounding of logits."""
+
+
+def violations(seed: int) -> list[str]:
+    """What is wrong with the answers to the call of a seed; nothing if all is well."""
+    dice, drawn, call, memory = draw_call(seed)
+    reduction, chunk = dice.one("mean", "sum", "none"), 1 + dice.below(6)
+    settings = {"reduction": reduction, "check_finite": False}
+    told = f"{drawn.name}, {call.layout}, {call.dtype}, temperature {call.temperature:g}"
+    try:
+        each = call.run(drawn, memory, reduction="none")
+        dense = call.run(drawn, memory, engine="dense", **settings)
+        chunked = call.run(drawn, memory, engine="chunked", chunk_size=chunk, **settings)
+        precise = call.run(drawn, memory, engine="dense", precise=True, **settings)
+        both = call.run(drawn, memory, engine="chunked", chunk_size=chunk, precise=True, **settings)
+    except Exception as problem:  # any call that is drawn here must be answered
+        return [f"{told}: {type(problem).__name__}: {problem}"]
+    found = [
+        *_values(drawn, call, each),
+        *_same("reduced", _reduced(each.value, reduction), dense.value, call, drawn),
+        *_same("chunked", dense.value, chunked.value, call, drawn),
+        *_gradients(drawn, call, dense, chunked, precise, both),
+    ]
+    if seed % 3 == 0:
+        found += _check(drawn, call, memory, each, settings)
+    if memory is not None:
+        found += _afterwards(each, memory)
+    return [f"{told}: {problem}" for problem in found]
+
+
+def _reduced(losses: Tensor, reduction: str) -> Tensor:
+    reduce = {"mean": Tensor.mean, "sum": Tensor.sum, "none": lambda each: each}
+    return reduce[reduction](losses)
+
+
+def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Logits, Tensor | None]]:
+    """Logits of each direction with what counts for this loss, and its posterior."""
+    found: list[tuple[Logits, Tensor | None]] = []
+    for turn, logits in enumerate(call.logits()):
+        same = None
+        if drawn.name == "attracting oracle" and call.layout != "from_logits":
+            same = (~logits.apart).double()
+        else:
+            logits.counted &= logits.apart
+        if drawn.name == "latent" and answer.posteriors and answer.posteriors[turn] is not None:
+            same = answer.posteriors[turn].double()
+        found.append((logits, same))
+    return found
+
+
+def _slack(call: Call, drawn: Drawn, value: float, candidates: int) -> float:
+    """What a value may be off by: a share of itself, and the rounding of logits."""
+    if drawn.ranks == "histogram":
+        return 0.1 * (1 + abs(value)) + 1e-4 * call.bound
+    rounding = 8 * torch.finfo(call.dtype).eps * call.bound
+    return AGREEMENT * (1 + abs(value)) + rounding * (drawn.slope + drawn.crowd * candidates)
+
+
+def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
+    """Each anchor's loss against the slow way; NaN exactly where a logit that counts is bad."""
+    losses = iter(answer.value.tolist())
+    largest = torch.finfo(call.dtype).max
+    for logits, same in _logits(call, drawn, answer):
+        for row in range(len(logits.positive)):
+            value, counted = next(losses), logits.counted[row]
+            some = logits.unlabeled[row][counted]
+            seen = torch.cat([some, logits.positive[row : row + 1]])
+            if not seen.isfinite().all() or seen.abs().max() > 1.01 * largest:
+                if math.isfinite(value):
+                    yield f"anchor {row}: {value:g} from logits that are not finite"
+                continue
+            if call.bound > largest / 1e3:
+                continue  # sums and products on the way may overflow
+            if not math.isfinite(value):
+                yield f"anchor {row}: {value} from finite logits up to {seen.abs().max():g}"
+                continue
+            if drawn.ranks == "upper" and _nearly_tied(call, some):
+                continue
+            mine = None if same is None else same[row][counted].numpy()
+            expected = drawn.row(
+                float(logits.positive[row]), some.numpy(), mine, call.temperature
+            )
+            if abs(value - expected) > _slack(call, drawn, expected, len(some)):
+                yield f"anchor {row}: {value:.7g}, not {expected:.7g}"
+            if value < 0 and not drawn.signed:
+                yield f"anchor {row}: {value:g} is negative"
+
+
+def _nearly_tied(call: Call, logits: Tensor) -> bool:
+    """Whether rounding may order or tie logits otherwise."""
+    gaps = logits.sort().values.diff()
+    return bool((gaps <= 16 * torch.finfo(call.dtype).eps * max(call.bound, 1e-30)).any())
+
+
+def _same(what: str, one: Tensor, other: Tensor, call: Call, drawn: Drawn) -> Iterator[str]:
+    """Two ways to the same values."""
+    if drawn.ranks in ("upper", "histogram") and any(
+        _nearly_tied(call, row) for logits in call.logits() for row in logits.unlabeled
+    ):
+        return
+    candidates = max(logits.unlabeled.shape[1] for logits in call.logits())
+    if drawn.name == "latent":
+        candidates *= 8  # the posterior is a float32 product, too
+    scale = one.numel() if one.ndim else len(call.logits()) * len(call.logits()[0].positive)
+    for mine, theirs in zip(one.flatten().tolist(), other.flatten().tolist(), strict=True):
+        if math.isnan(mine) and math.isnan(theirs):
+            continue
+        slack = _slack(call, drawn, mine if math.isfinite(mine) else 0.0, candidates) * scale
+        overflow = call.bound > torch.finfo(call.dtype).max / 1e3
+        if not abs(mine - theirs) <= slack and mine != theirs and not overflow:
+            yield f"{what}: {mine:.7g} and {theirs:.7g}"
+
+
+def _gradients(
+    drawn: Drawn, call: Call, dense: Answer, chunked: Answer, precise: Answer, both: Answer
+) -> Iterator[str]:
+    """They are finite where values are, and those of both engines agree."""
+    if not bool(dense.value.isfinite().all()):
+        return
+    for engine, answer in (("dense", dense), ("chunked", chunked)):
+        for name, gradient in answer.gradients.items():
+            if _may_overflow(call, name, gradient):
+                continue
+            if not bool(gradient.isfinite().all()):
+                yield f"{engine} gradient of {name} is not finite"
+    if drawn.ranks and any(
+        _nearly_tied(call, row) for logits in call.logits() for row in logits.unlabeled
+    ):
+        return
+    if 1e-16 * call.bound > 1e-8:
+        return
+    for name, mine in precise.gradients.items():
+        theirs = both.gradients[name]
+        scale = float(mine.abs().max())
+        if not math.isfinite(scale) or _may_overflow(call, name, mine):
+            continue
+        off = float((mine - theirs).abs().max())
+        if not off <= AGREEMENT * scale + 1e-12 * max(call.bound, _growth(call, name)):
+            yield f"gradient of {name}: {off:g} apart of {scale:g}"
+
+
+def _growth(call: Call, name: str) -> float:
+    """About the largest gradient that a tensor can have."""
+    if call.layout == "from_logits" or name == "temperature":
+        return max(call.bound, 1.0) / min(call.temperature, 1.0)
+    growth = max(call.bound, 1.0) / min(call.temperature, 1.0)
+    if call.normalize:
+        lengths = call.tensors[name].double().abs().amax(dim=-1)
+        lengths = lengths[lengths.isfinite() & (lengths > 0)]
+        growth /= min(1.0, float(lengths.min()) if len(lengths) else 1.0)
+    return growth
+
+
+def _may_overflow(call: Call, name: str, gradient: Tensor) -> bool:
+    """Whether the true gradient may be larger than its type can hold."""
+    narrow = min(torch.finfo(gradient.dtype).max, torch.finfo(call.dtype).max)
+    return _growth(call, name) * 100 > narrow
+
+
+def _check(
+    drawn: Drawn, call: Call, memory: Any, each: Answer, settings: dict[str, object]
+) -> Iterator[str]:
+    """``check_finite=True`` refuses what would be NaN, and names something."""
+    try:
+        call.run(drawn, memory, **{**settings, "check_finite": True})
+    except ValueError as problem:
+        names = "|".join([*call.tensors, "logits"])
+        if not re.match(f"({names}) must be finite", str(problem)):
+            yield f"check_finite: {problem}"
+        inputs = [tensor.isfinite().all() for tensor in call.tensors.values()]
+        if bool(each.value.isfinite().all()) and all(inputs):
+            yield f"check_finite refuses what is finite: {problem}"
+        return
+    if not bool(each.value.isfinite().all()):
+        yield "check_finite lets values pass that are not finite"
+
+
+def _afterwards(answer: Answer, memory: Any) -> Iterator[str]:
+    """A bad call does not spoil what a loss remembers."""
+    clean = memory["items"].chunk(2, dim=1)
+    values = [answer.loss(*clean) for _ in range(3)]
+    if not all(bool(value.isfinite().all()) for value in values):
+        yield "a clean call is not finite after this one"
+
+
+def campaign(seeds: range, check: Callable[[int], list[str]]) -> Iterator[tuple[int, str]]:
+    """Every violation of many seeds."""
+    for seed in seeds:
+        for problem in check(seed):
+            yield seed, problem
