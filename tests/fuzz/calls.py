@@ -199,9 +199,7 @@ class Call:
             dtype = torch.promote_types(dtype, tensor.dtype)
         return dtype
 
-    def run(
-        self, drawn: Drawn, memory: Any, precise: bool = False, **settings: Any
-    ) -> Answer:
+    def run(self, drawn: Drawn, memory: Any, precise: bool = False, **settings: Any) -> Answer:
         """Make the loss and call it, in float64 if ``precise``."""
         temperature: Any = self.temperature
         if self.own_temperature == "learnable":

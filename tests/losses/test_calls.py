@@ -60,7 +60,12 @@ def test_a_temperature_per_call_is_the_one_used_and_receives_its_gradient(
 
 @pytest.mark.parametrize(
     ("temperature", "words"),
-    [(0.0, "temperature must be positive"), (1e-40, "at least"), (torch.ones(2), r"shape \[\]")],
+    [
+        (0.0, "temperature must be positive"),
+        (torch.tensor(-1.0), "must be positive"),
+        (1e-40, "at least"),
+        (torch.ones(2), r"shape \[\]"),
+    ],
 )
 def test_a_bad_temperature_is_refused_per_call(temperature: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
