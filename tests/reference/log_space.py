@@ -45,7 +45,10 @@ def bayesian(
         weights = (target * (1 - proposal) + (1 - target) * proposal) / (
             low * (1 - proposal) + (1 - low) * proposal
         )
-    return softplus(logsumexp(unlabeled, b=weights) - positive)
+    kept = weights > 0
+    if not kept.any():
+        return 0.0
+    return softplus(logsumexp(unlabeled[kept], b=weights[kept]) - positive)
 
 
 def hard(

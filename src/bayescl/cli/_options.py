@@ -148,6 +148,7 @@ class _Form:
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in fixed
         ]
         self._circumstances: set[str] = set()
+        self._may_change: set[str] = set()
         self.defaults: dict[str, Any] = {}
         hints = get_type_hints(command, include_extras=True)
         self.builders = {
@@ -181,6 +182,7 @@ class _Form:
         self._add_options(owner, chosen)
         if issubclass(owner, Circumstances):
             self._circumstances |= chosen
+        self._may_change |= getattr(owner, "may_change", frozenset()) & chosen
         make = partial(partial, owner) if is_partial else owner
         return lambda values: make(**{name: values[name] for name in chosen})
 
@@ -254,8 +256,10 @@ class _Form:
             raise ValueError(f"{out} is no run folder: it has no config.yaml")
         folder = RunFolder.open(Path(out), command)
         stored = self.configured(folder.config(), folder.config_file)
+        # Of a single run the settings judge what may change; runs side by side all keep theirs.
+        free = self._circumstances | (self._may_change if command.startswith("train ") else set())
         for key, value in given.items():
-            is_setting = key not in self._circumstances and value is not None
+            is_setting = key not in free and value is not None
             if is_setting and stored.get(key) != value:
                 raise ValueError(
                     f"the run in {out} has {key} = {stored.get(key)}, got {value}: "

@@ -60,8 +60,11 @@ class ImageMemory:
         return cls(where, preparation, parts.train.class_names, found)
 
     def write(self, folder: RunFolder) -> None:
-        """Write both files into a run's folder, unless they are there."""
+        """Write both files into a run's folder; if they are there, where the images are now."""
         if folder.data_file.is_file():
+            before = read_json(folder.data_file)
+            if before.get("data") != self.data:
+                folder.write_result({**before, "data": self.data}, name=folder.data_file.name)
             return
         arrays = {
             f"{part}_{name}": values

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -74,6 +75,8 @@ class ImageSettings(StoredSettings):
         alpha_labels: labelled images of each class that alpha is measured with.
         knn_every: epochs between k-NN scores while training; 0 for none.
         linear_protocol: of the linear probe: fast on cached features, or the paper's.
+        init: the folder of a run whose encoder and projection head training starts from; default:
+            start anew.
         seed: of weights, order and views.
         device: what trains; auto is a GPU where there is one.
         devices: devices of each node, each with a process of its own.
@@ -114,13 +117,17 @@ class ImageSettings(StoredSettings):
     alpha_labels: Annotated[int, at_least(2)] = 20
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
+    init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
+    may_change = frozenset({"data", "epochs"})
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.init is not None:  # a run that goes on elsewhere finds it
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
@@ -149,6 +156,15 @@ class ImageSettings(StoredSettings):
         """The device that the run uses on this machine; of several GPUs the one of a number."""
         return chosen_device(self.device, number if self.devices > 1 else None)
 
+    def continues(self, stored: ImageSettings) -> bool:
+        """No other settings will do; of epochs it says why."""
+        if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
+                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+            )
+        return False
+
     def choice_of_images(self) -> dict[str, Any]:
         """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
         names = ("classes", "max_train_images", "image_size")
@@ -162,6 +178,8 @@ class ImageSettings(StoredSettings):
         """
         config = asdict(self)
         del config["loss"]
+        if self.init is None:
+            del config["init"]
         if self.alpha_schedule == "fixed":
             config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}

@@ -155,6 +155,20 @@ class RankingMemory:
                 f"{'; '.join(found)}: restore the data, or judge on other data with --data"
             )
 
+    def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the users and the items of others stand among those of this run, by id.
+
+        Args:
+            other: interactions of any users and items.
+
+        Returns:
+            A row for each user, and one for each item; -1 for those that the run does not know.
+        """
+        return (
+            _places(other.user_ids, self.train.user_ids),
+            _places(other.item_ids, self.train.item_ids),
+        )
+
     def on(self, data: RankingData) -> RankingMemory:
         """The same run, to be judged by other interactions of the users and items it knows.
 
@@ -167,8 +181,8 @@ class RankingMemory:
         parts = replace(data, split="none").load("test")
         other = parts.train
         users, items = other.pairs()
-        rows = _places(other.user_ids, self.train.user_ids)[users]
-        columns = _places(other.item_ids, self.train.item_ids)[items]
+        of_users, of_items = self.rows_of(other)
+        rows, columns = of_users[users], of_items[items]
         known = (rows >= 0) & (columns >= 0)
         found = Interactions.from_pairs(
             rows[known],
