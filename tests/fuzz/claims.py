@@ -186,7 +186,10 @@ def _same_gradients(drawn: Drawn, call: Call, precise: Answer, both: Answer) -> 
         if not math.isfinite(scale) or _may_overflow(call, name, mine):
             continue
         off = float((mine - theirs).abs().max())
-        if not off <= AGREEMENT * scale + 1e-12 * max(call.bound, _growth(call, name)):
+        rounding = 1e-12 * max(call.bound, _growth(call, name))
+        candidates = call.logits()[0].unlabeled.shape[1]
+        rounding *= drawn.slope + drawn.crowd * candidates
+        if not off <= AGREEMENT * scale + rounding:
             yield f"gradient of {name}: {off:g} apart of {scale:g}"
 
 

@@ -111,6 +111,16 @@ def parse_options(
     return {**fixed, **{name: build(values) for name, build in form.builders.items()}}
 
 
+def offered_options(command: Command, fixed: Mapping[str, Any]) -> list[tuple[str, Kind, bool]]:
+    """Every option of a command: its name, what it takes, and whether it is a bare word.
+
+    Args:
+        command: the function to be called.
+        fixed: arguments that are no options.
+    """
+    return _Form(command, fixed).offered()
+
+
 def read_config(file: Path) -> dict[str, Any]:
     """The settings in a YAML file.
 
@@ -266,6 +276,10 @@ class _Form:
                     "a resumed run keeps its settings"
                 )
         return {**stored, **given}
+
+    def offered(self) -> list[tuple[str, Kind, bool]]:
+        """Name and kind of every option, and whether it is a bare word."""
+        return [(name, kind, name in self._bare) for name, kind in self._kinds.items()]
 
     def help(self, name: str, summary: str) -> str:
         """What ``bayescl NAME --help`` shows."""

@@ -89,6 +89,10 @@ def _show(
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
     screen = console()
     screen.print(_figures_table(diagnosis, title))
+    screen.print(diagnosis.verdict, soft_wrap=True, markup=False)
+    # Held-out items of a recommender are some of its false negatives, not all.
+    if "held_out" not in report and diagnosis.tau_plus_hint is not None:
+        screen.print(diagnosis.tau_plus_hint, soft_wrap=True, markup=False)
     if report["latent_classes"] is not None:
         screen.print(_latent_table(report["latent_classes"], diagnosis))
     if diagnosis.posteriors:

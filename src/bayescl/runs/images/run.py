@@ -150,7 +150,8 @@ class ImageRun(TrainedRun[ImageSettings]):
     ) -> Mapping[str, float]:
         """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
         del rows
-        columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
+        loss: Any = self.model.loss
+        columns = {} if self.alpha is None else {"alpha": float(loss.alpha)}
         columns |= pair_columns(
             self.model, self.parts.train, seed=self.settings.seed, epoch=trainer.current_epoch
         )
