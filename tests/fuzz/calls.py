@@ -203,12 +203,12 @@ class Call:
     def run(self, drawn: Drawn, memory: Any, precise: bool = False, **settings: Any) -> Answer:
         """Make the loss and call it, in float64 if ``precise``."""
         temperature: Any = self.temperature
+        dtype = torch.float64 if precise else self.dtype
         if self.own_temperature == "learnable":
             temperature = bayescl.LearnableTemperature(
                 temperature, temperature / 4, temperature * 4
             )
-            if precise:
-                temperature.double()
+            temperature.to(dtype)
         loss = drawn.make(
             temperature=temperature if self.own_temperature != "call" else 0.7,
             normalize=self.normalize,
@@ -231,9 +231,7 @@ class Call:
         }
         options = dict(self.options)
         if self.own_temperature == "call":
-            scale = torch.tensor(
-                temperature, dtype=torch.float64 if precise else torch.float32, requires_grad=True
-            )
+            scale = torch.tensor(temperature, dtype=dtype, requires_grad=True)
             options["temperature"] = scale
         call = loss if self.layout == "two_views" else getattr(loss, self.layout)
         value = call(*leaves.values(), **options) if self.layout != "in_batch" else call(

@@ -109,6 +109,20 @@ def test_any_equal_key_excludes(name: str, engine: str) -> None:
     )
 
 
+@engines
+def test_one_key_in_a_column_is_one_group(engine: str) -> None:
+    first, second, groups = rows(6, 0), rows(6, 1), KEYS[:, :1]
+    loss = bayescl.AttractingOracleContrastiveLoss(engine=engine, chunk_size=4)
+    expected = loss(first, second, groups=groups[:, 0])
+    torch.testing.assert_close(loss(first, second, groups=groups), expected)
+    own = rows(12, 3).view(6, 2, 4)
+    keys = torch.tensor([[0], [3]]).repeat(6, 1, 1)
+    torch.testing.assert_close(
+        loss.sampled(first, second, own, groups=groups, candidate_groups=keys),
+        loss.sampled(first, second, own, groups=groups[:, 0], candidate_groups=keys[..., 0]),
+    )
+
+
 def test_keys_must_agree_in_number() -> None:
     first, second, drawn = rows(6, 0), rows(6, 1), rows(6, 2)
     with pytest.raises(ValueError, match=r"candidate_groups must have shape \[6, 2\], got \[6\]"):

@@ -7,7 +7,8 @@ An argument of a command is one of
 * a dataclass: an option for every field, and the command gets the dataclass;
 * ``partial`` of a dataclass: the same, without fields that are dataclasses themselves or that
   the command has an argument for; the command gets a ``functools.partial`` to complete;
-* a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given.
+* a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given;
+* :class:`Typed`: no option; the command gets the names of those that stand on the command line.
 
 Names, types, ranges, choices and defaults come from signatures and dataclasses, help from their
 docstrings. jsonargparse reads values by their types and lays out the help; it is given the fields
@@ -49,11 +50,19 @@ _PLACEHOLDERS = {
 """What stands for a value of a type in help."""
 
 
+_TYPED = "(typed)"
+"""Beside the values of options, the names of those that were typed; no option is called so."""
+
+
 class Circumstances:
     """Mark of dataclasses that say where and how a run happens, not what it is.
 
     A resumed run may be given others of these.
     """
+
+
+class Typed(frozenset[str]):
+    """Options that somebody typed, in contrast to those of a file or a run's folder."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +105,7 @@ def parse_options(
         sys.stdout.write(form.help(name, summary))
         return None
     given = form.typed(words)
+    typed = Typed(given)
     file, print_config = given.pop("config", None), given.pop("print_config", False)
     if file is not None:
         given = {**form.configured(read_config(Path(file)), file), **given}
@@ -108,6 +118,7 @@ def parse_options(
     if print_config:
         sys.stdout.write(yaml.safe_dump(values, sort_keys=False))
         return None
+    values[_TYPED] = typed
     return {**fixed, **{name: build(values) for name, build in form.builders.items()}}
 
 
@@ -176,6 +187,8 @@ class _Form:
 
     def _add(self, name: str, hint: Any, command: Command, taken: set[str]) -> Builder:
         """Add the options of one argument of a command, and say how it is made of values."""
+        if hint is Typed:
+            return lambda values: values[_TYPED]
         if kind_of(hint) is not None:
             self._add_options(command, {name})
             return lambda values: values[name]

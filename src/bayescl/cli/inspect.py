@@ -25,6 +25,7 @@ def command(
     users: Count | None = None,
     seed: CountOr0 = 0,
     data: str | None = None,
+    encoder: str | None = None,
 ) -> int:
     """Show which candidates a run's loss takes for false negatives, and whether they are.
 
@@ -43,6 +44,7 @@ def command(
         users: how many users of a recommender to look at; default: some million pairs' worth.
         seed: which images or users are drawn, and the images' views.
         data: look at other data; default: what the run was trained on, which must be unchanged.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
     from bayescl.runs.folder import RunFolder
 
@@ -58,6 +60,7 @@ def command(
         _show(path, of_users.diagnosis, report, looked_at, of_users.files)
         return 0
 
+    from bayescl.runs.images.encoder import own_encoder
     from bayescl.runs.images.inspection import inspect_images
 
     of_images = inspect_images(
@@ -69,6 +72,7 @@ def command(
         anchor_images=anchor_images,
         seed=seed,
         data=data,
+        encoder=None if encoder is None else own_encoder(encoder),
     )
     report = of_images.report
     looked_at = f"{report['images']} images, {part} part"

@@ -43,7 +43,8 @@ class ImageSettings(StoredSettings):
             number of classes to draw; default: all.
         max_train_images: train on so many images at most, as many of each class; default: on all.
         image_size: side in pixels that images are brought to; default: their own.
-        encoder: "small", or a network of torchvision such as resnet18, resnet34 or resnet50.
+        encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
+            such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
         stride: of the small encoder's first convolution; 2 is cheaper on larger images.
         hidden_dim: width of the projection head's hidden layer.
