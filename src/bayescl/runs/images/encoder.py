@@ -62,6 +62,7 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     module, _, function = name.partition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)
+    importlib.invalidate_caches()  # the file may be younger than this process
     try:
         build = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
@@ -69,7 +70,7 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     finally:
         sys.path.remove(here)
     with seeded(derived_seed(seed, Purpose.WEIGHTS)):
-        found = build() if callable(build) else build
-    if not isinstance(found, nn.Module):
-        raise ValueError(f"encoder {name} must make a torch.nn.Module, got {type(found).__name__}")
-    return found
+        found = build if isinstance(build, nn.Module) else build()
+    if isinstance(found, nn.Module):
+        return found
+    raise ValueError(f"encoder {name} must make a torch.nn.Module, got {type(found).__name__}")
