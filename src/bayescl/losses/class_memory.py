@@ -144,8 +144,8 @@ class ClassMemory(nn.Module):
             second: of their second views.
         """
         assert self.classes is not None  # else there is no outlook
-        seen = [signatures(part, self.classes.moves, hops=0) for part in (first, second)]
-        agreement = view_agreement(*seen, self.classes.sizes) * self.classes.alignment
+        both = signatures(torch.cat([first, second]), self.classes.moves, hops=0)
+        agreement = view_agreement(*both.chunk(2), self.classes.sizes) * self.classes.alignment
         before = self._agreement
         # After the first fit there is nothing to average with.
         self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
