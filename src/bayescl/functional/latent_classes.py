@@ -33,12 +33,16 @@ from torch.nn import functional as F
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
+from bayescl.functional.sorting import can_look
 
 MAX_KAPPA = 60.0
 """The largest concentration of a fit: tight components grow no sharper than this."""
 
 HOPS = 2
 """How many moves between components a signature looks ahead."""
+
+_SHORTEST, _LONGEST = 1e-15, 1e15
+"""Between them no square leaves the range of float32, and lengths are what they seem."""
 
 _NEXT_TO_NOTHING = 1e-30
 """Added to any distance, it vanishes in rounding."""
@@ -849,13 +853,18 @@ def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Ten
 def _unit_rows(
     rows: Float[Tensor, "rows dim"],
 ) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
-    """Rows of unit length, and their largest entries, which say whether they have a direction.
+    """Rows of unit length, and a size of each, which says whether it has a direction.
 
     Rows that are not finite, or have no direction, become 0.
     """
     rows = rows.detach()
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
+    length = torch.linalg.vector_norm(rows, dim=1)
+    if len(rows) > 0 and can_look(rows):
+        shortest, longest = torch.aminmax(length)
+        if bool(shortest > _SHORTEST) and bool(longest < _LONGEST):  # never with NaN
+            return rows / length[:, None], length
     # By the largest entry first: squares of tiny or huge entries would leave the range.
     largest = rows.abs().amax(dim=1)
     usable = _usable(largest)[:, None]
@@ -863,9 +872,9 @@ def _unit_rows(
     return F.normalize(clean, dim=1), largest
 
 
-def _usable(largest: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-    """Which rows are finite and have a direction, by their largest entries."""
-    return largest.isfinite() & (largest > 0)
+def _usable(size: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Which rows are finite and have a direction, by their sizes."""
+    return size.isfinite() & (size > 0)
 
 
 def _started(

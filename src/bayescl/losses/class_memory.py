@@ -145,7 +145,8 @@ class ClassMemory(nn.Module):
         """
         assert self.classes is not None  # else there is no outlook
         both = signatures(torch.cat([first, second]), self.classes.moves, hops=0)
-        agreement = view_agreement(*both.chunk(2), self.classes.sizes) * self.classes.alignment
+        one, other = both.chunk(2)
+        agreement = view_agreement(one, other, self.classes.sizes) * self.classes.alignment
         before = self._agreement
         # After the first fit there is nothing to average with.
         self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
