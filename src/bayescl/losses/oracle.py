@@ -93,7 +93,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
         if rows is None or columns is None or rule.num_keys > 1:
             raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
         if rows.ndim > 1:
-            rows, columns = rows[:, 0], columns[..., 0]
+            rows, columns = rows[:, 0].contiguous(), columns[..., 0].contiguous()
         rows, columns = rows.long(), columns.long()
         labels = torch.unique(torch.cat([rows, columns.flatten()]))
         anchors, candidates = (
