@@ -223,7 +223,7 @@ def hostile(tmp_path, monkeypatch) -> None:
         ("words.parquet", "embeddings must hold real numbers"),
         ("table.csv", "table.csv must end in .npy, .npz, .parquet, .safetensors"),
         ("nowhere.npy", "there is no file nowhere.npy"),
-        ("folder.npy", "folder.npy is no run folder"),
+        ("folder.npy", "folder.npy is not a run folder"),
         ("good.npy --second-view wide.npy", "second_view must have shape [240, 8], got [240, 5]"),
         ("good.npy --second-view nowhere.npy", "there is no file nowhere.npy"),
         ("good.npy --second-view holes.npy", "second_view must be finite"),

@@ -70,7 +70,7 @@ def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, " classes"]) -> f
 def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     """Prior as counted on labels: the share of an item's candidates that are of its class.
 
-    Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, which is no candidate;
+    Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, not a candidate;
     in small sets that matters.
 
     Args:

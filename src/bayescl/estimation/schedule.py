@@ -29,7 +29,7 @@ class Fixed:
         level: the value.
 
     Raises:
-        ValueError: if ``level`` is no finite number.
+        ValueError: if ``level`` is not a finite number.
 
     Example:
         >>> Fixed(0.9).value(100)

@@ -35,7 +35,7 @@ class CandidateQueue(nn.Module):
         gather: whether the rows of all processes of the default process group are enqueued.
 
     Raises:
-        ValueError: if ``size`` or ``dim`` is no positive whole number.
+        ValueError: if ``size`` or ``dim`` is not a positive whole number.
 
     Example:
         >>> queue = CandidateQueue(size=4, dim=2)

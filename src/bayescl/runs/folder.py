@@ -172,11 +172,11 @@ class RunFolder:
             raise ValueError(f"{self.metrics_file} is damaged") from None
 
     def _read_config(self) -> tuple[str, dict[str, Any]]:
-        """Kind and settings, or a ``ValueError`` that says why this is no run folder."""
+        """Kind and settings, or a ``ValueError`` that says why this is not a run folder."""
         if not self.path.is_dir():
             raise ValueError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
-            raise ValueError(f"{self.path} is no run folder: it has no config.yaml")
+            raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
         try:
             text = self.config_file.read_text(encoding="utf-8")
             config = yaml.safe_load(text)
@@ -184,7 +184,7 @@ class RunFolder:
             raise ValueError(f"{self.config_file} is damaged") from None
         first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
-            raise ValueError(f"{self.path} is no run folder: its config.yaml names no run")
+            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
         if second.startswith(_FORMAT_LINE) and second not in _READ:
             raise ValueError(
                 f"{self.path} has {second.removeprefix('# ')} of run folders, from another "

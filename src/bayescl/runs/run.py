@@ -71,7 +71,7 @@ def run_in_folder(
         What ``result.json`` holds: what the work returned, and where that comes from.
 
     Raises:
-        ValueError: if the input is bad, ``out`` is no place for the run, or it holds another one.
+        ValueError: if the input is bad, ``out`` cannot hold the run or holds another one.
     """
     origin = provenance()  # of the code that runs, whatever the checkout holds at the end
     if resume:

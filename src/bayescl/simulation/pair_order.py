@@ -1,7 +1,7 @@
 r"""How often a positive outscores a true negative, when both are drawn by the model.
 
 The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
-false negative and a true negative drawn independently from the two mixtures are no such pair: for
+false negative and a true negative drawn independently from the two mixtures are not such a pair: for
 any proposal distribution,
 
 .. math::

@@ -207,7 +207,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        # NumPy leaves a file that it opened by itself open when that is no archive.
+        # NumPy leaves a file that it opened by itself open when that is not an archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:

@@ -56,7 +56,7 @@ def _whole_ids(column: pl.Series) -> pl.Series:
 
 
 def _ids(column: pl.Series) -> pl.Series:
-    """Whole numbers or text; null where a value is no id."""
+    """Whole numbers or text; null where a value is not an id."""
     dtype = column.dtype
     if dtype.is_integer() and dtype != pl.UInt64:
         return column.cast(pl.Int64)

@@ -41,7 +41,7 @@ def fit_baseline(
         What ``result.json`` holds: settings, metrics, seconds, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used, or ``out`` is no place for the run or holds
+        ValueError: if the data cannot be used, or ``out`` cannot hold the run or holds
             another one.
     """
     del watching

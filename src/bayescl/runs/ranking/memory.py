@@ -144,7 +144,7 @@ class RankingMemory:
     def refuse_changes(self) -> None:
         """Refuse files that are no longer what the run was trained on.
 
-        Files that are all gone are no change: what they held is in the run's folder.
+        Files that are all gone do not count as a change: what they held is in the run's folder.
 
         Raises:
             ValueError: if a file changed; it says which one and by how much.

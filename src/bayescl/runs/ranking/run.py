@@ -197,7 +197,7 @@ def train_ranking(
         What ``result.json`` holds: settings, metrics, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the run, or holds another run or a damaged checkpoint.
     """
 

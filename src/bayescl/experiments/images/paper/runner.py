@@ -46,7 +46,7 @@ def reproduce_table(
         remarks, provenance.
 
     Raises:
-        ValueError: if a data set cannot be used, or ``out`` is no place for the table or holds
+        ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds
             another one.
     """
     check_count("workers", workers, 1)
