@@ -25,7 +25,7 @@ class Place(Circumstances):
 
     Attributes:
         out: the folder; default: a new one under runs/.
-        resume: go on with what is in the folder, with the settings it has.
+        resume: continue the run in the folder, with its settings.
     """
 
     out: str | None = None

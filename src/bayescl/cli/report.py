@@ -12,7 +12,7 @@ def command(
     pages: bool = False,
     check: bool = False,
 ) -> int:
-    """Make one HTML page of runs and comparisons, or bring quoted results in pages up to date.
+    """Make one HTML page of runs and comparisons, or update the results that pages quote.
 
     The HTML page holds settings, tables, figures, sample pictures and provenance. It is a single
     file that loads nothing else.
@@ -21,7 +21,7 @@ def command(
         names: folders of runs, comparisons or paper tables; with --pages Markdown files, and
             folders that hold some.
         out: the HTML file. Default: report.html in the folder, or here for several folders.
-        pages: write the numbers and tables that Markdown pages quote from result files anew.
+        pages: update the numbers and tables that Markdown pages quote from result files.
         check: with --pages, only compare; exit status 2 if a page is out of date.
     """
     from bayescl._files import write_atomically

@@ -115,8 +115,8 @@ def score_candidates(
         *embeddings: what the loss is called with: two views, pairs, pairs and candidates, or the
             logits of positives and candidates.
         layout: which call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-        labels: the class of each item. They mark false negatives and never touch a weight, but
-            for the oracle's.
+        labels: the class of each item. They mark false negatives and touch no weight except
+            the oracle's.
         other_labels: the classes of ``extra`` or of the sampled candidates.
         false_negative: the truth itself, in place of labels; for recommenders, say, True where a
             candidate is an item that was held out.
