@@ -38,7 +38,7 @@ def command(
             raise ValueError("--out belongs to a page of runs, not to --pages")
         stale = ", ".join(map(str, refresh_pages(paths, check=check)))
         if check and stale:
-            raise ValueError(f"out of date: {stale}; bayescl report --pages writes them anew")
+            raise ValueError(f"out of date: {stale}; bayescl report --pages updates them")
         console().print(
             f"written: {stale}" if stale else "all pages are up to date", soft_wrap=True
         )

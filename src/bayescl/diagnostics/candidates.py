@@ -1,7 +1,7 @@
 """What a loss sees of its candidates: logits, which of them count, and which are false negatives.
 
-Nothing is laid out anew here. The loss's own layout is called with an objective that keeps what it
-is given, so that masks, normalisation and temperature are those of training.
+Nothing is laid out again here. The loss's own layout is called with an objective that keeps its
+input, so that masks, normalisation and temperature are those of training.
 """
 
 from __future__ import annotations

@@ -157,8 +157,8 @@ def diagnose_embeddings(
 
     Args:
         embeddings: one row for each item, of any length; they are scaled to length 1.
-        second_view: the same items seen otherwise: another augmentation, the matching text.
-            Without it each item is its own positive, and nothing is said of latent classes.
+        second_view: the same items seen otherwise: another augmentation, the matching text. Without
+            it each item is its own positive, and latent classes are not looked for.
         labels: the class of each item, whole numbers of at least 0.
         num_classes: about how many classes there are; ``tau_plus`` is one over it. Not needed
             with labels.

@@ -25,7 +25,7 @@ class Excluded:
     mask: Bool[Tensor, "rows candidates"] | None = None
 
     def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
-        """Number of candidates that are left of so many: for each anchor, or one for all."""
+        """Number of candidates that are left: one for each anchor, or one for all."""
         if self.mask is not None:
             return candidates - self.mask.sum(dim=1)
         few = 0 if self.columns is None else self.columns.shape[1]

@@ -49,7 +49,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class LinearRamp:
-    """From ``start`` to ``end`` in equal steps, one every so many epochs; then it stays.
+    """From ``start`` to ``end`` in equal steps, one every few epochs; then it stays.
 
     The defaults are the authors' ramp for ``alpha``: twenty values from 0.501 to ``end``, each
     for twenty epochs. An encoder that has learned nothing yet ranks no better than chance
@@ -94,7 +94,7 @@ class LinearRamp:
 
     @classmethod
     def over(cls, epochs: int, end: float, *, start: float = 0.501, steps: int = 20) -> LinearRamp:
-        """Return the ramp that reaches ``end`` in a run of so many epochs.
+        """Return the ramp that reaches ``end`` in a run of ``epochs`` epochs.
 
         The authors' twenty steps of twenty epochs make 400; a shorter run takes its steps
         faster, and has at most as many as epochs.

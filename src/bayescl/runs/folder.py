@@ -31,10 +31,10 @@ class RunFolder:
     and a finished recommender has its matrices in ``embeddings.npz``. A folder of format 1 lacks
     these files and opens all the same.
 
-    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed
-    to the command that makes such runs as ``--config``. The folder comes into being together with
-    it, so that a run folder is a folder with such a file. Every other file is written beside its
-    place and then moved there: a reader, or a run that was killed and goes on, finds the old or
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed to
+    the command that makes such runs as ``--config``. The folder comes into being together with it,
+    so that a run folder is a folder with such a file. Every other file is written beside its place
+    and then moved there: a reader, or a run that continues after it was killed, finds the old or
     the new one whole.
 
     Attributes:
@@ -69,7 +69,7 @@ class RunFolder:
         """The checkpoint that a run's figures are about: of the best epoch, or else the last.
 
         Raises:
-            ValueError: if there is none yet.
+            ValueError: if there is no checkpoint yet.
         """
         for checkpoint in (self.best_checkpoint, self.checkpoint):
             if checkpoint.is_file():

@@ -34,7 +34,7 @@ class Watching(TypedDict, total=False):
     Attributes:
         checkpoint_every: epochs between checkpoints; default: 1.
         progress: told of every finished epoch.
-        pulse: told how an epoch gets on.
+        pulse: told the progress of an epoch.
         loggers: Lightning's, given every row of ``metrics.csv``.
     """
 

@@ -104,8 +104,8 @@ def load_images(
         classes: only these, by name or, for a number, drawn; labels then count these alone, and
             images without a label are left out. Default: all.
         class_seed: fixes which classes are drawn.
-        max_train_images: train on so many images at most, chosen by a fixed seed and equally
-            many of each class; default: on all.
+        max_train_images: train on at most this many images, chosen by a fixed seed and equally many
+            of each class; default: on all.
         image_size: side in pixels that every image is scaled and cropped to; their own unless
             given, or if a folder holds several sizes, see
             :func:`~bayescl.vision.decoding.common_format`.

@@ -1,4 +1,4 @@
-"""Some of a data set: so many images, or some classes, by rules that depend on fixed seeds."""
+"""A part of a data set: a number of images, or some classes, by rules with fixed seeds."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class ImageSettings(StoredSettings):
                 f"got {self.alpha_schedule!r}"
             )
         if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
-            raise ValueError("beta must be below 1 where alpha is measured, for that may be 1 too")
+            raise ValueError("beta must be below 1 where alpha is measured: alpha may be 1 too")
 
     def torch_device(self, number: int = 0) -> torch.device:
         """The device that the run uses on this machine; of several GPUs the one of a number."""

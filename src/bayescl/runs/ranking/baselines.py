@@ -29,7 +29,7 @@ def fit_baseline(
 ) -> Result:
     """Fit a baseline, judge it by a full ranking and write the figures into a run folder.
 
-    The folder has no checkpoint: who wants lists fits the baseline anew.
+    The folder has no checkpoint: to make lists, the baseline is fitted again.
 
     Args:
         settings: the settings of the baseline.

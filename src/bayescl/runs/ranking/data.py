@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bayescl.recsys.interactions import RankingParts
 
 Split = Literal["per-user", "random", "last", "given", "author", "none"]
-"""How a test part comes about."""
+"""How a test part is chosen."""
 
 
 @dataclass(frozen=True)
