@@ -233,7 +233,7 @@ def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bay
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("nowhere", "there is not a run folder nowhere"),
+        ("nowhere", "there is no run folder nowhere"),
         ("run --part test", "part must be one of train, evaluation, got 'test'"),
         ("run --anchors 0", "anchors must be a whole number of at least 1, got 0"),
         ("run --images 1", "images must be a whole number of at least 2, got 1"),
