@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -77,6 +78,36 @@ def test_options_of_a_table_are_followed(bayescl, bought):
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (settings["min_rating"], settings["k_core"], settings["split"]) == (4, 2, "random")
+
+
+def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
+    quick = "--dim 4 --epochs 1 --device cpu --min-rating 3"
+    outcome = bayescl(f"train ranking --data bought.csv {quick} --user-column customer --out run")
+    assert outcome.status == 0
+    line = "columns guessed: items from 'product', ratings from 'stars' "
+    assert f"{line}(--item-column, --rating-column to change)" in outcome.out
+    assert "columns guessed" not in bayescl("train ranking --out run --resume").out
+
+
+def test_a_compressed_table_trains_and_its_changes_are_noticed(bayescl, bought):
+    content = bought.read_bytes()
+    Path("bought.csv.gz").write_bytes(gzip.compress(content))
+    line = "--data bought.csv.gz --dim 4 --epochs 1 --device cpu --out run"
+    assert bayescl(f"train ranking {line}").status == 0
+    Path("bought.csv.gz").write_bytes(gzip.compress(content + b"u-1,film 2,3\n"))
+    assert "bought.csv.gz: other content than" in bayescl("evaluate run").complaint
+
+
+def test_a_part_that_came_later_is_noticed(bayescl, bought):
+    header, *rows = bought.read_text().splitlines()
+    for month in ("may", "june"):
+        Path(f"log/{month}").mkdir(parents=True)
+    Path("log/may/part.csv").write_text("\n".join([header, *rows[:200]]))
+    assert bayescl("train ranking --data log --dim 4 --epochs 1 --device cpu --out run").status == 0
+    assert bayescl("evaluate run").status == 0
+    Path("log/june/part.csv").write_text("\n".join([header, *rows[200:]]))
+    complaint = bayescl("evaluate run").complaint
+    assert "june/part.csv: the run was not trained on this file" in complaint
 
 
 def test_the_configuration_of_a_run_repeats_it(bayescl, run):
@@ -176,7 +207,16 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
     ("line", "message"),
     [
         ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
-        ("train ranking --data bought.csv", "bought.csv"),
+        (
+            "train ranking --data bought.csv --item-column film",
+            "bought.csv has no column 'film' for the items; it has customer, product, stars: "
+            "name the right one with --item-column",
+        ),
+        (
+            "train ranking --data bought.csv --split last",
+            "bought.csv has no column that looks like timestamps; it has customer, product, "
+            "stars: name the right one with --timestamp-column",
+        ),
         (f"train ranking {COLUMNS} --encoder gcn", "encoder must be one of mf, lightgcn"),
         (f"train ranking {COLUMNS} --loss oracle", "loss must be one of info_nce"),
         (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),

@@ -38,6 +38,15 @@ def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
     return table(title, ("", *(f"@{k}" for k in lengths)), rows)
 
 
+def print_guesses(screen: Console, guessed: Mapping[str, str]) -> None:
+    """Say in one line which of a table's columns were guessed; nothing where none was."""
+    if not guessed:
+        return
+    columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+    options = ", ".join(f"--{kind}-column" for kind in guessed)
+    screen.print(f"columns guessed: {columns} ({options} to change)", soft_wrap=True, markup=False)
+
+
 def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
     """Print what a recommender came to, and what happened to its data on the way."""
     settings = result["settings"]

@@ -40,11 +40,13 @@ def command(
         place: its folder.
     """
     from bayescl.cli._console import EpochBar, console
-    from bayescl.cli._tables import print_ranking
+    from bayescl.cli._tables import print_guesses, print_ranking
     from bayescl.runs.losses import RankingLoss
     from bayescl.runs.ranking.baselines import fit_baseline
     from bayescl.runs.ranking.run import train_ranking
 
+    if not place.resume:
+        print_guesses(console(), data.guessed_columns())
     if encoder in BASELINES:
         folder = place.folder(f"{encoder}-{data.data}")
         fitted = baseline(encoder=encoder, data=data)
