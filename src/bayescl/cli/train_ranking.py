@@ -50,7 +50,8 @@ def command(
     if encoder in BASELINES:
         folder = place.folder(f"{encoder}-{data.data}")
         fitted = baseline(encoder=encoder, data=data)
-        print_ranking(console(), fit_baseline(fitted, folder, resume=place.resume), folder)
+        result = fit_baseline(fitted, folder, resume=place.resume, beside=True)
+        print_ranking(console(), result, folder)
         return 0
     run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
@@ -59,6 +60,7 @@ def command(
             run,
             folder,
             resume=place.resume,
+            beside=True,
             progress=bar.epoch_done,
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
             loggers=metrics.loggers(folder),
