@@ -13,6 +13,8 @@ import pytest
 import yaml
 from ranking_data import write_groups
 
+import bayescl as library
+
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
 QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
 
@@ -228,8 +230,11 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
         ("train ranking --resume --out nowhere", "nowhere is no run folder"),
         ("recommend nowhere --user 1", "there is no run folder nowhere"),
-        ("recommend nowhere", "give either --user ID or --all"),
-        ("recommend nowhere --user 1 --all", "give either --user ID or --all"),
+        ("recommend nowhere", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere --user 1 --items a", "give one of --user ID, --items A,B,... and"),
+        ("recommend nowhere --items ,", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere --items a", "there is no run folder nowhere"),
         ("recommend nowhere --all", "--all needs --out"),
         ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
         ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
@@ -259,6 +264,46 @@ def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(b
     assert "k must be a whole number of at least 1, got 0" in (
         bayescl("recommend run --user u-4 -k 0").complaint
     )
+
+
+@pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
+def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl, run, encoder):
+    if encoder:
+        assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
+    name = "ease" if encoder else run
+    group = [f"film {number}" for number in (1, 4, 7)]
+    recommender = library.load(name).recommender
+    lists = recommender.recommend(items=group, k=4)
+    assert lists.columns == ["rank", "item", "score"]
+    assert not set(lists["item"]) & set(group)
+    # Users of the table choose films whose numbers leave the same remainder.
+    assert [int(item.removeprefix("film ")) % 3 for item in lists["item"]] == [1] * 4
+    assert set(recommender.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
+    left = recommender.recommend(items=group, k=24, exclude=["film 10"])
+    assert "film 10" not in set(left["item"])
+    assert len(left) == 24 - len(group) - 1
+    assert library.load(name).recommend(items=group * 2, k=4).equals(lists)
+    with pytest.raises(ValueError, match=r"bought\.csv has no items film 99, x"):
+        recommender.recommend(items=["film 99", "film 1", "x", "x"])
+    with pytest.raises(ValueError, match="items must name at least one item"):
+        recommender.recommend(items=[])
+    with pytest.raises(ValueError, match="give either a user or the items of somebody new"):
+        recommender.recommend("u-1", items=group)
+    assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
+
+
+def test_the_list_of_somebody_new_is_shown_and_written(bayescl, run):
+    pl.read_csv("bought.csv").with_columns(
+        product=pl.col("product").str.replace("film ", "f")
+    ).write_csv("short.csv")
+    line = "--data short.csv --dim 8 --epochs 2 --device cpu --out short"
+    assert bayescl(f"train ranking {line}").status == 0
+    outcome = bayescl("recommend short --items f1,f4 -k 3")
+    assert outcome.status == 0
+    assert "for somebody with 2 items" in outcome.out
+    outcome = bayescl("recommend short --items f1,f4 -k 3 --out one.csv")
+    assert "1 lists: one.csv" in outcome.out
+    assert pl.read_csv("one.csv").columns == ["rank", "item", "score"]
 
 
 def test_runs_of_other_kinds_are_told_apart(bayescl, run, bars):
