@@ -55,9 +55,8 @@ def command(
 
     from bayescl.cli._console import console
 
-    whom = f"user {user}"
+    whom = "somebody new" if items else f"user {user}"
     if items:
-        whom = f"somebody with {len(items)} item{'s' * (len(items) > 1)}"
         is_popular = recommender.says_nothing(items)
     else:
         is_popular = user is not None and not recommender.is_trained_on(user)
