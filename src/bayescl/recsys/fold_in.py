@@ -72,7 +72,7 @@ class NewcomerScorer:
         penalty = _SHRINKAGE * gram.diagonal().mean().clamp(min=torch.finfo(torch.float32).tiny)
         gram.diagonal().add_(penalty)
         users = scorer.users.cpu()[there].double()
-        self.map = torch.linalg.solve(gram, means.T @ users).float()
+        self.map: Tensor = torch.linalg.solve(gram, means.T @ users).float()
 
     def embedding(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " dim"]:
         """Return the predicted vector of somebody who has some items, at least one."""

@@ -77,7 +77,7 @@ def chosen_columns(
     """
     shown = ", ".join(header[:12]) + (", ..." if len(header) > 12 else "")
     taken = [name for name in wanted.values() if name is not None]
-    found = {}
+    found: dict[str, str] = {}
     for kind, name in wanted.items():
         option = f"--{kind}-column"
         if name is None:

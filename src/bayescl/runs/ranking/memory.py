@@ -64,14 +64,14 @@ class RankingMemory:
         place = Path(data.data)
         folder = str(place.resolve()) if place.is_dir() and data.test_data is None else None
         parts = data.load(evaluate_on)
+        train, validation = parts.train, None
+        test: Interactions | None = parts.evaluation
         if evaluate_on == "validation":
-            held_out = parts.train, parts.evaluation, parts.unseen
+            validation, test = parts.evaluation, parts.unseen
         elif watches:
             inner = data.load("validation")
-            held_out = inner.train, inner.evaluation, parts.evaluation
-        else:
-            held_out = parts.train, None, parts.evaluation
-        return cls(*held_out, parts.report, files, folder=folder)
+            train, validation = inner.train, inner.evaluation
+        return cls(train, validation, test, parts.report, files, folder=folder)
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """What a result is judged by: lists leave out all that lies before that part."""
