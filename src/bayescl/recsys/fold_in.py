@@ -9,21 +9,11 @@ whom training knew:
     W = \arg\min_W \sum_{u'} \Big\| u' - W^\top \frac{1}{|I_{u'}|} \sum_{i \in I_{u'}} v_i \Big\|^2
         + \lambda \|W\|^2 .
 
-The mean itself lies too near the middle, where popular items and with them all users are. NDCG@20
-on MovieLens-100k, for users whom training had not seen (one seed):
-
-=============================================  ========  ========  ==============
-vector of a newcomer                           MF        LightGCN  MF, inner
-=============================================  ========  ========  ==============
-this map                                       .396      .410      .397
-mean of the items                              .367      .384      .388
-least squares on the user's items (best of 4)  .365      .386      .381
-trained by the loss, items fixed               .426      .425      .284
-for comparison: had training known the user    .425      .428      .379
-=============================================  ========  ========  ==============
-
-Training a vector is better by cosines and much worse by inner products, and would need the loss and
-its settings wherever a run serves.
+The mean itself lies too near the middle, where popular items and with them all users are. Least
+squares on the user's own items is no better than the mean. Training a vector with the loss is
+better by cosines and much worse by inner products, and would need the loss and its settings
+wherever a run serves. ``benchmarks/fold_in.py`` measures all of these, and ``docs/serving.md`` shows
+the figures.
 """
 
 from __future__ import annotations
