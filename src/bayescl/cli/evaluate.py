@@ -17,7 +17,7 @@ def command(run: str, *, data: str | None = None) -> int:
         data: judge on other data; interactions that the run was trained on are left out.
     """
     from bayescl.cli._console import console
-    from bayescl.cli._tables import metrics_table, probe_table
+    from bayescl.cli._tables import metrics_table, print_baselines, probe_table
     from bayescl.runs.folder import RunFolder
     from bayescl.runs.images.run import evaluate_images
     from bayescl.runs.ranking.evaluation import evaluate_run
@@ -30,6 +30,7 @@ def command(run: str, *, data: str | None = None) -> int:
     title = f"{path}{after}, {found['evaluated_on']}{'' if data else ' part'}"
     if is_ranking:
         console().print(metrics_table(found["metrics"], title=title))
+        print_baselines(console(), found)
     else:
         console().print(probe_table(found["probes"], title=title))
     return 0
