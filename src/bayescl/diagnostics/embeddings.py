@@ -115,9 +115,11 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        plain = ("items", "dim", "views", "layout", "batch_size", "batches", "candidates")
-        plain += ("temperature", "tau_plus", "tau_plus_from", "false_negatives")
-        plain += ("nearest_false", "fitted", "trust", "found")
+        plain = [
+            *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
+            *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
+            *("nearest_false", "fitted", "trust", "found"),
+        ]
         return {
             **{name: getattr(self, name) for name in plain},
             "similarity": self.similarity.figures(),
@@ -325,7 +327,7 @@ def _latent_classes(
     ).eval()
     memory = loss.memory
     memory.remember(sample.first[fitted], sample.second[fitted], tau_plus=tau_plus)
-    views = [memory.responsibilities(view[scored]) for view in (sample.first, sample.second)]
+    views = [memory.outlook(view[scored]) for view in (sample.first, sample.second)]
     if views[0] is None or views[1] is None:
         return None
     memory.observe(views[0], views[1])
