@@ -5,17 +5,18 @@ Tested with pytorch-metric-learning 2.9.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from bayescl._axes import Float, Int, Tensor
+from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl.integrations._extras import loss_named, missing
 
 try:
     from pytorch_metric_learning import losses as theirs
-    from pytorch_metric_learning.distances import CosineSimilarity
+    from pytorch_metric_learning.distances import CosineSimilarity, DotProductSimilarity
     from pytorch_metric_learning.losses.generic_pair_loss import GenericPairLoss
+    from pytorch_metric_learning.reducers import MeanReducer
 except ImportError as error:
     raise missing("pytorch-metric-learning", "pytorch-metric-learning", error) from error
 
@@ -24,6 +25,7 @@ __all__ = [
     "CrossBatchMemory",
     "DebiasedNTXentLoss",
     "HardNTXentLoss",
+    "LatentClassNTXentLoss",
     "NTXentLoss",
     "SelfSupervisedLoss",
 ]
@@ -68,16 +70,58 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     @property
     def temperature(self) -> float:
         """The softmax scale as a number."""
-        return float(torch.as_tensor(self._scale()).detach())
+        return float(torch.as_tensor(self.loss.current_temperature()).detach())
 
     def get_default_distance(self) -> Any:
         """Return the distance where none is given."""
         return CosineSimilarity()
 
-    def _scale(self) -> float | Tensor:
-        learnable = self.loss.learnable_temperature
-        scale: float | Tensor = self.loss.temperature if learnable is None else learnable()
-        return scale
+    @property
+    def _on_inner_products(self) -> bool:
+        """Whether our losses can compute the distance themselves, without a matrix of all pairs."""
+        distance = self.distance
+        known = type(distance) in (CosineSimilarity, DotProductSimilarity)
+        return known and (distance.power, distance.p, distance.collect_stats) == (1, 2, False)
+
+    def compute_loss(
+        self,
+        embeddings: Float[Tensor, "rows dim"],
+        labels: Tensor | None,
+        indices_tuple: tuple[Int[Tensor, " pairs"], ...] | None,
+        ref_emb: Float[Tensor, "columns dim"],
+        ref_labels: Tensor | None,
+    ) -> Any:
+        """Return the loss of every positive pair for the reducer, or its mean where that is all."""
+        call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        self.loss.reduction = "none"
+        if not self._on_inner_products or (labels is None and indices_tuple is None):
+            return super().compute_loss(*call)
+        self.loss.normalize = self.distance.normalize_embeddings
+        mean = type(self.reducer) is MeanReducer and not self.reducer.collect_stats
+        alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
+        views = _two_views(labels) if alone else None
+        if views is None:
+            pairs = _named_pairs(*call)
+            if pairs is None:
+                return super().compute_loss(*call)
+            if pairs.are_none:
+                return self.zero_losses()
+        self.loss.reduction = "mean" if mean else "none"
+        if views is not None:
+            first, second = views
+            losses = self.loss(embeddings[first], embeddings[second])
+        else:
+            losses = self.loss.sampled(
+                embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.counted()
+            )
+        if mean:
+            return {"loss": {**self.zero_loss(), "losses": losses}}
+        if views is not None:
+            rows = torch.arange(len(embeddings), device=embeddings.device)
+            indices = torch.cat([rows[first], rows[second]]), torch.cat([rows[second], rows[first]])
+        else:
+            indices = pairs.anchors, pairs.positives
+        return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
 
     def _compute_loss(
         self,
@@ -85,12 +129,12 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         neg_pairs: Float[Tensor, " negatives"],
         indices_tuple: tuple[Int[Tensor, " pairs"], ...],
     ) -> Any:
-        """Return the loss of every positive pair, for the reducer."""
+        """Return the loss of every positive pair, from the distances of pairs."""
         a1, p, a2, _ = indices_tuple
-        if len(a1) == 0 or len(a2) == 0:
+        if not bool(torch.isin(a1, a2).any()):
             return self.zero_losses()
         sign = 1 if self.distance.is_inverted else -1
-        scale = self._scale() * sign
+        scale = self.loss.current_temperature() * sign
         # One row per anchor with its negatives, as many as the miner left it.
         rows = int(torch.maximum(a1.max(), a2.max())) + 1
         counts = torch.bincount(a2, minlength=rows)
@@ -129,7 +173,95 @@ class BayesianNTXentLoss(NTXentLoss):
     loss_name = "BayesianContrastiveLoss"
 
 
-_NAMES = ("BayesianNTXentLoss", "DebiasedNTXentLoss", "HardNTXentLoss", "NTXentLoss")
+class LatentClassNTXentLoss(NTXentLoss):
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
+
+    Classes are found in embeddings, so the distance must be a cosine or an inner product. A step
+    whose miner names a pair twice is InfoNCE.
+    """
+
+    loss_name = "LatentClassContrastiveLoss"
+
+    def __init__(self, temperature: Any = 0.07, **options: Any) -> None:
+        super().__init__(temperature, **options)
+        if not self._on_inner_products:
+            raise ValueError(
+                "distance must be CosineSimilarity() or DotProductSimilarity(), without power and "
+                f"statistics, for latent classes, got {self.distance}"
+            )
+
+
+class _Pairs(NamedTuple):
+    """The positive pairs of a batch, and the rows that each anchor is contrasted with."""
+
+    anchors: Int[Tensor, " pairs"]
+    positives: Int[Tensor, " pairs"]
+    negative: Bool[Tensor, "rows columns"]
+    groups: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
+    """Labels that say the same as ``negative``."""
+
+    @property
+    def are_none(self) -> bool:
+        """Whether no positive pair has anything to be contrasted with."""
+        return not bool(self.negative.any(1)[self.anchors].any())
+
+    def counted(self) -> dict[str, Tensor]:
+        """What the loss must know of them."""
+        if self.groups is None:
+            return {"valid": self.negative[self.anchors]}
+        groups, columns = self.groups
+        return {"groups": groups[self.anchors], "candidate_groups": columns}
+
+
+def _two_views(labels: Tensor) -> tuple[Any, Any] | None:
+    """Places of the first and of the second row of each label, where each label has two."""
+    half, odd = divmod(len(labels), 2)
+    if odd or half < 2 or labels.ndim != 1:
+        return None
+    first, second = slice(0, half), slice(half, None)
+    if torch.equal(labels[first], labels[second]):  # as SelfSupervisedLoss lays them out
+        return (first, second) if len(labels[first].unique()) == half else None
+    ordered, order = labels.sort()
+    pairs = ordered.view(half, 2)
+    if bool((pairs[:, 0] == pairs[:, 1]).all() & (pairs[1:, 0] != pairs[:-1, 0]).all()):
+        return order[::2], order[1::2]
+    return None
+
+
+def _named_pairs(
+    embeddings: Tensor,
+    labels: Tensor | None,
+    indices_tuple: tuple[Tensor, ...] | None,
+    ref_emb: Tensor,
+    ref_labels: Tensor | None,
+) -> _Pairs | None:
+    """The pairs that labels or a miner name; None where a pair of a miner's counts twice."""
+    if indices_tuple is None:
+        assert labels is not None
+        assert ref_labels is not None
+        same = labels[:, None] == ref_labels
+        negative = ~same
+        if ref_labels is labels:
+            same.fill_diagonal_(False)
+        groups = None if labels.is_floating_point() else (labels, ref_labels)
+        return _Pairs(*torch.where(same), negative, groups)
+    anchors, positives, *others, negatives = indices_tuple
+    (rows,) = others or (anchors,)
+    negative = torch.zeros(
+        len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device
+    )
+    negative[rows, negatives] = True
+    once = int(negative.sum()) == len(negatives)
+    return _Pairs(anchors, positives, negative, None) if once else None
+
+
+_NAMES = (
+    "BayesianNTXentLoss",
+    "DebiasedNTXentLoss",
+    "HardNTXentLoss",
+    "LatentClassNTXentLoss",
+    "NTXentLoss",
+)
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
