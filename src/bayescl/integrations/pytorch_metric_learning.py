@@ -83,6 +83,17 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         known = type(distance) in (CosineSimilarity, DotProductSimilarity)
         return known and (distance.power, distance.p, distance.collect_stats) == (1, 2, False)
 
+    @property
+    def _is_mean(self) -> bool:
+        """Whether all that the reducer does is to take the mean."""
+        return type(self.reducer) is MeanReducer and not self.reducer.collect_stats
+
+    def _ours(self, *, mean: bool) -> Any:
+        """Our loss, to be called with embeddings."""
+        self.loss.normalize = self.distance.normalize_embeddings
+        self.loss.reduction = "mean" if mean else "none"
+        return self.loss
+
     def compute_loss(
         self,
         embeddings: Float[Tensor, "rows dim"],
@@ -93,11 +104,8 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     ) -> Any:
         """Return the loss of every positive pair for the reducer, or its mean where that is all."""
         call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        self.loss.reduction = "none"
         if not self._on_inner_products or (labels is None and indices_tuple is None):
             return super().compute_loss(*call)
-        self.loss.normalize = self.distance.normalize_embeddings
-        mean = type(self.reducer) is MeanReducer and not self.reducer.collect_stats
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
         if views is None:
@@ -106,15 +114,15 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
                 return super().compute_loss(*call)
             if pairs.are_none:
                 return self.zero_losses()
-        self.loss.reduction = "mean" if mean else "none"
+        loss = self._ours(mean=self._is_mean)
         if views is not None:
             first, second = views
-            losses = self.loss(embeddings[first], embeddings[second])
+            losses = loss(embeddings[first], embeddings[second])
         else:
-            losses = self.loss.sampled(
+            losses = loss.sampled(
                 embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.counted()
             )
-        if mean:
+        if self._is_mean:
             return {"loss": {**self.zero_loss(), "losses": losses}}
         if views is not None:
             rows = torch.arange(len(embeddings), device=embeddings.device)
@@ -122,6 +130,17 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         else:
             indices = pairs.anchors, pairs.positives
         return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
+
+    def of_two_views(
+        self, view_1: Float[Tensor, "batch dim"], view_2: Float[Tensor, "batch dim"]
+    ) -> Float[Tensor, ""]:
+        """Return the mean loss of two views, each of whose rows is a class of its own."""
+        if len(view_1) > 1 and self._on_inner_products and self._is_mean:
+            value: Tensor = self._ours(mean=True)(view_1, view_2)
+            return value
+        labels = torch.arange(len(view_1), device=view_1.device).repeat(2)
+        value = self(torch.cat([view_1, view_2]), labels)
+        return value
 
     def _compute_loss(
         self,
@@ -143,7 +162,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         unlabeled = neg_pairs.new_zeros(places.shape)
         unlabeled[places] = (neg_pairs / scale)[a2.argsort(stable=True)]
         whole = len(a2) == places.numel()
-        losses = self.loss.from_logits(
+        losses = self._ours(mean=False).from_logits(
             pos_pairs / scale, unlabeled[a1], valid=None if whole else places[a1]
         )
         return {"loss": {"losses": losses, "indices": (a1, p), "reduction_type": "pos_pair"}}
@@ -265,7 +284,26 @@ _NAMES = (
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
-    """The library's wrapper for two views, which refuses by name losses that it does not know."""
+    """The library's wrapper for two views, which refuses by name losses that it does not know.
+
+    Args:
+        loss: a loss of this file, or one that the library's own wrapper takes.
+        symmetric: whether rows of both views are anchors; else those of the first alone.
+
+    Example:
+        >>> loss_func = SelfSupervisedLoss(NTXentLoss(temperature=0.5))
+        >>> loss_func(torch.eye(3), torch.eye(3))
+        tensor(0.4327)
+    """
+
+    def forward(
+        self, embeddings: Float[Tensor, "batch dim"], ref_emb: Float[Tensor, "batch dim"]
+    ) -> Float[Tensor, ""]:
+        """Compute the loss of two views of a batch, row by row of the same items."""
+        if self.symmetric and isinstance(self.loss, NTXentLoss):
+            return self.loss.of_two_views(embeddings, ref_emb)
+        value: Tensor = super().forward(embeddings, ref_emb)
+        return value
 
     @staticmethod
     def supported_losses() -> list[str]:
