@@ -8,6 +8,7 @@ negative. Tested with sentence-transformers 6.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,9 @@ from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_choice, check_count, check_finite_number, check_positive
 from bayescl.integrations._citations import citation_of
 from bayescl.integrations._extras import is_distributed, loss_named, missing
+from bayescl.integrations._memories import MemoryByDimension
 from bayescl.integrations._texts import NO_TEXT, above_margin, repeats, text_keys
-from bayescl.losses import ContrastiveLoss
+from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 
 try:
     from sentence_transformers import SentenceTransformer
@@ -120,6 +122,8 @@ class ContrastiveRankingLoss(nn.Module):
         self.guide = None if guide is None else guide.requires_grad_(False).eval()
         self.guide_margin = check_finite_number("guide_margin", guide_margin)
         self.gather_across_devices = bool(getattr(loss, "gather", False))
+        remembers = isinstance(loss, LatentClassContrastiveLoss)
+        self.memories = MemoryByDimension() if remembers else None
 
     def forward(
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
@@ -160,6 +164,16 @@ class ContrastiveRankingLoss(nn.Module):
         gather = self.gather_across_devices and is_distributed() and distributed.world_size() > 1
         self.loss.gather = gather
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
+        if self.memories is None:
+            remembering: Any = nullcontext()
+        else:
+            remembering = self.memories.of(self.loss, embeddings[0].shape[-1])
+        with remembering:
+            return self._value_of_directions(embeddings, notes, gather)
+
+    def _value_of_directions(
+        self, embeddings: Sequence[Tensor], notes: BatchNotes, gather: bool
+    ) -> Float[Tensor, ""]:
         counted = self._counted(embeddings, notes)
         if not self.both_directions:
             return self._in_batch(embeddings, counted)
@@ -579,6 +593,8 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             for name, module in loss.named_modules(prefix=first):
                 if isinstance(module, ContrastiveRankingLoss):
                     yield name, module.loss
+                    if module.memories is not None:
+                        yield f"{name}.memories", module.memories
 
 
 def _checkpoint(args: Any, state: Any) -> Path:
