@@ -32,7 +32,6 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 from transformers import BertConfig, BertModel
 
 import bayescl
@@ -150,9 +149,7 @@ def cases_training(name: str) -> Iterator[Case]:
     """Every adapter in a step of a small network."""
     prefix, own = LOSSES[name]
 
-    def case(
-        library: str, batch: int, model: nn.Module, *ways: Callable[[], Tensor]
-    ) -> Case:
+    def case(library: str, batch: int, model: nn.Module, *ways: Callable[[], Tensor]) -> Case:
         return Case(library, TRAINING, name, batch, *ways, list(model.parameters()))
 
     bert: Any = SmallBert()
@@ -274,7 +271,7 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=201, help="of a loss alone")
-    parser.add_argument("--step_rounds", type=int, default=61, help="of a training step")
+    parser.add_argument("--step_rounds", type=int, default=101, help="of a training step")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -296,9 +293,9 @@ def main() -> None:
     for name in LOSSES:
         for batch in (256, 1024):
             for case in cases_alone(name, batch):
-                measure(case, arguments.rounds * 256 // batch)
-        for case in cases_training(name):
-            measure(case, arguments.step_rounds)
+                measure(case, arguments.rounds if batch == 256 else arguments.step_rounds)
+    for case in cases_training("Bayesian"):
+        measure(case, arguments.step_rounds)
     console.print(table)
     memory, table = [], Table("cached step on 8,192 x 256", "extra MB (median)")
     for name in CACHED:

@@ -406,7 +406,9 @@ def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
     )
 
 
-@pytest.mark.parametrize("kind", ["temperature", "temperature, wrapped", "memory", "memory, wrapped"])
+@pytest.mark.parametrize(
+    "kind", ["temperature", "temperature, wrapped", "memory", "memory, wrapped"]
+)
 def test_a_training_that_resumes_ends_where_one_without_a_break_does(
     kind: str, tmp_path: Path
 ) -> None:

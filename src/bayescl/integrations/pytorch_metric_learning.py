@@ -139,8 +139,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
             value: Tensor = self._ours(mean=True)(view_1, view_2)
             return value
         labels = torch.arange(len(view_1), device=view_1.device).repeat(2)
-        value = self(torch.cat([view_1, view_2]), labels)
-        return value
+        return self(torch.cat([view_1, view_2]), labels)  # type: ignore[no-any-return]
 
     def _compute_loss(
         self,
