@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,13 @@ LOSSES: dict[str, tuple[str, type[bayescl.ContrastiveLoss]]] = {
     "Bayesian": ("Bayesian", bayescl.BayesianContrastiveLoss),
 }
 ALONE, TRAINING = "loss alone", "training step"
+LIBRARIES = (
+    "sentence-transformers",
+    "transformers",
+    "lightly",
+    "pytorch-metric-learning",
+    "open_clip_torch",
+)
 
 
 class Case(NamedTuple):
@@ -270,8 +278,8 @@ def memory_of(name: str, repeats: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=201, help="of a loss alone")
-    parser.add_argument("--step_rounds", type=int, default=101, help="of a training step")
+    parser.add_argument("--rounds", type=int, default=101, help="of a loss alone on 2 x 256")
+    parser.add_argument("--step_rounds", type=int, default=61, help="of all that takes longer")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -289,6 +297,7 @@ def main() -> None:
         times.append(row)
         cells = (*case[:4], row["direct_ms"], row["adapter_ms"], f"{row['added_percent']:.1f} %")
         table.add_row(*map(str, cells))
+        console.print(*map(str, cells), sep=", ")
 
     for name in LOSSES:
         for batch in (256, 1024):
@@ -303,7 +312,8 @@ def main() -> None:
         table.add_row(name, f"{memory[-1]['extra_mb']:.0f}")
     console.print(table)
     command_line = shlex.join(["python", "benchmarks/integrations_cost.py", *sys.argv[1:]])
-    body = {"threads": 1, "times": times, "memory": memory}
+    libraries = {name: version(name) for name in LIBRARIES}
+    body = {"threads": 1, "libraries": libraries, "times": times, "memory": memory}
     console.print(f"written to {write_result('integrations-cost', command_line, body)}")
 
 

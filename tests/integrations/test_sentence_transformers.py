@@ -16,6 +16,7 @@ from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
+    util,
 )
 from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor
@@ -99,6 +100,37 @@ def test_info_nce_is_multiple_negatives_ranking_loss(
     reference = theirs.MultipleNegativesRankingLoss(model, **(SYMMETRIC if symmetric else {}))
     mine = ours.InfoNCERankingLoss(model, both_directions=symmetric)
     assert_same_step(mine, reference, model, COLUMNS[columns])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SYMMETRIC,
+        {"similarity_fct": util.dot_score, "scale": 1.0},
+        {"similarity_fct": util.cos_sim, "hardness_mode": None, "directions": ("query_to_doc",)},
+    ],
+)
+def test_their_own_arguments_are_understood(options: dict, folder: Path) -> None:
+    model = model_of("static", folder)
+    reference = theirs.MultipleNegativesRankingLoss(model, **options)
+    mine = ours.InfoNCERankingLoss(model, **options)
+    assert_same_step(mine, reference, model, COLUMNS["triplets"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("similarity_fct", util.euclidean_sim),
+        ("directions", ("query_to_doc", "doc_to_query")),
+        ("directions", ("query_to_query",)),
+        ("hardness_mode", "all_negatives"),
+    ],
+)
+def test_their_arguments_that_cannot_be_had_are_refused(
+    name: str, value: object, folder: Path
+) -> None:
+    with pytest.raises(ValueError, match=name):
+        ours.InfoNCERankingLoss(model_of("static", folder), **{name: value})
 
 
 @pytest.mark.parametrize("columns", list(COLUMNS))

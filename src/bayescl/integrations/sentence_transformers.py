@@ -30,6 +30,7 @@ try:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.losses import CachedLossMixin, has_static_embedding_input
     from sentence_transformers.base.losses.merged_forward import embed_columns
+    from sentence_transformers.util import cos_sim, dot_score
     from transformers import TrainerCallback
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
@@ -408,6 +409,29 @@ _WRAPPED = frozenset(
 )
 
 
+def _said_in_our_words(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of ``MultipleNegativesRankingLoss`` that have another name here, or none."""
+    said = dict(options)
+    similarity = said.pop("similarity_fct", None)
+    if similarity not in (None, cos_sim, dot_score):
+        raise ValueError(f"similarity_fct must be cos_sim or dot_score, got {similarity!r}")
+    if similarity is dot_score:
+        said["normalize"] = False
+    partition = said.pop("partition_mode", "joint")
+    directions = set(said.pop("directions", ()))
+    if directions == {"query_to_doc", "doc_to_query"} and partition == "per_direction":
+        said["both_directions"] = True
+    elif directions - {"query_to_doc"}:
+        raise ValueError(
+            "directions must be ('query_to_doc',), or ('query_to_doc', 'doc_to_query') with "
+            f"partition_mode='per_direction', got {sorted(directions)} with {partition!r}"
+        )
+    said.pop("hardness_strength", None)  # says nothing without a mode
+    if said.pop("hardness_mode", None) is not None:
+        raise ValueError("hardness_mode must be None: HardRankingLoss weighs hard candidates")
+    return said
+
+
 class _ScalePreset(ContrastiveRankingLoss):
     """A loss made from the argument names of ``MultipleNegativesRankingLoss``."""
 
@@ -420,6 +444,7 @@ class _ScalePreset(ContrastiveRankingLoss):
         gather_across_devices: bool = False,
         **options: Any,
     ) -> None:
+        options = _said_in_our_words(options)
         settings = {name: options.pop(name) for name in _WRAPPED & options.keys()}
         temperature = 1 / check_positive("scale", scale)
         loss = loss_named(self.loss_name)(
@@ -437,7 +462,12 @@ class InfoNCERankingLoss(_ScalePreset):
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: those of :class:`ContrastiveRankingLoss` (``both_directions``, ``duplicates``,
-            ``margin``, ``guide``, ``guide_margin``) and of the loss.
+            ``margin``, ``guide``, ``guide_margin``) and of the loss. ``similarity_fct`` and
+            ``directions`` are understood as the library's own loss understands them, where they
+            can be had here.
+
+    Raises:
+        ValueError: if an argument leaves its range, or cannot be had here.
     """
 
     loss_name = "InfoNCELoss"
