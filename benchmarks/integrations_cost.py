@@ -137,6 +137,12 @@ def cases_alone(name: str, batch: int) -> Iterator[Case]:
         lambda: loss.in_batch(*embed_columns(model, columns)),
         lambda: ranking(columns),
     )
+    keeping = texts.ContrastiveRankingLoss(model, loss, duplicates="keep")
+    yield case(
+        'sentence-transformers, duplicates="keep"',
+        lambda: loss.in_batch(*embed_columns(model, columns)),
+        lambda: keeping(columns),
+    )
     two = own(temperature=0.5)
     criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
     yield case("lightly", lambda: two(*rows), lambda: criterion(*rows))
@@ -278,7 +284,7 @@ def memory_of(name: str, repeats: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=101, help="of a loss alone on 2 x 256")
+    parser.add_argument("--rounds", type=int, default=401, help="of a loss alone on 2 x 256")
     parser.add_argument("--step_rounds", type=int, default=61, help="of all that takes longer")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", help=argparse.SUPPRESS)

@@ -93,15 +93,14 @@ def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns
     """
     positives = partners != NO_TEXT
     anchors = partners[positives]
-    if not _repeats_itself(torch.cat([candidates, anchors])):
-        return Repeats(False, False)
     elsewhere = partners[positives & (partners != candidates)]
     crossing = bool(torch.isin(elsewhere, candidates).any())
-    within = _repeats_itself(candidates) or _repeats_itself(anchors)
+    within = repeat_themselves(candidates) or repeat_themselves(anchors)
     return Repeats(crossing or within, crossing)
 
 
-def _repeats_itself(keys: Tensor) -> bool:
+def repeat_themselves(keys: Int[Tensor, " rows"]) -> bool:
+    """Whether a key occurs twice."""
     return len(keys.unique()) < len(keys)
 
 

@@ -23,7 +23,13 @@ from bayescl._checks import check_choice, check_count, check_finite_number, chec
 from bayescl.integrations._citations import citation_of
 from bayescl.integrations._extras import is_distributed, loss_named, missing
 from bayescl.integrations._memories import MemoryByDimension
-from bayescl.integrations._texts import NO_TEXT, above_margin, repeats, text_keys
+from bayescl.integrations._texts import (
+    NO_TEXT,
+    above_margin,
+    repeat_themselves,
+    repeats,
+    text_keys,
+)
 from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 
 try:
@@ -214,7 +220,8 @@ class ContrastiveRankingLoss(nn.Module):
     def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
         """Say which candidates count: arguments of the loss, none where all of them do."""
         counted: dict[str, Tensor] = {}
-        if notes.keys:
+        # Mostly no text of the batch is another's, which is all there is to know.
+        if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
             anchors, positives, *rest = notes.keys
             extra = torch.cat([positives[:0], *rest])
             candidates = self._everywhere(torch.cat([positives, extra]))
