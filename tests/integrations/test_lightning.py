@@ -102,6 +102,12 @@ def test_alpha_is_not_measured_again_in_an_epoch_that_was_broken_off() -> None:
     second.on_train_batch_start(Resumed(), None)  # type: ignore[arg-type]
 
 
+def test_a_loss_without_alpha_is_refused(tmp_path: Path) -> None:
+    callback = AlphaCallback(LinearRamp(end=0.9), loss="parts.loss")
+    with pytest.raises(TypeError, match="loss must be a loss with an alpha, got InfoNCELoss"):
+        fitted(tmp_path, callback, loss=bayescl.InfoNCELoss(), epochs=1)
+
+
 def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> None:
     plain, _ = fitted(tmp_path)
     callback = DiagnosticsCallback(

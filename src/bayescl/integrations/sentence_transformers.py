@@ -475,6 +475,16 @@ class InfoNCERankingLoss(_ScalePreset):
 
     Raises:
         ValueError: if an argument leaves its range, or cannot be had here.
+
+    Example:
+        >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+        >>> from tokenizers import Tokenizer, models
+        >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
+        >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
+        >>> loss = InfoNCERankingLoss(model, scale=20.0)
+        >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["cow", "cow"])]
+        >>> loss(columns)  # both anchors have the same positive, which is no negative of either
+        tensor(0., grad_fn=<MulBackward0>)
     """
 
     loss_name = "InfoNCELoss"
