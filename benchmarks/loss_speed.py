@@ -24,7 +24,7 @@ _LARGE = 2000
 
 
 STEPS = 8
-"""Steps timed together: the latent-class loss fits its mixtures in every fourth."""
+"""Steps timed together: at 256 items the latent-class loss fits its mixtures in one of them."""
 
 
 def steps(loss: Callable[..., torch.Tensor], batches: list[list[torch.Tensor]]) -> None:

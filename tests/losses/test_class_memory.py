@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.functional import class_agreement
+from bayescl.functional import class_agreement, class_responsibilities
 from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, ClassMemory
 from bayescl.losses.latent import memory_for
 
@@ -45,6 +45,15 @@ def test_it_fits_once_there_are_enough_items_and_then_every_few_calls() -> None:
     assert fits[-1].sizes == SIZES
 
 
+def test_by_default_a_fit_lasts_for_twice_the_items_that_it_saw() -> None:
+    memory, fits = ClassMemory(24), []
+    for step in range(20):
+        memory.remember(*views(6, step), tau_plus=TAU_PLUS)
+        fits.append(memory.classes)
+    changed = [step + 1 for step in range(1, 20) if fits[step] is not fits[step - 1]]
+    assert changed == [4, 12, 20]  # 24 items by the fourth call; 48 more come in eight
+
+
 def test_components_never_outnumber_half_the_items() -> None:
     memory = ClassMemory(7, refit_every=1)
     for step in range(3):
@@ -60,9 +69,10 @@ def test_agreement_is_a_moving_average() -> None:
     assert memory.trust_by_mixture is None
     expected = None
     for seed in range(1, 4):
-        first, second = (memory.responsibilities(some) for some in views(16, seed))
-        memory.observe(first, second)
-        now = class_agreement(first, second, memory.classes)
+        rows = views(16, seed)
+        memory.observe(*(memory.outlook(some) for some in rows))
+        shares = (class_responsibilities(some, memory.classes) for some in rows)
+        now = class_agreement(*shares, memory.classes)
         expected = now if expected is None else 0.9 * expected + 0.1 * now
     torch.testing.assert_close(memory.get_extra_state()["agreement"], expected)
     assert memory.trust == pytest.approx(float(memory.trust_by_mixture.mean()))
@@ -84,13 +94,13 @@ def test_nothing_is_known_of_rows_that_are_not_finite() -> None:
     memory = ClassMemory(24, refit_every=100)
     memory.remember(*views(24), tau_plus=TAU_PLUS)
     rows = views(4, 1)[0]
-    shares = memory.responsibilities(rows)
-    memory.observe(shares, shares)
+    outlook = memory.outlook(rows)
+    memory.observe(outlook, outlook)
     assert memory.trust > 0
     rows[2, 1] = torch.nan
-    shares = memory.responsibilities(rows)
-    assert shares[2].isnan().all()
-    factors = memory.factors(shares)
+    outlook = memory.outlook(rows)
+    assert outlook[2].isnan().all()
+    factors = memory.factors(outlook)
     assert torch.equal(factors[2], torch.zeros(sum(SIZES)))
     assert (factors[[0, 1, 3]].sum(dim=1) > 0).all()
 

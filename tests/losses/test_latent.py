@@ -355,6 +355,8 @@ def test_gradients_are_right_while_the_posterior_stays(engine: str) -> None:
     loss.memory.set_extra_state(
         {
             "calls": 1,
+            "seen": 2,
+            "since": 0,
             "next": 0,
             "filled": 2,
             "sizes": [4],

@@ -157,6 +157,18 @@ def _add_tied(
     flat[places] = values
 
 
+def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
+    """Sum the weighted exponentials of each row, which overwrite ``logits``.
+
+    Weights are multiplied, as logarithms of 0 and exponentials of those are slow.
+    """
+    # What weighs nothing may be larger than anything that does, and must not make that vanish.
+    largest = torch.where(weights > 0, logits, -torch.inf).amax(dim=1)
+    largest = torch.where(largest > -torch.inf, largest, 0.0)
+    total = logits.sub_(largest[:, None]).clamp_max_(0).exp_().mul_(weights).sum(dim=1)
+    return Sums(logits, total, total.log() + largest)
+
+
 def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
     """Sum the exponentials of each power of each row; the first overwrite ``logits``."""
     largest = logits.amax(dim=1)

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch.nn import functional as F
@@ -38,6 +39,9 @@ MAX_KAPPA = 60.0
 
 HOPS = 2
 """How many moves between components a signature looks ahead."""
+
+_NEXT_TO_NOTHING = 1e-30
+"""Added to any distance, it vanishes in rounding."""
 
 _ALIGNED_ROWS = 1024
 """Items that mixtures are compared on: fewer look more alike than they are."""
@@ -84,6 +88,11 @@ class LatentClasses:
     def sizes(self) -> tuple[int, ...]:
         """Number of components of each mixture."""
         return self.mixtures.sizes
+
+    @cached_property
+    def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
+        """The transitions followed as often as a signature does."""
+        return tuple(torch.linalg.matrix_power(matrix, HOPS) for matrix in self.transitions)
 
 
 def fit_latent_classes(
@@ -175,10 +184,10 @@ def fit_latent_classes(
         for view in (first, second)
     )
     transitions = component_transitions(shares_1, shares_2, sizes)
+    classes = LatentClasses(center, transform, mixtures, transitions, center.new_ones(len(sizes)))
     few = slice(_ALIGNED_ROWS)
-    of_items = signatures(((shares_1 + shares_2) / 2)[few], transitions)
-    alignment = mixture_alignment(of_items, sizes)
-    return LatentClasses(center, transform, mixtures, transitions, alignment)
+    of_items = further_views(((shares_1 + shares_2) / 2)[few], classes.moves)
+    return replace(classes, alignment=mixture_alignment(_unit_by_mixture(of_items, sizes), sizes))
 
 
 def component_transitions(
@@ -504,17 +513,40 @@ def signatures(
                 [0.0000, 0.0000, 1.0000]])
     """
     check_count("hops", hops, 0)
-    sizes = [len(matrix) for matrix in transitions]
+    ahead = responsibility.detach()
+    for _ in range(hops):
+        ahead = further_views(ahead, transitions)
+    return _unit_by_mixture(ahead, [len(matrix) for matrix in transitions])
+
+
+def further_views(
+    responsibility: Float[Tensor, "rows components"],
+    moves: Sequence[Float[Tensor, "size size"]],
+) -> Float[Tensor, "rows components"]:
+    r"""Where further views of a row would lie, :math:`r_m M_m`; not yet as directions.
+
+    As it is linear, that of an item is the mean of its views'.
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        moves: of each mixture, as :attr:`LatentClasses.transitions` for one move, or
+            :attr:`LatentClasses.moves` for as many as a signature follows.
+
+    Returns:
+        Non-negative values; those of each mixture sum to 1.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> further_views(torch.eye(2), [torch.tensor([[0.5, 0.5], [0.0, 1.0]])])
+        tensor([[0.5000, 0.5000],
+                [0.0000, 1.0000]])
+    """
+    sizes = [len(matrix) for matrix in moves]
     check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
-    parts = []
-    for part, matrix in zip(
-        torch.split(responsibility.detach(), sizes, dim=1), transitions, strict=True
-    ):
-        ahead = part
-        for _ in range(hops):
-            ahead = ahead @ matrix
-        parts.append(F.normalize(ahead, dim=1))
-    return torch.cat(parts, dim=1)
+    parts = torch.split(responsibility.detach(), sizes, dim=1)
+    return torch.cat([part @ matrix for part, matrix in zip(parts, moves, strict=True)], dim=1)
 
 
 def mixture_alignment(
@@ -754,6 +786,14 @@ def _softmax_by_mixture(
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
 
 
+def _unit_by_mixture(
+    rows: Float[Tensor, "rows components"], sizes: Sequence[int]
+) -> Float[Tensor, "rows components"]:
+    """Rows with length 1 in the columns of each mixture."""
+    parts = torch.split(rows, list(sizes), dim=1)
+    return torch.cat([F.normalize(part, dim=1) for part in parts], dim=1)
+
+
 def _by_component(
     values: Float[Tensor, " mixtures"], sizes: Sequence[int]
 ) -> Float[Tensor, " components"]:
@@ -861,9 +901,8 @@ def _spread_rows(
         # Rounding leaves a trace of distance between equal rows.
         away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
-        place = distance.cumsum(dim=1)
         # Where all rows lie on those chosen already, any usable row will do.
-        place = torch.where(place[:, -1:] > 0, place, evenly)
+        place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)
     return torch.stack(chosen, dim=1)
 
 
