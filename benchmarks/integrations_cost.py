@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,6 @@ import torchvision
 from harness import median_ratio, time_side_by_side, write_result
 from lightly.models.modules import SimCLRProjectionHead
 from rich.console import Console
-from rich.table import Table
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer import losses as theirs
@@ -40,6 +40,7 @@ from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
 from bayescl.integrations import sentence_transformers as texts
 
 WORDS, LENGTH = 1000, 16
+IMAGES = 16
 PAIRS, DIM = 8192, 256
 CACHED: dict[str, Callable[[Any], Any]] = {
     "CachedMultipleNegativesRankingLoss": theirs.CachedMultipleNegativesRankingLoss,
@@ -52,6 +53,7 @@ LOSSES: dict[str, tuple[str, type[bayescl.ContrastiveLoss]]] = {
     "Bayesian": ("Bayesian", bayescl.BayesianContrastiveLoss),
 }
 ALONE, TRAINING = "loss alone", "training step"
+PARTS = ("loss-alone", "training-step", "memory")
 LIBRARIES = (
     "sentence-transformers",
     "transformers",
@@ -181,7 +183,7 @@ def cases_training(name: str) -> Iterator[Case]:
     resnet = torchvision.models.resnet18()
     backbone = nn.Sequential(*list(resnet.children())[:-1], nn.Flatten())
     model = nn.Sequential(backbone, SimCLRProjectionHead(512, 512, 128))
-    views = [torch.randn(32, 3, 32, 32) for _ in range(2)]
+    views = [torch.randn(IMAGES, 3, 32, 32) for _ in range(2)]
     two = own(temperature=0.5)
     criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
     metric = pytorch_metric_learning
@@ -189,7 +191,7 @@ def cases_training(name: str) -> Iterator[Case]:
     for library, adapter in (("lightly", criterion), ("pytorch-metric-learning", wrapped)):
         yield case(
             library,
-            32,
+            IMAGES,
             model,
             lambda: two(*map(model, views)),
             lambda adapter=adapter: adapter(*map(model, views)),
@@ -282,11 +284,12 @@ def memory_of(name: str, repeats: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write a file for each part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=401, help="of a loss alone on 2 x 256")
-    parser.add_argument("--step_rounds", type=int, default=61, help="of all that takes longer")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--step_rounds", type=int, default=121, help="of all that takes longer")
+    parser.add_argument("--repeats", type=int, default=3, help="processes that measure memory")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -295,32 +298,27 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     console = Console()
-    times, titles = [], ("adapter", "what", "loss", "batch", "direct ms", "adapter ms", "added")
-    table = Table(*titles)
-
-    def measure(case: Case, rounds: int) -> None:
-        row = time_of(case, rounds)
-        times.append(row)
-        cells = (*case[:4], row["direct_ms"], row["adapter_ms"], f"{row['added_percent']:.1f} %")
-        table.add_row(*map(str, cells))
-        console.print(*map(str, cells), sep=", ")
-
-    for name in LOSSES:
-        for batch in (256, 1024):
-            for case in cases_alone(name, batch):
-                measure(case, arguments.rounds if batch == 256 else arguments.step_rounds)
-    for case in cases_training("Bayesian"):
-        measure(case, arguments.step_rounds)
-    console.print(table)
-    memory, table = [], Table("cached step on 8,192 x 256", "extra MB (median)")
-    for name in CACHED:
-        memory.append(memory_of(name, arguments.repeats))
-        table.add_row(name, f"{memory[-1]['extra_mb']:.0f}")
-    console.print(table)
+    rounds = {256: arguments.rounds, 1024: arguments.step_rounds}
+    alone = (
+        (case, rounds[batch])
+        for name, batch in product(LOSSES, rounds)
+        for case in cases_alone(name, batch)
+    )
+    training = ((case, arguments.step_rounds) for case in cases_training("Bayesian"))
+    rows: dict[str, Iterator[dict[str, Any]]] = {
+        "loss-alone": (time_of(*each) for each in alone),
+        "training-step": (time_of(*each) for each in training),
+        "memory": (memory_of(name, arguments.repeats) for name in CACHED),
+    }
     command_line = shlex.join(["python", "benchmarks/integrations_cost.py", *sys.argv[1:]])
     libraries = {name: version(name) for name in LIBRARIES}
-    body = {"threads": 1, "libraries": libraries, "times": times, "memory": memory}
-    console.print(f"written to {write_result('integrations-cost', command_line, body)}")
+    for part in arguments.parts:
+        measured = []
+        for row in rows[part]:
+            measured.append(row)
+            console.print(*map(str, row.values()), sep=", ")
+        body = {"threads": 1, "libraries": libraries, "rows": measured}
+        console.print(f"written to {write_result(f'integrations-{part}', command_line, body)}")
 
 
 if __name__ == "__main__":

@@ -77,10 +77,13 @@ def _keys_of_bags(tokens: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
 
 def _mixed(numbers: Tensor) -> Tensor:
     """Spread integers over 64 bits (the finaliser of splitmix64); products wrap around."""
-    numbers = numbers.to(torch.int64)
-    numbers = (numbers ^ ((numbers >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
-    numbers = (numbers ^ ((numbers >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
-    return numbers ^ ((numbers >> 31) & 0x1FFFFFFFF)
+    mixed = numbers.to(torch.int64, copy=True)
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, None)):
+        shifted = mixed >> shift
+        mixed ^= shifted.bitwise_and_((1 << (64 - shift)) - 1)  # as if there were no sign
+        if factor is not None:
+            mixed *= factor
+    return mixed
 
 
 def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]) -> Repeats:
