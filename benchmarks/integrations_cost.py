@@ -23,24 +23,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import open_clip as open_clip_itself
 import torch
-import torchvision
 from harness import median_ratio, time_side_by_side, write_result
-from lightly.models.modules import SimCLRProjectionHead
 from rich.console import Console
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel
 
 import bayescl
-from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
 from bayescl.integrations import sentence_transformers as texts
 
 WORDS, LENGTH = 1000, 16
-IMAGES = 16
+IMAGES = 32
 PAIRS, DIM = 8192, 256
 CACHED: dict[str, Callable[[Any], Any]] = {
     "CachedMultipleNegativesRankingLoss": theirs.CachedMultipleNegativesRankingLoss,
@@ -93,6 +88,8 @@ class SmallBert(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        from transformers import BertConfig, BertModel
+
         settings = {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512}
         self.network = BertModel(BertConfig(vocab_size=WORDS, num_hidden_layers=2, **settings))
 
@@ -122,6 +119,8 @@ def columns_of(batch: int) -> list[dict[str, Any]]:
 
 def cases_alone(name: str, batch: int) -> Iterator[Case]:
     """Every adapter on embeddings of 128 that are there already."""
+    from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
+
     prefix, own = LOSSES[name]
     rows = [torch.randn(batch, 128, requires_grad=True) for _ in range(2)]
 
@@ -163,6 +162,13 @@ def cases_alone(name: str, batch: int) -> Iterator[Case]:
 
 def cases_training(name: str) -> Iterator[Case]:
     """Every adapter in a step of a small network."""
+    # What measures memory in a process of its own starts sooner without these.
+    import open_clip as open_clip_itself
+    import torchvision
+    from lightly.models.modules import SimCLRProjectionHead
+
+    from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
+
     prefix, own = LOSSES[name]
 
     def case(library: str, batch: int, model: nn.Module, *ways: Callable[[], Tensor]) -> Case:
