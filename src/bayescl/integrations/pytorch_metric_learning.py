@@ -108,27 +108,26 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
             return super().compute_loss(*call)
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
-        if views is None:
-            pairs = _named_pairs(*call)
-            if pairs is None:
-                return super().compute_loss(*call)
-            if pairs.are_none:
-                return self.zero_losses()
-        loss = self._ours(mean=self._is_mean)
         if views is not None:
             first, second = views
-            losses = loss(embeddings[first], embeddings[second])
-        else:
-            losses = loss.sampled(
-                embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.counted()
-            )
+            losses = self._ours(mean=self._is_mean)(embeddings[first], embeddings[second])
+            rows = torch.arange(len(embeddings), device=embeddings.device)
+            there = torch.cat([rows[first], rows[second]])
+            return self._for_reducer(losses, (there, there.roll(len(rows) // 2)))
+        pairs = _named_pairs(*call)
+        if pairs is None:
+            return super().compute_loss(*call)
+        if pairs.are_none:
+            return self.zero_losses()
+        losses = self._ours(mean=self._is_mean).sampled(
+            embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.counted()
+        )
+        return self._for_reducer(losses, (pairs.anchors, pairs.positives))
+
+    def _for_reducer(self, losses: Tensor, indices: tuple[Tensor, Tensor]) -> Any:
+        """What the library's reducers take: the loss of every positive pair, or the mean itself."""
         if self._is_mean:
             return {"loss": {**self.zero_loss(), "losses": losses}}
-        if views is not None:
-            rows = torch.arange(len(embeddings), device=embeddings.device)
-            indices = torch.cat([rows[first], rows[second]]), torch.cat([rows[second], rows[first]])
-        else:
-            indices = pairs.anchors, pairs.positives
         return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
 
     def of_two_views(
@@ -231,11 +230,11 @@ class _Pairs(NamedTuple):
         return {"groups": groups[self.anchors], "candidate_groups": columns}
 
 
-def _two_views(labels: Tensor) -> tuple[Any, Any] | None:
+def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
     """Places of the first and of the second row of each label, where each label has two."""
-    half, odd = divmod(len(labels), 2)
-    if odd or half < 2 or labels.ndim != 1:
+    if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
         return None
+    half = len(labels) // 2
     first, second = slice(0, half), slice(half, None)
     if torch.equal(labels[first], labels[second]):  # as SelfSupervisedLoss lays them out
         return (first, second) if len(labels[first].unique()) == half else None
@@ -262,7 +261,8 @@ def _named_pairs(
         if ref_labels is labels:
             same.fill_diagonal_(False)
         groups = None if labels.is_floating_point() else (labels, ref_labels)
-        return _Pairs(*torch.where(same), negative, groups)
+        anchors, positives = torch.where(same)
+        return _Pairs(anchors, positives, negative, groups)
     anchors, positives, *others, negatives = indices_tuple
     (rows,) = others or (anchors,)
     negative = torch.zeros(

@@ -8,7 +8,7 @@ negative. Tested with sentence-transformers 6.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -171,9 +171,8 @@ class ContrastiveRankingLoss(nn.Module):
         gather = self.gather_across_devices and is_distributed() and distributed.world_size() > 1
         self.loss.gather = gather
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
-        if self.memories is None:
-            remembering: Any = nullcontext()
-        else:
+        remembering: AbstractContextManager[None] = nullcontext()
+        if isinstance(self.loss, LatentClassContrastiveLoss) and self.memories is not None:
             remembering = self.memories.of(self.loss, embeddings[0].shape[-1])
         with remembering:
             return self._value_of_directions(embeddings, notes, gather)
@@ -483,8 +482,8 @@ class InfoNCERankingLoss(_ScalePreset):
         >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
         >>> loss = InfoNCERankingLoss(model, scale=20.0)
         >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["cow", "cow"])]
-        >>> loss(columns)  # both anchors have the same positive, which is no negative of either
-        tensor(0., grad_fn=<MulBackward0>)
+        >>> loss(columns).item()  # both anchors have one positive, a negative of neither
+        0.0
     """
 
     loss_name = "InfoNCELoss"
