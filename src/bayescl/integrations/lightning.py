@@ -30,7 +30,7 @@ __all__ = ["AlphaCallback", "DiagnosticsCallback"]
 class AlphaCallback(pl.Callback):
     """Set the alpha of a module's loss before the first step of every few epochs.
 
-    The value in use is part of the loss's state, so a training that resumes goes on with it.
+    The value in use is part of the loss's state, so a resumed training continues with it.
 
     Args:
         source: a schedule of :mod:`bayescl.estimation`, or a function of module and epoch that

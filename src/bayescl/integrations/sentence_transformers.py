@@ -582,7 +582,7 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
     """Save what a loss has learned beside every checkpoint, and restore it on resuming.
 
     The trainer saves the model alone. A learnable temperature, a memory, and hyper-parameters that
-    a schedule moved would start anew when training resumes.
+    a schedule moved would start over when training resumes.
 
     Args:
         loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
@@ -610,7 +610,7 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             self.save(_checkpoint(args, state))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state, where training goes on from a checkpoint."""
+        """Restore the state when training continues from a checkpoint."""
         del control
         if state.global_step > 0:
             self.load(_checkpoint(args, state))

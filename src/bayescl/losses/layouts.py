@@ -140,7 +140,7 @@ def check_some(valid: Tensor) -> None:
 def check_groups(
     name: str, groups: Tensor | None, shape: tuple[int, ...], *, keys: bool = False
 ) -> None:
-    """Refuse groups that are no integers or have another shape.
+    """Refuse groups that are not integers or have another shape.
 
     Args:
         name: what messages call them.

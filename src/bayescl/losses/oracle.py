@@ -19,7 +19,7 @@ from bayescl.losses.info_nce import InfoNCELoss
 
 
 class OracleContrastiveLoss(InfoNCELoss):
-    """The loss over true negatives alone: an upper mark for debiasing, since it needs labels.
+    """InfoNCE over true negatives alone, told by labels: the most that leaving out can give.
 
     Call it with ``groups=labels``; candidates of the anchor's label do not count.
 

@@ -12,7 +12,7 @@ and a table or a paragraph stands between two comments, each on a line of its ow
 After ``quote:`` come the name of a quotation, a file relative to the page, as in a link, and words
 for the quotation, read as a shell reads them. A file may have a ``*``; of several the last by name
 is meant, which is the newest where names are dates. ``bayescl report --pages`` writes the quotes of
-pages anew, and with ``--check`` compares them.
+pages again, and with ``--check`` compares them.
 
 Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
 ``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record. A PLACE is a path of
@@ -50,7 +50,7 @@ _MARK = "<!-- quote:"
 
 
 def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
-    """Write the quotes of pages anew.
+    """Update the quotes of pages.
 
     Args:
         paths: Markdown files, and folders that hold some.

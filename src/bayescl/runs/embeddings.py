@@ -13,7 +13,7 @@ from bayescl.runs.folder import RunFolder
 RANKING, IMAGES = "train ranking", "train images"
 
 PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
-"""What a run of each kind has embeddings of; the first unless another is asked for."""
+"""What a run of each kind has embeddings of; default: the first."""
 
 
 def run_embeddings(path: Path, of: str | None = None, *, data: str | None = None) -> pl.DataFrame:
