@@ -62,6 +62,32 @@ def test_components_never_outnumber_half_the_items() -> None:
     assert memory.classes.sizes == (3, 3, 3, 3)
 
 
+def test_pairs_that_are_any_two_of_a_class_have_nothing_to_gain() -> None:
+    generator = torch.Generator().manual_seed(0)
+    poles = torch.eye(3).repeat(200, 1)
+
+    def trust(apart: float, within: float) -> float:
+        """Of items that differ so much within a class, and views so much of an item."""
+        items = poles + within * torch.randn(600, 3, generator=generator)
+        pair = [items + apart * torch.randn(600, 3, generator=generator) for _ in range(2)]
+        memory = ClassMemory(600)
+        memory.remember(*pair, tau_plus=1 / 3)
+        memory.observe(*(memory.outlook(view) for view in pair))
+        assert (memory.agreement > 0.9).all()
+        return memory.trust
+
+    assert trust(apart=0.1, within=0.0) == 0
+    assert trust(apart=0.02, within=0.1) == 1
+
+
+def test_the_latest_items_are_compared() -> None:
+    memory = ClassMemory(24, refit_every=1)
+    for step in range(3):
+        memory.remember(*views(10, step), tau_plus=TAU_PLUS)
+    expected = torch.cat([torch.cat(views(10, step), dim=1) for step in range(3)])[-24:]
+    assert torch.equal(memory._in_order(), expected)
+
+
 def test_agreement_is_a_moving_average() -> None:
     memory = ClassMemory(24, refit_every=100)
     memory.remember(*views(24), tau_plus=TAU_PLUS)

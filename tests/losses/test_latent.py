@@ -369,6 +369,7 @@ def test_gradients_are_right_while_the_posterior_stays(engine: str) -> None:
             "kappa": torch.tensor([60.0], dtype=torch.float64),
             "transitions": eye.flatten(),
             "alignment": torch.ones(1, dtype=torch.float64),
+            "closeness": torch.ones((), dtype=torch.float64),
         }
     )
     generator = torch.Generator().manual_seed(2)

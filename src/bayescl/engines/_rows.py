@@ -187,7 +187,7 @@ def _pair_row_losses(
         taken = pulls.sum(dim=1)
         share = 1 / (1 + taken)
         taken *= share
-        gap = taken * positive - share * torch.einsum("an,an->a", pulls, logits)
+        gap = taken * positive - share * (pulls * logits).sum(dim=1)
     sums = exponentiate_weighted(logits, weights)
     log_sum = sums.log + log_scale
     losses = contrast(positive, log_sum) + gap

@@ -19,6 +19,7 @@ from bayescl.functional.latent_classes import (
     same_class_factors,
     signatures,
     trust_of_agreement,
+    trust_of_closeness,
     view_agreement,
 )
 
@@ -36,7 +37,16 @@ _INERTIA = 0.9
 """Of the moving average of the views' agreement."""
 
 _NUMBERS = ("calls", "next", "filled", "seen", "since")
-_FIT = ("center", "transform", "directions", "weights", "kappa", "transitions", "alignment")
+_FIT = (
+    "center",
+    "transform",
+    "directions",
+    "weights",
+    "kappa",
+    "transitions",
+    "alignment",
+    "closeness",
+)
 _TENSORS = ("items", "agreement", *_FIT)
 """What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
 
@@ -91,7 +101,9 @@ class ClassMemory(nn.Module):
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is believed, in [0, 1]; None before the first fit."""
-        return None if self._agreement is None else trust_of_agreement(self._agreement)
+        if self._agreement is None or self.classes is None:
+            return None
+        return trust_of_agreement(self._agreement) * trust_of_closeness(self.classes.closeness)
 
     @property
     def trust(self) -> float:
@@ -144,8 +156,9 @@ class ClassMemory(nn.Module):
             second: of their second views.
         """
         assert self.classes is not None  # else there is no outlook
-        seen = [signatures(part, self.classes.moves, hops=0) for part in (first, second)]
-        agreement = view_agreement(*seen, self.classes.sizes) * self.classes.alignment
+        both = signatures(torch.cat([first, second]), self.classes.moves, hops=0)
+        one, other = both.chunk(2)
+        agreement = view_agreement(one, other, self.classes.sizes) * self.classes.alignment
         before = self._agreement
         # After the first fit there is nothing to average with.
         self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
@@ -178,13 +191,20 @@ class ClassMemory(nn.Module):
             return
         if self._is_due():
             most = max(1, self._filled // _ITEMS_PER_COMPONENT)
-            first, second = self._items[: self._filled].chunk(2, dim=1)
+            first, second = self._in_order().chunk(2, dim=1)
             sizes = tuple(min(size, most) for size in sizes)
             self._fit(first, second, sizes)
             if everywhere:
                 fit = self._fitted()
                 distributed.copy_from_first(list(fit.values()))
                 self._take(fit, sizes)
+
+    def _in_order(self) -> Tensor:
+        """The items remembered, the oldest first."""
+        assert self._items is not None
+        if self._filled < self.size:
+            return self._items[: self._filled]
+        return self._items.roll(-self._next, dims=0)
 
     def _is_due(self) -> bool:
         """Whether a fit is wanted, or the last one is of items long gone."""
@@ -222,11 +242,12 @@ class ClassMemory(nn.Module):
         transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
         found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
         metric = (self.classes.center, self.classes.transform)
-        return dict(zip(_FIT, (*metric, *found, self.classes.alignment), strict=True))
+        signs = (self.classes.alignment, self.classes.closeness)
+        return dict(zip(_FIT, (*metric, *found, *signs), strict=True))
 
     def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
         """Believe a fit that came as tensors."""
-        center, transform, directions, weights, kappa, transitions, alignment = (
+        center, transform, directions, weights, kappa, transitions, *signs = (
             fit[name] for name in _FIT
         )
         parts = torch.split(transitions, [size * size for size in sizes])
@@ -235,7 +256,7 @@ class ClassMemory(nn.Module):
             transform,
             Mixtures(directions, weights, kappa, sizes),
             tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True)),
-            alignment,
+            *signs,
         )
 
     def _follow(self, rows: Tensor) -> None:
