@@ -47,6 +47,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
+	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/bayescl report --pages benchmarks/README.md
 
 $(INSTALLED): pyproject.toml constraints.txt

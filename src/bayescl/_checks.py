@@ -60,7 +60,7 @@ def check_count(name: str, value: int, minimum: int) -> int:
 
 
 def check_finite_number(name: str, value: float) -> float:
-    """Return ``value`` as a float, refusing what is no finite number."""
+    """Return ``value`` as a float, or refuse it unless it is a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError):

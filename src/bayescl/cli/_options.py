@@ -90,7 +90,7 @@ def parse_options(
         command: the function to be called.
         name: the command as typed, such as "train images".
         words: everything after it.
-        fixed: arguments that are no options.
+        fixed: arguments that are not options.
         summary: what the command does, where its docstring is about several.
 
     Returns:
@@ -276,7 +276,7 @@ class _Form:
         if out is None:
             raise ValueError("--resume needs --out, the folder of the run to go on with")
         if not (Path(out) / "config.yaml").is_file():
-            raise ValueError(f"{out} is no run folder: it has no config.yaml")
+            raise ValueError(f"{out} is not a run folder: it has no config.yaml")
         folder = RunFolder.open(Path(out), command)
         stored = self.configured(folder.config(), folder.config_file)
         # Of a single run the settings judge what may change; runs side by side all keep theirs.

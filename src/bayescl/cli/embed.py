@@ -15,8 +15,8 @@ def command(
 ) -> int:
     """Write the embeddings of a run's users, items or images to a file.
 
-    An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their
-    ids beside them: of images the number, the file in a folder, and label and class name.
+    An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their ids
+    beside them: for images the number, the file in a folder, the label and the class name.
 
     Args:
         run: the run folder of "train ranking" or "train images".

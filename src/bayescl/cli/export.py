@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def command(run: str, *, to: str, encoder: str | None = None) -> int:
-    """Write what a run learnt in a form that works without this library.
+    """Write a run's model in a form that works without this library.
 
-    An encoder becomes a program of torch, from uint8 images to features; a recommender becomes
-    arrays of NumPy. The file model.json beside it says how to use it.
+    An encoder becomes a torch program from uint8 images to features; a recommender becomes NumPy
+    arrays. The file model.json beside it says how to use it.
 
     Args:
         run: the run folder of "train ranking" or "train images".

@@ -39,8 +39,8 @@ def command(
     """Train an encoder on images with one loss, and judge it by every probe.
 
     Args:
-        loss: what to train with. Its hyper-parameters follow; their defaults are those recorded
-            for the data set, or else the loss's own.
+        loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
+            for the data set, if any, else the loss's own.
         given: hyper-parameters.
         num_classes: sets tau_plus to 1/C and beta to 1 - 1/C where these are not given.
         settings: of the run.

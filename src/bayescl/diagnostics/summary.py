@@ -287,8 +287,8 @@ def _effective(
 def _label_free(
     batches: Sequence[ScoredCandidates], tau_plus: float | None
 ) -> MeasuredAlpha | None:
-    """Alpha without labels; the mean over batches."""
-    if tau_plus is None:
+    """Alpha without labels; the mean over batches. Without true negatives there is none."""
+    if tau_plus is None or tau_plus >= 1:
         return None
     found = [
         label_free_alpha(s.positive, s.unlabeled, tau_plus=tau_plus, reading="model", valid=s.valid)

@@ -67,8 +67,8 @@ class ContrastiveLoss(nn.Module):
             averaged over processes, as ``DistributedDataParallel`` does, are those of one process
             with the whole batch. Sums add up to the whole batch's sum.
         check_finite: whether every call looks for NaN and infinity in its embeddings and its
-            logits, and raises with the cause. Waits for the device, so it is off by default; then
-            the loss of an anchor whose logits are not finite is NaN.
+            logits, and raises with the cause. This waits for the device, so it is off by default;
+            without it the loss of an anchor whose logits are not finite is NaN.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -214,8 +214,8 @@ class ContrastiveLoss(nn.Module):
             extra_groups: the groups of ``extra``, where they are known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``; with ``gather``, those of rank 0, then those of
-                rank 1, and so on, and then not together with ``both_directions``. What it says of
-                an anchor and its own positive is ignored.
+                rank 1, and so on, and ``both_directions`` must be False. The entry of an anchor
+                and its own positive is ignored.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             temperature: for this call in place of the loss's own; a tensor of one number receives
@@ -323,7 +323,7 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from logits of your own, already divided by the temperature.
 
-        With ``gather``, nothing but the number of anchors is exchanged, for the mean over all.
+        With ``gather``, processes exchange only how many anchors they hold, for the mean over all.
 
         Args:
             positive: logit of each anchor's positive.

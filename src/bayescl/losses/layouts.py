@@ -149,7 +149,7 @@ def check_groups(
     *,
     keys: bool = False,
 ) -> None:
-    """Refuse groups that are no integers or have another shape.
+    """Refuse groups that are not integers or have another shape.
 
     Args:
         name: what messages call them.

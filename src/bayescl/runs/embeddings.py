@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RANKING, IMAGES = "train ranking", "train images"
 
 PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
-"""What a run of each kind has embeddings of; the first unless another is asked for."""
+"""What a run of each kind has embeddings of; default: the first."""
 
 
 def run_embeddings(

@@ -38,7 +38,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
         The files.
 
     Raises:
-        ValueError: if there is nothing to export, or ``to`` is no place for it.
+        ValueError: if there is nothing to export, or ``to`` cannot hold it.
     """
     run = load(path, encoder=encoder)
     write = _write_encoder if run.kind == IMAGES else _write_recommender

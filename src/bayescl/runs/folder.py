@@ -31,10 +31,10 @@ class RunFolder:
     and a finished recommender has its matrices in ``embeddings.npz``. A folder of format 1 lacks
     these files and opens all the same.
 
-    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed
-    to the command that makes such runs as ``--config``. The folder comes into being together with
-    it, so that a run folder is a folder with such a file. Every other file is written beside its
-    place and then moved there: a reader, or a run that was killed and goes on, finds the old or
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed to
+    the command that makes such runs as ``--config``. The folder comes into being together with it,
+    so that a run folder is a folder with such a file. Every other file is written beside its place
+    and then moved there: a reader, or a run that continues after it was killed, finds the old or
     the new one whole.
 
     Attributes:
@@ -69,7 +69,7 @@ class RunFolder:
         """The checkpoint that a run's figures are about: of the best epoch, or else the last.
 
         Raises:
-            ValueError: if there is none yet.
+            ValueError: if there is no checkpoint yet.
         """
         for checkpoint in (self.best_checkpoint, self.checkpoint):
             if checkpoint.is_file():
@@ -192,11 +192,11 @@ class RunFolder:
         write_atomically(self.config_file, _header(self.kind) + _yaml(config))
 
     def _read_config(self) -> tuple[str, dict[str, Any]]:
-        """Kind and settings, or a ``ValueError`` that says why this is no run folder."""
+        """Kind and settings, or a ``ValueError`` that says why this is not a run folder."""
         if not self.path.is_dir():
             raise ValueError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
-            raise ValueError(f"{self.path} is no run folder: it has no config.yaml")
+            raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
         try:
             text = self.config_file.read_text(encoding="utf-8")
             config = yaml.safe_load(text)
@@ -204,7 +204,7 @@ class RunFolder:
             raise ValueError(f"{self.config_file} is damaged") from None
         first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
-            raise ValueError(f"{self.path} is no run folder: its config.yaml names no run")
+            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
         if second.startswith(_FORMAT_LINE) and second not in _READ:
             raise ValueError(
                 f"{self.path} has {second.removeprefix('# ')} of run folders, from another "

@@ -34,7 +34,7 @@ class Watching(TypedDict, total=False):
     Attributes:
         checkpoint_every: epochs between checkpoints; default: 1.
         progress: told of every finished epoch.
-        pulse: told how an epoch gets on.
+        pulse: told the progress of an epoch.
         loggers: Lightning's, given every row of ``metrics.csv``.
     """
 
@@ -71,7 +71,7 @@ def run_in_folder(
         What ``result.json`` holds: what the work returned, and where that comes from.
 
     Raises:
-        ValueError: if the input is bad, ``out`` is no place for the run, or it holds another one.
+        ValueError: if the input is bad, ``out`` cannot hold the run or holds another one.
     """
     origin = provenance()  # of the code that runs, whatever the checkout holds at the end
     if resume:

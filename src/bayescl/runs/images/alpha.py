@@ -31,7 +31,7 @@ from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 LABELS_PER_CLASS = 20
-"""Labelled images per class that alpha is measured on unless told otherwise."""
+"""Labelled images per class that alpha is measured on; the default."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def inspect_images(
         images: how many images to score at most, in whole batches of the run's size.
         anchors: how many images to show with their candidates.
         shown: candidates at either end to show for each.
-        anchor_images: the images to show, by their number in the part; drawn unless given.
+        anchor_images: the images to show, by their number in the part; default: drawn.
         seed: which images are drawn, and their views.
         data: other images to look at; default: the run's own.
         encoder: the network that the run was given, if it was.

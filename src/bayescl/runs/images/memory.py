@@ -24,7 +24,7 @@ from bayescl.vision.store import UNLABELLED, ImageStore
 FILE = "images.npz"
 PARTS = ("train", "evaluation")
 CHECKED = 5000
-"""Images of a data set whose content is checked; of more, so many at equal distances."""
+"""Images of a data set whose content is checked; of more images, this many at equal distances."""
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ def train_images(
         What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the run, or holds another run or a damaged checkpoint.
         OSError: if the disk is full; the checkpoint before is kept.
     """

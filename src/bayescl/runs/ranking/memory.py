@@ -36,6 +36,7 @@ class RankingMemory:
         report: what reading left out or merged.
         files: what :func:`~bayescl.runs.fingerprints.file_records` says of the files read.
         judged: other interactions to judge by, of the same users and items; None for the run's own.
+        folder: where all of those files lay, if the data were a folder.
     """
 
     train: Interactions
@@ -44,6 +45,7 @@ class RankingMemory:
     report: Mapping[str, int] = field(default_factory=dict)
     files: tuple[Mapping[str, Any], ...] = ()
     judged: Interactions | None = None
+    folder: str | None = None
 
     @classmethod
     def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingMemory:
@@ -58,13 +60,17 @@ class RankingMemory:
             ValueError: if it cannot be read as described.
         """
         files = tuple(file_records(source_files(data.data, data.test_data)))
+        place = Path(data.data)
+        folder = str(place.resolve()) if place.is_dir() and data.test_data is None else None
         parts = data.load(evaluate_on)
+        train, validation = parts.train, None
+        test: Interactions | None = parts.evaluation
         if evaluate_on == "validation":
-            return cls(parts.train, parts.evaluation, parts.unseen, parts.report, files)
-        if not watches:
-            return cls(parts.train, None, parts.evaluation, parts.report, files)
-        inner = data.load("validation")
-        return cls(inner.train, inner.evaluation, parts.evaluation, parts.report, files)
+            validation, test = parts.evaluation, parts.unseen
+        elif watches:
+            inner = data.load("validation")
+            train, validation = inner.train, inner.evaluation
+        return cls(train, validation, test, parts.report, files, folder=folder)
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """What a result is judged by: lists leave out all that lies before that part."""
@@ -104,6 +110,7 @@ class RankingMemory:
             "data": data.data,
             "reading": asdict(data),
             "files": list(self.files),
+            "folder": self.folder,
             "users": self.train.num_users,
             "items": self.train.num_items,
             "interactions": counts,
@@ -133,18 +140,21 @@ class RankingMemory:
             parts["test"],
             record["report"],
             tuple(record["files"]),
+            folder=record.get("folder"),
         )
 
     def refuse_changes(self) -> None:
         """Refuse files that are no longer what the run was trained on.
 
-        Files that are all gone are no change: what they held is in the run's folder.
+        Files that are all gone do not count as a change: what they held is in the run's folder.
 
         Raises:
             ValueError: if a file changed; it says which one and by how much.
         """
-        there = [Path(one["path"]) for one in self.files if Path(one["path"]).is_file()]
-        if there and (found := changes(self.files, file_records(there))):
+        there = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
+        if there and self.folder is not None:
+            there |= {file.resolve() for file in source_files(self.folder)}
+        if there and (found := changes(self.files, file_records(sorted(there)))):
             raise ValueError(
                 f"{'; '.join(found)}: restore the data, or judge on other data with --data"
             )

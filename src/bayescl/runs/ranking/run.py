@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.module import RankingModule
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.loop import fit_in_folder
+from bayescl.runs.ranking.baselines import baselines_beside
 from bayescl.runs.ranking.matrices import write_embeddings
 from bayescl.runs.ranking.memory import RankingMemory
 from bayescl.runs.ranking.settings import KIND, PAPER, RankingSettings
@@ -206,7 +206,12 @@ class RankingRun(TrainedRun[RankingSettings]):
 
 
 def train_ranking(
-    settings: RankingSettings, out: Path, *, resume: bool = False, **watching: Unpack[Watching]
+    settings: RankingSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    beside: bool = False,
+    **watching: Unpack[Watching],
 ) -> Result:
     """Train a recommender, judge it by a full ranking and write both into a run folder.
 
@@ -219,13 +224,15 @@ def train_ranking(
         resume: go on with the run in ``out``, from its last checkpoint or, before the first,
             from the start. A finished run is left as it is. Else ``out`` must not exist or be
             empty.
+        beside: whether to judge popularity and EASE too; see
+            :func:`~bayescl.runs.ranking.baselines.baselines_beside`.
         **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
 
     Returns:
         What ``result.json`` holds: settings, metrics, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the run, or holds another run or a damaged checkpoint.
     """
 
@@ -238,7 +245,12 @@ def train_ranking(
         run = RankingRun(settings, **given)
         if settings.init is not None and not folder.checkpoint.is_file():
             run.start_from(Path(settings.init))
-        return partial(run.carry_out, **watching)
+
+        def carry_out(folder: RunFolder) -> Result:
+            result = run.carry_out(folder, **watching)
+            return {**result, "baselines": baselines_beside(run.parts)} if beside else result
+
+        return carry_out
 
     return run_in_folder(out, KIND, settings, begin, resume=resume)
 

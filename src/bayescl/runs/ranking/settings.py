@@ -51,9 +51,9 @@ class RankingSettings(StoredSettings):
         initial_scale: standard deviation of each coordinate at the start.
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
         count: candidates that are drawn, per batch or per pair.
-        mask_known: whether items that a user has never count against the user.
-        extra_positives: further items that a pair's user has, drawn anew in every step, behind
-            the correction of the debiased loss.
+        mask_known: whether a user's known items are left out of the user's candidates.
+        extra_positives: further items of a pair's user, drawn anew in every step, that the debiased
+            loss takes its correction from.
         batch_size: pairs per step.
         lr: learning rate of Adam.
         weight_decay: of Adam.
@@ -61,16 +61,16 @@ class RankingSettings(StoredSettings):
         epochs: passes over the training pairs, at most.
         evaluate_on: the part that the result is about; "validation" is for choosing settings:
             training then leaves that part out.
-        watch_every: epochs between looks at a validation part, which is taken out of training and
-            chooses the epoch (in the paper's protocol it is the test part); 0 for none, then the
-            last epoch is kept.
-        patience: looks without a better one after which training stops; 0 never stops early.
-        protocol: standard; or paper, for the best epoch on test, of each metric separately: that
-            inflates figures, and results are marked.
+        watch_every: epochs between two evaluations on a validation part, which is taken out of
+            training and chooses the epoch (in the paper's protocol it is the test part); 0: none,
+            and the last epoch is kept.
+        patience: stop after this many evaluations without a better one; 0 never stops early.
+        protocol: standard; or paper: the best epoch on test for each metric separately, which
+            inflates figures; the results are marked.
         init: the folder of a run whose embeddings training starts from, where it knows the user
             or item; default: start anew.
         seed: of weights, order and candidates.
-        device: what trains; auto is a GPU where there is one.
+        device: where to train; auto is a GPU if there is one.
 
     Raises:
         ValueError: if a value is out of its range, or values contradict each other.
