@@ -12,8 +12,7 @@ whom training knew:
 The mean itself lies too near the middle, where popular items and with them all users are. Least
 squares on the user's own items is no better than the mean. Training a vector with the loss is
 better by cosines and much worse by inner products, and would need the loss and its settings
-wherever a run serves. ``benchmarks/fold_in.py`` measures all of these, and ``docs/serving.md`` shows
-the figures.
+wherever a run serves. ``benchmarks/fold_in.py`` measures all of these.
 """
 
 from __future__ import annotations
