@@ -235,7 +235,7 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
         (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
         (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
-        ("train ranking --resume --out nowhere", "nowhere is no run folder"),
+        ("train ranking --resume --out nowhere", "nowhere is not a run folder"),
         ("recommend nowhere --user 1", "there is no run folder nowhere"),
         ("recommend nowhere", "give one of --user ID, --items A,B,... and --all"),
         ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,... and --all"),

@@ -23,11 +23,11 @@ def command(
     exclude: str | None = None,
     allow_known: bool = False,
 ) -> int:
-    """Show the best items that a user does not have yet, or write everybody's list.
+    """Show the best items that a user does not have yet, or write lists for all users.
 
-    Lists leave out what the user has in any part of the data. Who has nothing in the training part
-    gets the most popular items. Somebody who is not in the data gets a list by --items. The run's
-    folder is enough: the data may be elsewhere by now.
+    Lists leave out what the user has in any part of the data. Users without items in the training
+    part get the most popular ones. Somebody who is not in the data gets a list by --items. The
+    run's folder is enough; the data are not needed.
 
     Args:
         run: the run folder of "train ranking"; the run may still be going on.
@@ -37,7 +37,7 @@ def command(
         all: lists of all users, into the file named by --out.
         out: a file that ends in .csv or .parquet.
         exclude: a text file with the ids of further items to leave out, one a line.
-        allow_known: let lists hold what the user has.
+        allow_known: let lists include items that the user has.
     """
     from bayescl.cli._files import check_table_file, write_table
     from bayescl.runs.ranking.serving import load_recommender

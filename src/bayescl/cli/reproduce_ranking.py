@@ -23,8 +23,8 @@ def command(
 
     For every data set and encoder the same number of settings is tried for each loss on a
     validation part that training leaves out; each loss is then trained once more on all of the
-    training part with what was chosen, with every seed, and judged on the test part. Popularity
-    and EASE, chosen in the same way, and the paper's figures stand beside.
+    training part with what was chosen, with every seed, and judged on the test part. The table also
+    has popularity and EASE, chosen in the same way, and the paper's figures.
 
     Args:
         request: which cells of the table.

@@ -30,8 +30,8 @@ def command(
 
     Args:
         data: what is read, and how.
-        encoder: what makes embeddings; or, without any training, the baselines popularity and ease.
-        loss: what to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
+        encoder: what makes embeddings; or a baseline without them, popularity or ease.
+        loss: the loss to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
             cosines and 1 with inner products, and tau_plus to the density of the interactions.
         given: hyper-parameters.
         settings: of a run that trains.

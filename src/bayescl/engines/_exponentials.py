@@ -1,7 +1,7 @@
 """Sums of (weighted) exponentials of each row's logits, computed in place.
 
-The exponentials stay where the logits were, 0 where a column is no candidate: divided by their sum
-they are the gradient of its logarithm.
+The exponentials stay where the logits were, 0 where a column is not a candidate: divided by
+their sum they are the gradient of its logarithm.
 """
 
 from __future__ import annotations

@@ -87,7 +87,16 @@ def report_page(folders: Sequence[Path]) -> str:
     Raises:
         ValueError: if a folder is not there, holds no results, or a file in it is damaged.
     """
-    sections = [section_of(folder) for folder in folders]
+    return page_of([section_of(folder) for folder in folders], "made from result files")
+
+
+def page_of(sections: Sequence[Section], source: str) -> str:
+    """Sections as one HTML page, with a table of their scores above where there are several.
+
+    Args:
+        sections: at least one; a single one gives the page its title.
+        source: where the figures come from, a few words.
+    """
     columns = list(dict.fromkeys(name for section in sections for name in section.scores))
     overview = Table(
         ["run", *columns],
@@ -102,7 +111,10 @@ def report_page(folders: Sequence[Path]) -> str:
     environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
     text = environment.get_template("page.html").render(
-        title=title, sections=sections, overview=overview if len(overview.rows) > 1 else None
+        title=title,
+        source=source,
+        sections=sections,
+        overview=overview if len(overview.rows) > 1 else None,
     )
     return text.encode("utf-8", "replace").decode("utf-8")  # names may hold half a letter
 
@@ -165,7 +177,7 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
             section.tables.append(difference_table(result))
             section.findings = findings(result)
         if not (folder / "comparison.png").is_file():
-            section.pictures = [(_CAPTIONS["comparison"], _drawn(comparison_figure, result))]
+            section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
         section.settings, section.origin = settings, origin
         return section
     if {"losses", "baselines"} <= result.keys():
@@ -208,7 +220,7 @@ def _cells_section(folder: Path, cells: list[dict[str, Any]]) -> Section:
             table for table in (differences_table(cell), settings_table(cell)) if table.rows
         ]
     if not (folder / "ranking.png").is_file():
-        section.pictures = [(_CAPTIONS["ranking"], _drawn(cells_figure, cells))]
+        section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
     section.origin = {name: cells[0][name] for name in _ORIGIN if cells[0].get(name) is not None}
     return section
 
@@ -245,10 +257,10 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
                 axis.legend(fontsize=8)
         return figure
 
-    return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", _drawn(draw, None)
+    return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", figure_png(draw, None)
 
 
-def _drawn(figure: Any, content: object) -> bytes:
+def figure_png(figure: Any, content: object) -> bytes:
     """A figure as PNG; names are drawn as they are, even where no font has their letters."""
     from matplotlib import rc_context
 

@@ -65,8 +65,8 @@ def test_quoted_line_breaks_blank_lines_and_a_byte_order_mark_are_no_damage(writ
         ("u,i\n,x\n", ", line 2: there is no user"),
         ('u,i\na,x\nb,"y\n', ", line 3: unexpected end of data"),
         ('u,i\na,x\n"b"b,y\n', ", line 3: "),
-        (b"u,i\na,x\nb,\xe9\n", ", line 3: this is no UTF-8 text"),
-        (b"\xff\xfeu,i\n", ", line 1: this is no UTF-8 text"),
+        (b"u,i\na,x\nb,\xe9\n", ", line 3: this is not UTF-8 text"),
+        (b"\xff\xfeu,i\n", ", line 1: this is not UTF-8 text"),
     ],
 )
 def test_damage_is_named_with_its_line(write, content, message):

@@ -39,8 +39,8 @@ def reproduce_cell(
 ) -> dict[str, Any]:
     """Choose settings on validation, train once more on training plus validation, judge on test.
 
-    Every run has its own folder; finished runs are kept and a broken one goes on from its last
-    checkpoint, so a cell that was broken is gone on with by calling this again.
+    Every run has its own folder; finished runs are kept and an interrupted one continues from its
+    last checkpoint, so a cell that was broken is gone on with by calling this again.
 
     Args:
         cell: what to compare.

@@ -67,7 +67,7 @@ def _whole_ids(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _ids(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Whole numbers or text; null where a value is no id."""
+    """Whole numbers or text; null where a value is not an id."""
     if dtype.is_integer() and dtype != pl.UInt64:
         return pl.col(name).cast(pl.Int64)
     if dtype.is_float():

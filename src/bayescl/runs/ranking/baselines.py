@@ -41,7 +41,7 @@ def fit_baseline(
 ) -> Result:
     """Fit a baseline, judge it by a full ranking and write the figures into a run folder.
 
-    The folder has no checkpoint: who wants lists fits the baseline anew.
+    The folder has no checkpoint: to make lists, the baseline is fitted again.
 
     Args:
         settings: the settings of the baseline.
@@ -54,7 +54,7 @@ def fit_baseline(
         What ``result.json`` holds: settings, metrics, seconds, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used, or ``out`` is no place for the run or holds
+        ValueError: if the data cannot be used, or ``out`` cannot hold the run or holds
             another one.
     """
     del watching

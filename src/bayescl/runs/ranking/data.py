@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bayescl.recsys.interactions import RankingParts
 
 Split = Literal["per-user", "random", "last", "given", "author", "none"]
-"""How a test part comes about."""
+"""How a test part is chosen."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class RankingData:
         data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
             Parquet, also compressed, or RecBole's .inter), of a folder with the parts of a table,
             or of one with train.txt and test.txt.
-        split: how the test part comes about: per-user (at random 4:1), random, last (by time),
-            given, author (ml-100k), or none: everything trains and nothing judges;
-            default: given where the files have a test part, else per-user.
+        split: how the test part is chosen: per-user (at random 4:1), random, last (by time), given,
+            author (ml-100k), or none: all interactions train and nothing is judged; default: given
+            if the files have a test part, else per-user.
         split_seed: fixes what a split draws.
         user_column: a table's column of users; default: guessed (user, user_id, userId, ...).
         item_column: a table's column of items; default: guessed (item, item_id, movieId, ...).
         rating_column: a table's column of ratings; default: guessed where ratings count.
         timestamp_column: a table's column of times; default: guessed where times count.
-        min_rating: the lowest rating that counts; default: every one.
-        k_core: fewest interactions of a user or item that stays.
-        separator: what stands between a table's values; default: found out.
+        min_rating: the lowest rating that counts; default: all count.
+        k_core: leave out users and items with fewer interactions than this.
+        separator: what separates a table's values; default: detected.
         test_data: a second table with the test part.
 
     Raises:

@@ -239,7 +239,7 @@ class Recommender:
 def load_recommender(path: Path) -> Recommender:
     """Take a run's best weights, or its last ones where no epoch was chosen.
 
-    A baseline is fitted anew.
+    A baseline is fitted again.
 
     Args:
         path: the run folder; the run may still be going on.
