@@ -362,7 +362,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--draws", type=int, default=20, help="draws of each few-label probe")
-    parser.add_argument("--limit", type=int, default=0, help="training texts, at least 2000; 0 for all")
+    parser.add_argument(
+        "--limit", type=int, default=0, help="training texts, at least 2000; 0 for all"
+    )
     options = parser.parse_args()
     options.methods = [name for name in methods() if name in (BASELINE, *options.methods)]
     summary = Bench(options).summary()
