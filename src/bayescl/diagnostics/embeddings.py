@@ -118,9 +118,11 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        plain = ("items", "dim", "views", "layout", "batch_size", "batches", "candidates")
-        plain += ("temperature", "tau_plus", "tau_plus_from", "false_negatives")
-        plain += ("nearest_false", "fitted", "trust", "found")
+        plain = (
+            *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
+            *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
+            *("nearest_false", "fitted", "trust", "found"),
+        )
         return {
             **{name: getattr(self, name) for name in plain},
             "similarity": self.similarity.figures(),
