@@ -4,6 +4,7 @@
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
+#   make fuzz    30,000 random calls of the losses, against a slow reference in float64
 #   make test-integrations   the losses inside other libraries (installs those)
 
 PYTHON ?= python3
@@ -11,14 +12,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
+CASES ?= 30000
 
-.PHONY: demo test test-integrations check docs bench clean
+.PHONY: demo test fuzz test-integrations check docs bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)
+
+fuzz: $(INSTALLED)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --processes $(PROCESSES)
 
 test-integrations: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
@@ -42,6 +47,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
+	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/bayescl report --pages benchmarks/README.md
 
 $(INSTALLED): pyproject.toml constraints.txt

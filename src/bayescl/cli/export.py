@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def command(run: str, *, to: str) -> int:
+def command(run: str, *, to: str, encoder: str | None = None) -> int:
     """Write a run's model in a form that works without this library.
 
     An encoder becomes a torch program from uint8 images to features; a recommender becomes NumPy
@@ -14,10 +14,16 @@ def command(run: str, *, to: str) -> int:
     Args:
         run: the run folder of "train ranking" or "train images".
         to: a new folder.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
     from bayescl.cli._console import console
     from bayescl.runs.exporting import export_run
 
-    for file in export_run(Path(run), Path(to)):
+    own = None
+    if encoder is not None:
+        from bayescl.runs.images.encoder import own_encoder
+
+        own = own_encoder(encoder)
+    for file in export_run(Path(run), Path(to), encoder=own):
         console().print(f"{file}", soft_wrap=True, markup=False)
     return 0

@@ -29,6 +29,7 @@ class OfRun:
         anchor_images: the images to show, by their numbers with commas between; default: drawn.
         users: how many users of a recommender to look at; default: some million pairs' worth.
         data: look at other data; default: what the run was trained on, which must be unchanged.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
 
     part: Literal["train", "evaluation"] = "train"
@@ -38,6 +39,7 @@ class OfRun:
     anchor_images: tuple[int, ...] = ()
     users: Count | None = None
     data: str | None = None
+    encoder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ def _inspect_run(path: Path, looked_at: OfRun, seed: int) -> int:
         _show(path, of_users.diagnosis, report, words, of_users.files)
         return 0
 
+    from bayescl.runs.images.encoder import own_encoder
     from bayescl.runs.images.inspection import inspect_images
 
     of_images = inspect_images(
@@ -144,6 +147,7 @@ def _inspect_run(path: Path, looked_at: OfRun, seed: int) -> int:
         anchor_images=looked_at.anchor_images,
         seed=seed,
         data=looked_at.data,
+        encoder=None if looked_at.encoder is None else own_encoder(looked_at.encoder),
     )
     report = of_images.report
     words = f"{report['images']} images, {looked_at.part} part"
@@ -204,6 +208,10 @@ def _show(
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
     screen = console()
     screen.print(_figures_table(diagnosis, title))
+    screen.print(diagnosis.verdict, soft_wrap=True, markup=False)
+    # Held-out items of a recommender are some of its false negatives, not all.
+    if "held_out" not in report and diagnosis.tau_plus_hint is not None:
+        screen.print(diagnosis.tau_plus_hint, soft_wrap=True, markup=False)
     if report["latent_classes"] is not None:
         screen.print(_latent_table(report["latent_classes"], diagnosis))
     if diagnosis.posteriors:

@@ -102,7 +102,7 @@ def sorted_rows_and_ties(values: Tensor, excluded: NDArray[np.int64] | None = No
     level = np.flatnonzero(flat[1:] <= flat[:-1])
     level = level[_followed(level, width, counts)]
     if rounded:
-        descents = level[flat[level] > flat[level + 1]]
+        descents, more = level[flat[level] > flat[level + 1]], []
         crowded = np.bincount(descents // width, minlength=len(values)) > width // _CROWDED
         crowded |= unsure.numpy()
         if crowded.any():
@@ -115,10 +115,10 @@ def sorted_rows_and_ties(values: Tensor, excluded: NDArray[np.int64] | None = No
             ordered[again] = values[again].gather(1, columns[again])
             everywhere = (again[:, None] * width + np.arange(width)).ravel()
             descents = descents[~crowded[descents // width]]
-            level = np.concatenate([level, everywhere[_followed(everywhere, width, counts)]])
-        touched = _swap_descents(flat, columns.numpy().ravel(), descents, width, counts)
-        if touched:
-            level = _distinct(np.concatenate([level, *touched]))
+            more.append(everywhere[_followed(everywhere, width, counts)])
+        more += _swap_descents(flat, columns.numpy().ravel(), descents, width, counts)
+        if more:
+            level = _distinct(np.concatenate([level, *more]))
     return SortedRows(ordered, columns, level[flat[level] == flat[level + 1]], counts)
 
 

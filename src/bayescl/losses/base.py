@@ -21,6 +21,7 @@ from bayescl._checks import (
 from bayescl.engines import ENGINES, ContrastiveBatch, Engine, logits_loss, per_anchor_losses
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
+from bayescl.functional.sorting import can_look
 from bayescl.losses import layouts
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import state_numbers
@@ -340,14 +341,14 @@ class ContrastiveLoss(nn.Module):
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
-            for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
-                check_floating(name, logits)
+            check_floating("positive", positive)
+            check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
             check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
             if unlabeled.numel() == 0:
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
             if valid is not None:
-                check_mask("valid", valid, unlabeled.shape)
+                check_mask("valid", valid, unlabeled.shape, positive.device)
                 layouts.check_some(valid)
             elif self.needs_groups:
                 raise ValueError(
@@ -387,8 +388,10 @@ class ContrastiveLoss(nn.Module):
 
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
         """Check embeddings and raise half precision to float32."""
+        device: torch.device | None = None
         for name, rows in embeddings.items():
-            check_floating(name, rows)
+            check_floating(name, rows, device)
+            device = rows.device
             if rows.ndim not in ((2, 3) if name == "candidates" else (2,)):
                 raise ValueError(f"{name} must have shape [rows, dim], got {list(rows.shape)}")
             if rows.numel() == 0:
@@ -464,6 +467,8 @@ class ContrastiveLoss(nn.Module):
             return check_temperature(given)
         check_floating("temperature", given)
         check_shape("temperature", given, ())
+        if can_look(given) and float(given.detach()) <= 0:  # NaN makes NaN
+            raise ValueError(f"temperature must be positive, got {float(given.detach()):g}")
         return given.to(torch.promote_types(given.dtype, torch.float32))
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import base64
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from bayescl.report.images.findings import findings
 from bayescl.report.images.markdown import accuracy_table, difference_table
 from bayescl.report.images.page import what_was_run
 from bayescl.report.images.paper_table import table_rows
+from bayescl.report.ranking.beside import baseline_sentences
 from bayescl.report.ranking.collection import read_cells
 from bayescl.report.ranking.differences import against_paper
 from bayescl.report.ranking.figure import cells_figure
@@ -179,12 +180,16 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
             section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
         section.settings, section.origin = settings, origin
         return section
-    title = f"{loss_title(settings['loss'])} on {data_title(settings['data'])}"
-    epochs = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
-    after = ", ".join([*epochs, f"seed {settings['seed']}"])
-    place = f"scored on the {settings['evaluate_on']} part"
-    lead = [f"Run `{folder.resolve().name}`: {after}, {place}."]
+    if {"losses", "baselines"} <= result.keys():
+        return replace(_cells_section(folder, [dict(result)]), settings=settings)
+    name = settings["loss"] if "loss" in settings else settings["encoder"]
+    title = f"{loss_title(name)} on {data_title(settings['data'])}"
+    words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
+    words += [f"seed {settings['seed']}"] if "seed" in settings else []
+    words += [f"scored on the {settings['evaluate_on']} part"]
+    lead = [f"Run `{folder.resolve().name}`: {', '.join(words)}."]
     lead += [str(remark) for remark in result.get("remarks", [])]
+    lead += [f"{sentence}." for sentence in baseline_sentences(result)]
     if "metrics" in result:
         figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
         tops = list(dict.fromkeys(name.partition("@")[2] for name in figures))

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from bayescl._files import staged_folder, write_atomically
+from bayescl._files import staged_folder, sweep, write_atomically
 
 _HEADER = "# bayescl "
 """What the first line of ``config.yaml`` begins with; the kind of run follows."""
@@ -85,6 +85,11 @@ class RunFolder:
     def result_file(self) -> Path:
         """The figures of the finished run; its presence means that the run is finished."""
         return self.path / "result.json"
+
+    @property
+    def weights_file(self) -> Path:
+        """The weights of the finished run, for any reader of safetensors."""
+        return self.path / "weights.safetensors"
 
     @property
     def is_finished(self) -> bool:
@@ -165,11 +170,26 @@ class RunFolder:
         try:
             with self.metrics_file.open(newline="", encoding="utf-8") as file:
                 return [
-                    {key: float(value) for key, value in row.items() if value != ""}
+                    {key: _number(value) for key, value in row.items() if value != ""}
                     for row in csv.DictReader(file)
                 ]
         except (ValueError, TypeError):
             raise ValueError(f"{self.metrics_file} is damaged") from None
+
+    def sweep(self) -> None:
+        """Remove what a run that was killed left of files it was about to write."""
+        names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
+        matrices = ("images.npz", "interactions.npz", "embeddings.npz")
+        for file in (self.path / name for name in (*names, *matrices)):
+            sweep(file)
+        for file in (self.checkpoint, self.best_checkpoint):
+            sweep(file)
+
+    def go_on(self, config: Mapping[str, object]) -> None:
+        """Give a run that goes on other settings; what it found under the old ones is no more."""
+        for file in (self.result_file, self.weights_file):
+            file.unlink(missing_ok=True)
+        write_atomically(self.config_file, _header(self.kind) + _yaml(config))
 
     def _read_config(self) -> tuple[str, dict[str, Any]]:
         """Kind and settings, or a ``ValueError`` that says why this is not a run folder."""
@@ -231,6 +251,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise ValueError(f"{path} is damaged")
+
+
+def _number(text: str) -> float:
+    """A number as it was written, so that it is written alike again."""
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
 def _header(kind: str) -> str:

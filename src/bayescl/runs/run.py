@@ -77,11 +77,17 @@ def run_in_folder(
     if resume:
         folder = RunFolder.open(out, kind)
         # Settings younger than the folder stand there by their defaults.
-        if type(settings).from_config(folder.config()).as_config() != settings.as_config():
+        stored = type(settings).from_config(folder.config())
+        changed = stored.as_config() != settings.as_config()
+        if changed and not settings.continues(stored):
             raise ValueError(f"{out} holds a {what} with other settings")
-        if folder.is_finished:
+        if folder.is_finished and not changed:
             return folder.read_result()
         work = begin()
+        if writes:
+            folder.sweep()
+            if changed:
+                folder.go_on(settings.as_config())
     else:
         work = begin()
         # The other processes of a run may come before or after the one that writes.

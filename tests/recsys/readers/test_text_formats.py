@@ -155,8 +155,8 @@ def test_damage_in_yahoo_is_named_with_file_and_line(write):
 
 
 def test_recbole_finds_fields_by_their_typed_names(write):
-    optional = {"timestamp": "timestamp"}
-    raw = read_inter(write("x.inter", INTER), None, NAMES, optional=optional, name="x")
+    timed = {**NAMES, "timestamp": "timestamp"}
+    raw = read_inter(write("x.inter", INTER), None, timed, name="x")
     assert raw.train.columns == ["user", "item", "timestamp"]
     assert raw.train.rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
     rated = read_inter(write("x.inter", INTER), None, {**NAMES, "rating": "rating"}, name="x")

@@ -19,8 +19,9 @@ def read_lines(path: Path) -> pl.DataFrame:
     Raises:
         ValueError: if there is no such file, nothing in it, or it is not UTF-8, naming the line.
     """
-    lines = read_text(path).split("\n")
-    frame = pl.DataFrame({"text": lines}).with_row_index("number", offset=1)
+    whole = pl.DataFrame({"text": [read_text(path)]})
+    lines = whole.select(pl.col("text").str.split("\n").explode())
+    frame = lines.with_row_index("number", offset=1)
     frame = frame.filter(pl.col("text").str.contains(r"\S"))
     if frame.height == 0:
         raise ValueError(f"{path} is empty")

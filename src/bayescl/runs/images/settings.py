@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -43,7 +44,8 @@ class ImageSettings(StoredSettings):
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
         image_size: side in pixels that images are resized to; default: their own.
-        encoder: "small", or a network of torchvision such as resnet18, resnet34 or resnet50.
+        encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
+            such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
         stride: of the small encoder's first convolution; 2 is cheaper on larger images.
         hidden_dim: width of the projection head's hidden layer.
@@ -76,6 +78,8 @@ class ImageSettings(StoredSettings):
         knn_every: epochs between k-NN scores while training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
+        init: the folder of a run whose encoder and projection head training starts from; default:
+            start anew.
         seed: of weights, order and views.
         device: where to train; auto is a GPU if there is one.
         devices: devices of each node, each with a process of its own.
@@ -116,13 +120,17 @@ class ImageSettings(StoredSettings):
     alpha_labels: Annotated[int, at_least(2)] = 20
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
+    init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
+    may_change = frozenset({"data", "epochs"})
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.init is not None:  # a run that goes on elsewhere finds it
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
@@ -151,6 +159,15 @@ class ImageSettings(StoredSettings):
         """The device that the run uses on this machine; of several GPUs the one of a number."""
         return chosen_device(self.device, number if self.devices > 1 else None)
 
+    def continues(self, stored: ImageSettings) -> bool:
+        """No other settings will do; of epochs it says why."""
+        if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
+                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+            )
+        return False
+
     def choice_of_images(self) -> dict[str, Any]:
         """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
         names = ("classes", "max_train_images", "image_size")
@@ -164,6 +181,8 @@ class ImageSettings(StoredSettings):
         """
         config = asdict(self)
         del config["loss"]
+        if self.init is None:
+            del config["init"]
         if self.alpha_schedule == "fixed":
             config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -66,6 +67,8 @@ class RankingSettings(StoredSettings):
         patience: stop after this many evaluations without a better one; 0 never stops early.
         protocol: standard; or paper: the best epoch on test for each metric separately, which
             inflates figures; the results are marked.
+        init: the folder of a run whose embeddings training starts from, where it knows the user
+            or item; default: start anew.
         seed: of weights, order and candidates.
         device: where to train; auto is a GPU if there is one.
 
@@ -94,11 +97,15 @@ class RankingSettings(StoredSettings):
     watch_every: CountOr0 = 0
     patience: CountOr0 = 0
     protocol: Literal["standard", "paper"] = "standard"
+    init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
+    may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.init is not None:  # a run that goes on elsewhere finds it
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
         check_item_norm_exponent(self.item_norm_exponent, self.score)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
@@ -124,6 +131,21 @@ class RankingSettings(StoredSettings):
             )
         check_device(self.device)
 
+    def continues(self, stored: RankingSettings) -> bool:
+        """Whether these only ask for more epochs, at the same learning rate throughout."""
+        if replace(self, epochs=stored.epochs).as_config() != stored.as_config():
+            return False
+        if self.schedule == "cosine":
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
+                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+            )
+        if self.epochs < stored.epochs:
+            raise ValueError(
+                f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
+            )
+        return True
+
     def torch_device(self) -> torch.device:
         """The device that the run uses on this machine."""
         return chosen_device(self.device)
@@ -132,6 +154,8 @@ class RankingSettings(StoredSettings):
         """The settings as plain values; of the loss, every hyper-parameter it takes."""
         config = asdict(self)
         del config["loss"], config["data"]
+        if self.init is None:
+            del config["init"]
         loss = {"loss": self.loss.loss, **self.loss.resolved(score=self.score)}
         return {**asdict(self.data), **loss, **config}
 
