@@ -83,7 +83,7 @@ def test_a_broken_comparison_goes_on_and_refuses_other_data(bayescl):
         ("--encoder ease", "encoder must be one of mf, lightgcn, got 'ease'"),
         ("--loss bpr", "unrecognized arguments: --loss (is it --losses?)"),
         ("--user-column buyer", "bought.csv has no column 'buyer' for the users"),
-        ("--resume", "nowhere is no run folder"),
+        ("--resume", "nowhere is not a run folder"),
     ],
 )
 def test_what_makes_no_sense_leaves_nothing(bayescl, tmp_path, line, message):

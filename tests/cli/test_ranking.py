@@ -91,6 +91,8 @@ def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
     assert outcome.status == 0
     line = "columns guessed: items from 'product', ratings from 'stars' "
     assert f"{line}(--item-column, --rating-column to change)" in outcome.out
+    guessed = json.loads(Path("run/data.json").read_text())["columns"]
+    assert guessed == {"item": "product", "rating": "stars"}
     assert "columns guessed" not in bayescl("train ranking --out run --resume").out
 
 

@@ -94,7 +94,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
             raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
         if rows.ndim > 1:
             rows, columns = rows[:, 0], columns[..., 0]
-        rows, columns = rows.long(), columns.long()
+        rows, columns = rows.long().contiguous(), columns.long().contiguous()
         labels = torch.unique(torch.cat([rows, columns.flatten()]))
         anchors, candidates = (
             F.one_hot(torch.searchsorted(labels, some), len(labels)).to(batch.anchors.dtype)

@@ -10,10 +10,9 @@ whom training knew:
         + \lambda \|W\|^2 .
 
 The mean itself lies too near the middle, where popular items and with them all users are. Least
-squares on the user's own items is no better than the mean. Training a vector with the loss is
+squares on the user's own items is about as good as the mean. Training a vector with the loss is
 better by cosines and much worse by inner products, and would need the loss and its settings
-wherever a run serves. ``benchmarks/fold_in.py`` measures all of these, and ``docs/serving.md`` has
-the figures.
+wherever a run serves. ``benchmarks/fold_in.py`` measures all of these.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class RankingMemory:
         files: what :func:`~bayescl.runs.fingerprints.file_records` says of the files read.
         judged: other interactions to judge by, of the same users and items; None for the run's own.
         folder: where all of those files lay, if the data were a folder.
+        columns: the table's columns that were guessed, by "user" and so on.
     """
 
     train: Interactions
@@ -46,6 +47,7 @@ class RankingMemory:
     files: tuple[Mapping[str, Any], ...] = ()
     judged: Interactions | None = None
     folder: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingMemory:
@@ -70,7 +72,8 @@ class RankingMemory:
         elif watches:
             inner = data.load("validation")
             train, validation = inner.train, inner.evaluation
-        return cls(train, validation, test, parts.report, files, folder=folder)
+        columns = data.guessed_columns()
+        return cls(train, validation, test, parts.report, files, folder=folder, columns=columns)
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """What a result is judged by: lists leave out all that lies before that part."""
@@ -111,6 +114,7 @@ class RankingMemory:
             "reading": asdict(data),
             "files": list(self.files),
             "folder": self.folder,
+            "columns": dict(self.columns),
             "users": self.train.num_users,
             "items": self.train.num_items,
             "interactions": counts,
@@ -141,6 +145,7 @@ class RankingMemory:
             record["report"],
             tuple(record["files"]),
             folder=record.get("folder"),
+            columns=record.get("columns", {}),
         )
 
     def refuse_changes(self) -> None:
