@@ -128,9 +128,10 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# What it shows: false negatives cost accuracy, since the oracle, which leaves them out, is far ahead.
-# The latent classes win back a part of it on the features, and nothing on the projections. InfoNCE
-# moves by two points with another seed, so the debiased, the Bayesian and the plain loss are level.
+# What it shows: false negatives cost accuracy, because the oracle, which leaves them out, is far
+# ahead. The latent classes win back a part of that on the features, and lose on the projections.
+# InfoNCE moves by two points with another seed, so the debiased, the Bayesian and the plain loss
+# are level.
 #
 # The latent-class loss reports how far it believes the classes that it found:
 

@@ -40,6 +40,9 @@ NEAREST = 10
 _MOST_FITTED = 4096
 """Items that latent classes are fitted to at most, so that many classes take seconds."""
 
+_NEVER = 2**62
+"""Calls between two fits, where there shall be one fit."""
+
 _BINS = 50
 
 
@@ -115,11 +118,11 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        plain = [
+        plain = (
             *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
             *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
             *("nearest_false", "fitted", "trust", "found"),
-        ]
+        )
         return {
             **{name: getattr(self, name) for name in plain},
             "similarity": self.similarity.figures(),
@@ -321,17 +324,18 @@ def _latent_classes(
     temperature: float,
 ) -> LatentClassContrastiveLoss | None:
     """A loss that has fitted latent classes to some items; None where they are too few for it."""
-    size = min(memory_for(tau_plus), _MOST_FITTED)
     loss = LatentClassContrastiveLoss(
-        tau_plus=tau_plus, temperature=temperature, memory_size=size
-    ).eval()
-    memory = loss.memory
-    memory.remember(sample.first[fitted], sample.second[fitted], tau_plus=tau_plus)
-    views = [memory.outlook(view[scored]) for view in (sample.first, sample.second)]
-    if views[0] is None or views[1] is None:
-        return None
-    memory.observe(views[0], views[1])
-    return loss
+        tau_plus=tau_plus,
+        temperature=temperature,
+        memory_size=min(memory_for(tau_plus), _MOST_FITTED),
+        refit_every=_NEVER,
+    )
+    # The first call is remembered and fitted, the second one says how far its views agree.
+    for rows in (fitted, scored):
+        loss.in_batch(sample.first[rows], sample.second[rows])
+        if loss.memory.classes is None:
+            return None
+    return loss.eval()
 
 
 def _diagnosed(sample: _Sample, loss: ContrastiveLoss) -> LossDiagnosis:
