@@ -5,6 +5,7 @@
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
 #   make bench-gpu  check, measure and train on a CUDA device, in 25 minutes; goes on after a break
+#   make fuzz    30,000 random calls of the losses, against a slow reference in float64
 #   make test-integrations   the losses inside other libraries (installs those)
 
 PYTHON ?= python3
@@ -12,14 +13,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
+CASES ?= 30000
 
-.PHONY: demo test test-integrations check docs bench bench-gpu clean
+.PHONY: demo test fuzz test-integrations check docs bench bench-gpu clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)
+
+fuzz: $(INSTALLED)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --processes $(PROCESSES)
 
 test-integrations: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
@@ -44,6 +49,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
+	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/bayescl report --pages benchmarks/README.md
 
 bench-gpu: $(INSTALLED)

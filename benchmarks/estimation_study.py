@@ -232,7 +232,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
         "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
         "auc": found.measured.auc,
-        "part_auc": LabelledAlpha(part, "auc", seed).alpha(model, epoch),
+        "part_auc": LabelledAlpha(part, "auc", seed)(model, epoch),
         "free_auc": sum(free) / len(free),
         "bias_true": sum(bias.true_negatives for bias in biases) / len(biases),
         "bias_false": sum(bias.false_negatives for bias in biases) / len(biases),

@@ -308,7 +308,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=440, help="budget for all sections")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--quick", action="store_true", help="small batches only")
-    parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), help="all unless given")
+    parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), help="default: all")
     parser.add_argument("--data", help="folder of images for the section cifar10")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
     parser.add_argument("--name", default="gpu", help="of the result files, behind the date")

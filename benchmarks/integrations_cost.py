@@ -2,10 +2,10 @@
 
     python benchmarks/integrations_cost.py
 
-Each adapter is timed side by side with a direct call of our loss on the same inputs: that of
-sentence-transformers around a small BERT, the others on embeddings alone, where an adapter's share
-is largest. Memory is the growth of the peak resident memory by one cached step on the embeddings
-of 8,192 pairs, in a process of its own.
+Each adapter takes turns with a direct call of the same loss on the same inputs, on one thread, by
+the processor's time: first on embeddings alone, where an adapter's share is largest, then in a
+whole training step (forward, backward, optimizer) of a small network. Memory is the growth of the
+peak resident memory by one cached step on the embeddings of 8,192 pairs, in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,25 +13,29 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from harness import median_ratio, time_side_by_side, write_result
 from rich.console import Console
-from rich.table import Table
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer import losses as theirs
+from torch import Tensor, nn
 
-from bayescl import BayesianContrastiveLoss
-from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
+import bayescl
 from bayescl.integrations import sentence_transformers as texts
 
-WORDS = 1000
+WORDS, LENGTH = 1000, 16
+IMAGES = 32
 PAIRS, DIM = 8192, 256
 CACHED: dict[str, Callable[[Any], Any]] = {
     "CachedMultipleNegativesRankingLoss": theirs.CachedMultipleNegativesRankingLoss,
@@ -39,9 +43,47 @@ CACHED: dict[str, Callable[[Any], Any]] = {
     "CachedBayesianRankingLoss": texts.CachedBayesianRankingLoss,
     "CachedBayesianRankingLoss, with duplicates": texts.CachedBayesianRankingLoss,
 }
+LOSSES: dict[str, tuple[str, type[bayescl.ContrastiveLoss]]] = {
+    "InfoNCE": ("", bayescl.InfoNCELoss),
+    "Bayesian": ("Bayesian", bayescl.BayesianContrastiveLoss),
+}
+ALONE, TRAINING = "loss alone", "training step"
+PARTS = ("loss-alone", "training-step", "memory")
+LIBRARIES = (
+    "sentence-transformers",
+    "transformers",
+    "lightly",
+    "pytorch-metric-learning",
+    "open_clip_torch",
+)
 
 
-class SmallBert(torch.nn.Module):
+class Case(NamedTuple):
+    """Two ways to one step."""
+
+    adapter_of: str
+    what: str
+    loss: str
+    batch: int
+    direct: Callable[[], Tensor]
+    adapter: Callable[[], Tensor]
+    parameters: list[Tensor]
+    """What is trained; for the loss alone the embeddings, which only receive gradients."""
+
+    def steps(self) -> dict[str, Callable[[], object]]:
+        """What is timed."""
+        optimizer = torch.optim.SGD(self.parameters, lr=1e-6)
+
+        def step(value: Callable[[], Tensor]) -> None:
+            optimizer.zero_grad()
+            value().backward()
+            if self.what == TRAINING:
+                optimizer.step()
+
+        return {"direct": lambda: step(self.direct), "adapter": lambda: step(self.adapter)}
+
+
+class SmallBert(nn.Module):
     """The part of a sentence encoder that costs: two layers of 128 on tokens."""
 
     def __init__(self) -> None:
@@ -51,60 +93,139 @@ class SmallBert(torch.nn.Module):
         settings = {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512}
         self.network = BertModel(BertConfig(vocab_size=WORDS, num_hidden_layers=2, **settings))
 
-    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """Add embeddings to tokens."""
         tokens, mask = features["input_ids"], features["attention_mask"]
         rows = self.network(input_ids=tokens, attention_mask=mask).last_hidden_state
         return {**features, "sentence_embedding": rows.mean(1)}
 
 
-def text_steps() -> dict[str, Callable[[], object]]:
-    """A step of 2 x 128 texts of 16 tokens."""
-    model: Any = SmallBert()
-    columns = [
-        {
-            "input_ids": torch.randint(WORDS, (128, 16)),
-            "attention_mask": torch.ones(128, 16, dtype=torch.int64),
-        }
+class Ready(nn.Module):
+    """An encoder that costs nothing: the columns' embeddings are there already."""
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return them."""
+        return features
+
+
+def columns_of(batch: int) -> list[dict[str, Any]]:
+    """Two columns of random tokens."""
+    mask = torch.ones(batch, LENGTH, dtype=torch.int64)
+    return [
+        {"input_ids": torch.randint(WORDS, (batch, LENGTH)), "attention_mask": mask}
         for _ in range(2)
     ]
-    loss = BayesianContrastiveLoss(temperature=0.05)
-    wrapped = texts.ContrastiveRankingLoss(model, loss)
-
-    def direct() -> None:
-        loss.in_batch(*embed_columns(model, columns)).backward()
-
-    return {"direct": direct, "adapter": lambda: wrapped(columns, None).backward()}
 
 
-def embedding_steps(name: str) -> dict[str, Callable[[], object]]:
-    """A step of 2 x 512 embeddings of 128."""
-    views = [torch.randn(512, 128, requires_grad=True) for _ in range(2)]
-    loss = BayesianContrastiveLoss(temperature=0.5)
-    if name == "lightly":
-        criterion = lightly.BayesianNTXentLoss(0.5)
-        return {
-            "direct": lambda: loss(*views).backward(),
-            "adapter": lambda: criterion(*views).backward(),
-        }
-    if name == "pytorch-metric-learning":
-        wrapped = pytorch_metric_learning.SelfSupervisedLoss(
-            pytorch_metric_learning.BayesianNTXentLoss(0.5)
-        )
-        return {
-            "direct": lambda: loss(*views).backward(),
-            "adapter": lambda: wrapped(*views).backward(),
-        }
-    rows = [torch.nn.functional.normalize(view.detach(), dim=1).requires_grad_() for view in views]
+def cases_alone(name: str, batch: int) -> Iterator[Case]:
+    """Every adapter on embeddings of 128 that are there already."""
+    from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
+
+    prefix, own = LOSSES[name]
+    rows = [torch.randn(batch, 128, requires_grad=True) for _ in range(2)]
+
+    def case(library: str, direct: Callable[[], Tensor], adapter: Callable[[], Tensor]) -> Case:
+        return Case(library, ALONE, name, batch, direct, adapter, list(rows))
+
+    model: Any = Ready()
+    columns = columns_of(batch)
+    for column, each in zip(columns, rows, strict=True):
+        column["sentence_embedding"] = each
+    loss = own(temperature=0.05)
+    ranking = texts.ContrastiveRankingLoss(model, loss)
+    yield case(
+        "sentence-transformers",
+        lambda: loss.in_batch(*embed_columns(model, columns)),
+        lambda: ranking(columns),
+    )
+    keeping = texts.ContrastiveRankingLoss(model, loss, duplicates="keep")
+    yield case(
+        'sentence-transformers, duplicates="keep"',
+        lambda: loss.in_batch(*embed_columns(model, columns)),
+        lambda: keeping(columns),
+    )
+    two = own(temperature=0.5)
+    criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
+    yield case("lightly", lambda: two(*rows), lambda: criterion(*rows))
+    metric = pytorch_metric_learning
+    wrapped = metric.SelfSupervisedLoss(getattr(metric, f"{prefix}NTXentLoss")(0.5))
+    yield case("pytorch-metric-learning", lambda: two(*rows), lambda: wrapped(*rows))
     scale = torch.tensor(2.0, requires_grad=True)
-    unscaled = BayesianContrastiveLoss(normalize=False)
-    clip = open_clip.BayesianClipLoss()
-    return {
-        "direct": lambda: unscaled.in_batch(
-            *rows, both_directions=True, temperature=1 / scale
-        ).backward(),
-        "adapter": lambda: clip(*rows, scale).backward(),
-    }
+    unscaled = own(normalize=False)
+    clip = getattr(open_clip, f"{prefix}ClipLoss")()
+
+    def direct_clip() -> Tensor:
+        return unscaled.in_batch(*rows, both_directions=True, temperature=1 / scale)
+
+    yield case("open_clip", direct_clip, lambda: clip(*rows, scale))
+
+
+def cases_training(name: str) -> Iterator[Case]:
+    """Every adapter in a step of a small network."""
+    # What measures memory in a process of its own starts sooner without these.
+    import open_clip as open_clip_itself
+    import torchvision
+    from lightly.models.modules import SimCLRProjectionHead
+
+    from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
+
+    prefix, own = LOSSES[name]
+
+    def case(library: str, batch: int, model: nn.Module, *ways: Callable[[], Tensor]) -> Case:
+        return Case(library, TRAINING, name, batch, *ways, list(model.parameters()))
+
+    bert: Any = SmallBert()
+    columns = columns_of(64)
+    loss = own(temperature=0.05)
+    ranking = texts.ContrastiveRankingLoss(bert, loss)
+    yield case(
+        "sentence-transformers",
+        64,
+        bert,
+        lambda: loss.in_batch(*embed_columns(bert, columns)),
+        lambda: ranking(columns),
+    )
+    # lightly's SimCLR example, and the same network for pytorch-metric-learning.
+    resnet = torchvision.models.resnet18()
+    backbone = nn.Sequential(*list(resnet.children())[:-1], nn.Flatten())
+    model = nn.Sequential(backbone, SimCLRProjectionHead(512, 512, 128))
+    views = [torch.randn(IMAGES, 3, 32, 32) for _ in range(2)]
+    two = own(temperature=0.5)
+    criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
+    metric = pytorch_metric_learning
+    wrapped = metric.SelfSupervisedLoss(getattr(metric, f"{prefix}NTXentLoss")(0.5))
+    for library, adapter in (("lightly", criterion), ("pytorch-metric-learning", wrapped)):
+        yield case(
+            library,
+            IMAGES,
+            model,
+            lambda: two(*map(model, views)),
+            lambda adapter=adapter: adapter(*map(model, views)),
+        )
+    clip_model = open_clip_itself.CLIP(
+        embed_dim=64,
+        vision_cfg=open_clip_itself.CLIPVisionCfg(
+            layers=2, width=64, head_width=32, patch_size=8, image_size=32
+        ),
+        text_cfg=open_clip_itself.CLIPTextCfg(context_length=16, width=64, heads=2, layers=2),
+        output_dict=True,
+    )
+    images, captions = torch.randn(64, 3, 32, 32), torch.randint(WORDS, (64, 16))
+    unscaled = own(normalize=False)
+    clip = getattr(open_clip, f"{prefix}ClipLoss")()
+
+    def direct_clip() -> Tensor:
+        out = clip_model(images, captions)
+        return unscaled.in_batch(
+            out["image_features"],
+            out["text_features"],
+            both_directions=True,
+            temperature=1 / out["logit_scale"],
+        )
+
+    yield case(
+        "open_clip", 64, clip_model, direct_clip, lambda: clip(**clip_model(images, captions))
+    )
 
 
 def extra_megabytes(name: str) -> float:
@@ -138,41 +259,72 @@ def megabytes(name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
+def time_of(case: Case, rounds: int) -> dict[str, Any]:
+    """Both ways of a case, in milliseconds, and what the adapter adds."""
+    found = time_side_by_side(case.steps(), rounds=rounds, warmup=5, clock=time.process_time)
+    direct, adapter = found["direct"], found["adapter"]
+    ratios = [a / b for a, b in zip(adapter.seconds, direct.seconds, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return {
+        "adapter_of": case.adapter_of,
+        "what": case.what,
+        "loss": case.loss,
+        "batch": case.batch,
+        "direct_ms": round(1000 * direct.median, 3),
+        "adapter_ms": round(1000 * adapter.median, 3),
+        "ratio": round(median_ratio(adapter, direct), 4),
+        "ratio_quartiles": [round(low, 4), round(high, 4)],
+        "added_percent": round(100 * (median_ratio(adapter, direct) - 1), 2),
+    }
+
+
+def memory_of(name: str, repeats: int) -> dict[str, Any]:
+    """The extra megabytes of a cached step, each time in a new process."""
+    command = [sys.executable, __file__, "--child", name]
+    found = sorted(
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(repeats)
+    )
+    median = round(statistics.median(found), 1)
+    return {"loss": name, "extra_mb": median, "all_mb": [round(one, 1) for one in found]}
+
+
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write a file for each part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--rounds", type=int, default=401, help="of a loss alone on 2 x 256")
+    parser.add_argument("--step_rounds", type=int, default=121, help="of all that takes longer")
+    parser.add_argument("--repeats", type=int, default=3, help="processes that measure memory")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         sys.stdout.write(json.dumps(extra_megabytes(arguments.child)))
         return
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
     console = Console()
-    times, table = [], Table("adapter", "direct ms", "adapter ms", "ratio")
-    for name in ("sentence-transformers", "lightly", "open_clip", "pytorch-metric-learning"):
-        short = name != "sentence-transformers"
-        steps = embedding_steps(name) if short else text_steps()
-        found = time_side_by_side(steps, rounds=arguments.rounds * (5 if short else 1))
-        ratio = median_ratio(found["adapter"], found["direct"])
-        row = {each: round(1000 * found[each].median, 3) for each in ("direct", "adapter")}
-        times.append({"adapter_of": name, **row, "ratio": round(ratio, 4)})
-        table.add_row(name, str(row["direct"]), str(row["adapter"]), f"{ratio:.3f}")
-    console.print(table)
-    memory, table = [], Table("cached step on 8,192 x 256", "extra MB (median)")
-    for name in CACHED:
-        command = [sys.executable, __file__, "--child", name]
-        found_mb = sorted(
-            float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-            for _ in range(arguments.repeats)
-        )
-        median = found_mb[len(found_mb) // 2]
-        memory.append({"loss": name, "extra_mb": [round(one, 1) for one in found_mb]})
-        table.add_row(name, f"{median:.0f}")
-    console.print(table)
+    rounds = {256: arguments.rounds, 1024: arguments.step_rounds}
+    alone = (
+        (case, rounds[batch])
+        for name, batch in product(LOSSES, rounds)
+        for case in cases_alone(name, batch)
+    )
+    training = ((case, arguments.step_rounds) for case in cases_training("Bayesian"))
+    rows: dict[str, Iterator[dict[str, Any]]] = {
+        "loss-alone": (time_of(*each) for each in alone),
+        "training-step": (time_of(*each) for each in training),
+        "memory": (memory_of(name, arguments.repeats) for name in CACHED),
+    }
     command_line = shlex.join(["python", "benchmarks/integrations_cost.py", *sys.argv[1:]])
-    body = {"milliseconds": times, "memory": memory}
-    console.print(f"written to {write_result('integrations-cost', command_line, body)}")
+    libraries = {name: version(name) for name in LIBRARIES}
+    for part in arguments.parts:
+        measured = []
+        for row in rows[part]:
+            measured.append(row)
+            console.print(*map(str, row.values()), sep=", ")
+        body = {"threads": 1, "libraries": libraries, "rows": measured}
+        console.print(f"written to {write_result(f'integrations-{part}', command_line, body)}")
 
 
 if __name__ == "__main__":

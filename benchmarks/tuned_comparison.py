@@ -179,6 +179,7 @@ def compare(
     by_method = {method: [results[run_name(method, seed)] for seed in seeds] for method in choice}
     summary: dict[str, Any] = {
         method: {
+            "title": plan.titles[method],
             "values": dict(choice[method]),
             "scores": {
                 score: mean_and_spread([run["scores"][score] for run in found])

@@ -46,7 +46,7 @@ NEIGHBOURS = {
     ("_fields", "_checks"),
     ("_downloads", "_files"),
     ("_figures", "_files"),
-    ("_fields", "_checks"),
+    ("runs", "integrations"),
 }
 """Rooms that may look into another room of their own floor: first the one that looks."""
 

@@ -29,7 +29,6 @@ from intents.retrieval import scores_of
 
 KIND = "benchmark questions"
 PAIRS = ("intents", "views")
-ORACLES = ("oracle", "attracting_oracle")
 
 
 @dataclass(frozen=True)
@@ -150,9 +149,16 @@ def fit(
     settings: TextSettings,
     parts: QuestionParts,
     *,
+    loss: nn.Module | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> tuple[BagEncoder, float]:
     """Train an encoder; it is returned with the mean loss of the last epoch.
+
+    Args:
+        settings: the settings of the run.
+        parts: the questions.
+        loss: in place of the settings' own.
+        progress: told of every finished epoch.
 
     Raises:
         ValueError: if there are fewer training questions than a batch holds.
@@ -163,7 +169,7 @@ def fit(
         raise ValueError(f"batch_size must be at most {len(questions)}, got {settings.batch_size}")
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         encoder = BagEncoder(parts.num_features, head=settings.head, deviation=settings.deviation)
-    loss = build_loss(settings)
+    loss = build_loss(settings) if loss is None else loss
     optimizer = torch.optim.Adam(
         [*encoder.parameters(), *loss.parameters()], lr=settings.lr, fused=True
     )
@@ -221,5 +227,5 @@ def _loss_of_batch(
         bags = tuple(
             questions.take(rows, dropout=settings.dropout, generator=generator) for _ in range(2)
         )
-    labels = {"groups": questions.labels[rows]} if settings.method in ORACLES else {}
+    labels = {"groups": questions.labels[rows]} if getattr(loss, "needs_groups", False) else {}
     return loss.in_batch(*(encoder(bag) for bag in bags), **labels)

@@ -2,8 +2,8 @@
 Diagnosing embeddings
 =====================
 
-Do you have false negatives, and would a loss find them? All it takes is two views of some items,
-and for the full answer their labels.
+Do you have false negatives, and which loss would find them? All it takes is embeddings; a second
+view of the items and their labels tell more.
 """
 
 # %%
@@ -14,8 +14,12 @@ and for the full answer their labels.
 import torch
 from sklearn.datasets import load_digits
 
-import bayescl
-from bayescl.diagnostics import diagnose, reliability_figure, score_candidates, weights_figure
+from bayescl.diagnostics import (
+    diagnose_embeddings,
+    reliability_figure,
+    similarity_figure,
+    weights_figure,
+)
 
 torch.manual_seed(0)
 digits = load_digits()
@@ -24,37 +28,55 @@ labels = torch.tensor(digits.target)
 
 centered = pixels - pixels.mean(0)
 axes = torch.linalg.svd(centered, full_matrices=False).Vh[:16]
-views = [(centered + 0.15 * torch.randn_like(centered)) @ axes.T for _ in range(2)]
+view_1, view_2 = ((centered + 0.15 * torch.randn_like(centered)) @ axes.T for _ in range(2))
 
 # %%
-# What the loss sees
-# ------------------
-# The loss is called as in training. Labels only judge.
+# How many false negatives are there?
+# -----------------------------------
+# Items are scored in random batches, as in training. Latent classes are fitted to items that are
+# not scored. Labels only judge.
 
-loss = bayescl.BayesianContrastiveLoss(num_classes=10, alpha=0.9, beta=0.5)
-batches = []
-for items in torch.randperm(len(labels))[:1024].split(256):
-    view_1, view_2 = (view[items] for view in views)
-    batches.append(score_candidates(loss, view_1, view_2, labels=labels[items]))
-found = diagnose(batches)
+found = diagnose_embeddings(view_1, view_2, labels=labels)
 
-print(f"share of false negatives:          {found.measured_tau_plus:.3f}")
-print(f"share that the loss assumes:       {found.assumed_tau_plus:.3f}")
-print(f"small weights find them (AUC):     {found.by_weight.roc_auc:.3f}")
-print(f"mean weight of false negatives:    {found.mean_weight_false:.3f}")
-print(f"mean weight of true negatives:     {found.mean_weight_true:.3f}")
-print(f"candidates, in effect:             {found.effective.in_gradient:.0f}")
+print(f"candidates of an anchor:       {found.candidates}")
+print(f"of them false negatives:       {found.false_negatives:.1f}")
+print(f"among its ten nearest:         {found.nearest_false:.0%}")
+print(f"trust in the latent classes:   {found.trust:.2f}")
+
+# %%
+# What would each loss weigh?
+# ---------------------------
+# The repulsion of a candidate is its weight times the exponential of its logit. The table has the
+# share of it that pushes false negatives away.
+
+print("loss             weight of false   of true   repulsion on false")
+for name, loss in found.losses.items():
+    false, true = loss.diagnosis.mean_weight_false, loss.diagnosis.mean_weight_true
+    print(f"{name:15}  {false:15.2f}   {true:7.2f}   {loss.false_share:18.1%}")
+
+# %%
+# By similarity
+# -------------
+# The oracle's curve is the share of true negatives at each similarity. The closer a loss comes to
+# it, the less it is fooled.
+
+figure = similarity_figure(found)
 
 # %%
 # Weights
 # -------
-# The further apart the two histograms, the better the loss tells false negatives from true ones.
+# The further apart the two histograms, the better a loss tells false negatives from true ones.
 
-figure = weights_figure(found)
+figure = weights_figure(found.losses["latent classes"].diagnosis)
 
 # %%
 # Calibration
 # -----------
 # Of the candidates with a posterior of 0.8, are 80 % true negatives?
 
-figure = reliability_figure(found)
+figure = reliability_figure(found.losses["latent classes"].diagnosis)
+
+# %%
+# From a file
+# -----------
+# ``bayescl inspect embeddings.npz`` does the same for a file and writes one HTML page.

@@ -3,37 +3,45 @@ Digits with six losses
 ======================
 
 One small encoder, the same views and the same steps, and six losses. This is a demonstration with
-one seed and no tuning, so do not read an order of the losses from it. The measured comparison, with
-tuned settings and four seeds, is on the front page.
+one seed and default settings: it shows how the losses are called and what an oracle would gain. The
+measured comparison, with tuned settings and four seeds, is on the front page.
 """
 
 # %%
 # Data and views
 # --------------
-# A view is the image shifted by up to one pixel in each direction, with noise.
+# A view is the image turned, scaled and shifted a little, with noise.
 
+import math
 import os
 
 import matplotlib.pyplot as plt
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.nn import functional as F
 
 import bayescl
 
 smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests: two steps are enough there
-steps = 2 if smoke else 400
+steps = 2 if smoke else 150
 
 digits = load_digits()
-images = torch.tensor(digits.images, dtype=torch.float32) / 16
+images = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
 labels = torch.tensor(digits.target)
-train, test = slice(0, 1400), slice(1400, None)
+train, test = slice(0, 1258), slice(1258, None)
 
 
 def view(batch: torch.Tensor) -> torch.Tensor:
-    """Shift and disturb images."""
-    down, right = torch.randint(-1, 2, (2,)).tolist()
-    return batch.roll((down, right), dims=(1, 2)) + 0.2 * torch.randn_like(batch)
+    """Turn, scale, shift and disturb images."""
+    count = len(batch)
+    angle = math.radians(20) * (2 * torch.rand(count) - 1)
+    scale = torch.empty(count).uniform_(0.8, 1.25)
+    shift = torch.empty(count, 2).uniform_(-0.25, 0.25)
+    first = torch.stack([scale * angle.cos(), -scale * angle.sin(), shift[:, 0]], dim=1)
+    second = torch.stack([scale * angle.sin(), scale * angle.cos(), shift[:, 1]], dim=1)
+    places = F.affine_grid(torch.stack([first, second], dim=1), (count, 1, 8, 8), False)
+    return F.grid_sample(batch, places, align_corners=False) + 0.1 * torch.randn_like(batch)
 
 
 # %%
@@ -42,26 +50,37 @@ def view(batch: torch.Tensor) -> torch.Tensor:
 # Only the loss differs. The oracle is given the labels as ``groups``; nobody else sees them.
 
 
-def trained(loss: bayescl.ContrastiveLoss) -> nn.Module:
-    """Train an encoder for some steps."""
+def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    """Return a convolution with what follows it."""
+    convolution = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+def trained(loss: bayescl.ContrastiveLoss) -> tuple[nn.Module, nn.Module]:
+    """Train an encoder and its projection head for some steps."""
     torch.manual_seed(0)
-    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 32))
-    optimizer = torch.optim.Adam(encoder.parameters(), lr=3e-3)
+    encoder = nn.Sequential(
+        *(block(1, 32, 1), block(32, 64, 2), block(64, 64, 2)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+    head = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
+    network = nn.Sequential(encoder, head)
+    optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
     for _ in range(steps):
-        batch = torch.randint(1400, (256,))
+        batch = torch.randperm(1258)[:256]
         groups = labels[batch] if loss.needs_groups else None
-        value = loss(encoder(view(images[batch])), encoder(view(images[batch])), groups=groups)
+        value = loss(network(view(images[batch])), network(view(images[batch])), groups=groups)
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
-    return encoder
+    return encoder.eval(), head.eval()
 
 
 losses = {
     "InfoNCE": bayescl.InfoNCELoss(),
-    "debiased": bayescl.DebiasedContrastiveLoss(num_classes=10),
-    "hard": bayescl.HardContrastiveLoss(num_classes=10),
-    "Bayesian": bayescl.BayesianContrastiveLoss(num_classes=10, alpha=0.9),
+    "debiased": bayescl.DebiasedContrastiveLoss(tau_plus=0.1),
+    "hard": bayescl.HardContrastiveLoss(tau_plus=0.1),
+    "Bayesian": bayescl.BayesianContrastiveLoss(tau_plus=0.1, alpha=0.9),
     "latent classes": bayescl.LatentClassContrastiveLoss(num_classes=10),
     "oracle": bayescl.OracleContrastiveLoss(),
 }
@@ -70,35 +89,50 @@ losses = {
 # One label per class
 # -------------------
 # One training image per digit has a label. Every test image takes the digit of the most similar of
-# these ten. Accuracies are means over 200 draws of the labelled images.
+# these ten. Accuracies are means over 200 draws of the labelled images. The library's comparison
+# probes the encoder's features, and so does the figure; the projection head is thrown away after
+# training, and its outputs are listed to show that the two can differ.
 
 draws = torch.Generator().manual_seed(0)
 labelled = torch.stack(
     [
-        (labels[train] == digit).nonzero()[:, 0][torch.randint(130, (200,), generator=draws)]
+        (labels[train] == digit).nonzero()[:, 0][torch.randint(115, (200,), generator=draws)]
         for digit in range(10)
     ],
     dim=1,
 )
 
-accuracy = {}
-for name, loss in losses.items():
-    encoder = trained(loss)
-    with torch.no_grad():
-        embeddings = nn.functional.normalize(encoder(images), dim=1)
-    similarity = embeddings[test] @ embeddings[train].T
+
+def accuracy(rows: torch.Tensor) -> float:
+    """Return the share of test images that find their digit."""
+    rows = F.normalize(rows, dim=1)
+    similarity = rows[test] @ rows[train].T
     guesses = similarity[:, labelled].argmax(dim=2)  # columns are digits
-    accuracy[name] = float((guesses == labels[test][:, None]).float().mean())
-    print(f"{name:15} {accuracy[name]:.1%}")
+    return float((guesses == labels[test][:, None]).float().mean())
+
+
+by_features = {}
+print("loss             features   projections")
+for name, loss in losses.items():
+    encoder, head = trained(loss)
+    with torch.no_grad():
+        features = encoder(images)
+        by_features[name] = accuracy(features)
+        print(f"{name:15} {by_features[name]:9.1%} {accuracy(head(features)):13.1%}")
 
 figure, axis = plt.subplots(figsize=(6, 3))
-axis.barh(list(accuracy), list(accuracy.values()), color="#1f77b4")
+axis.barh(list(by_features), list(by_features.values()), color="#1f77b4")
 axis.set(xlim=(0, 1), xlabel="accuracy with one label per class, one seed")
 axis.invert_yaxis()
 figure.tight_layout()
 plt.show()
 
 # %%
-# The latent-class loss reports how far it believes the classes that it found.
+# What it shows: false negatives cost accuracy, because the oracle, which leaves them out, is far
+# ahead. The latent classes win back a part of that on the features, and lose on the projections.
+# InfoNCE moves by two points with another seed, so the debiased, the Bayesian and the plain loss
+# are level.
+#
+# The latent-class loss reports how far it believes the classes that it found:
 
 print(f"trust: {losses['latent classes'].trust:.2f}")

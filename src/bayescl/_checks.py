@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -59,7 +60,7 @@ def check_count(name: str, value: int, minimum: int) -> int:
 
 
 def check_finite_number(name: str, value: float) -> float:
-    """Return ``value`` as a float, refusing what is no finite number."""
+    """Return ``value`` as a float, or refuse it unless it is a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -87,22 +88,37 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
         raise ValueError(f"{name} must have shape [{wanted}], got {list(shape)}")
 
 
-def check_floating(name: str, tensor: Tensor) -> None:
-    """Refuse a tensor that holds no real floating-point numbers."""
-    from torch import Tensor
+def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
+    """Refuse what is no dense tensor, or lies elsewhere than on ``device`` where one is named."""
+    import torch
 
-    if not isinstance(tensor, Tensor):
+    if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got {tensor.layout}")
+    if device is not None and tensor.device != device:
+        raise ValueError(f"{name} must be on {device}, as the embeddings, got {tensor.device}")
+
+
+def check_floating(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
+    """Refuse a tensor that holds no real floating-point numbers, or ones of fewer than 16 bits."""
+    check_tensor(name, tensor, device)
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
+    if tensor.dtype.itemsize < 2:
+        raise ValueError(f"{name} must hold numbers of 16 bits or more, got {tensor.dtype}")
 
 
-def check_mask(name: str, mask: Tensor, expected: Sequence[int | str | None]) -> None:
+def check_mask(
+    name: str,
+    mask: Tensor,
+    expected: Sequence[int | str | None],
+    device: torch.device | None = None,
+) -> None:
     """Refuse a mask that is not boolean or has another shape than ``expected``."""
     import torch
 
-    if not isinstance(mask, torch.Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(mask).__name__}")
+    check_tensor(name, mask, device)
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be boolean (True = may count), got {mask.dtype}")
     check_shape(name, mask, expected)

@@ -100,7 +100,7 @@ class Kind:
 
     @property
     def choices(self) -> Sequence[str]:
-        """The words that it may be; none where it is no choice."""
+        """The words that it may be; none where any text will do."""
         return next((one.choices() for one in self.ranges if one.choices is not None), ())
 
     @property

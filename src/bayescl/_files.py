@@ -7,6 +7,7 @@ library alone, so that every room may use it.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -87,6 +88,16 @@ def staged_folder(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
+
+
+def sweep(path: Path) -> None:
+    """Remove what writers of a file left beside it when they were killed.
+
+    Args:
+        path: the file; nobody may be writing it now.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}-{'[a-z0-9_]' * 8}"):
+        left.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -62,7 +62,17 @@ def there(out: str) -> list[str]:
 def test_list_shows_every_data_set_with_size_and_terms(bayescl):
     outcome = bayescl("data list")
     assert outcome.status == 0
-    for text in ("ml-100k", "4.9 MB", "yahoo-r3", "by hand", "gowalla", "cite", "cifar10"):
+    for text in (
+        "digits",
+        "with scikit-learn",
+        "ml-100k",
+        "4.9 MB",
+        "yahoo-r3",
+        "by hand",
+        "gowalla",
+        "cite",
+        "cifar10",
+    ):
         assert text in outcome.out
     assert there(outcome.out) == []
 

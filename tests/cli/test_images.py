@@ -150,7 +150,7 @@ def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp
     finally:
         process.kill()
     assert process.returncode == 130
-    said = "bayescl: interrupted: bayescl train images --out run --resume goes on from the last"
+    said = "bayescl: interrupted: bayescl train images --out run --resume continues from the last"
     assert err.strip().splitlines()[-1].startswith(said)
     assert "Traceback" not in err
     assert bayescl("evaluate run").status == 0

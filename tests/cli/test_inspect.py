@@ -59,6 +59,7 @@ def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
         assert words in outcome.out
     assert pictures("run") == FILES
     report = report_of("run")
+    assert report["verdict"] in outcome.out
     assert report["images"] == 40
     assert report["batches"] == 2
     assert report["labelled"]
@@ -99,7 +100,9 @@ def test_what_is_weighed_least_is_most_similar_and_named_by_its_number(bayescl, 
 @pytest.mark.parametrize("loss", ["info_nce", "debiased", "hard", "oracle"])
 def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
     bayescl(f"train images {bars} --epochs 1 --out run --loss {loss}")
-    assert bayescl("inspect run --images 20 --anchors 2 --shown 2").status == 0
+    outcome = bayescl("inspect run --images 20 --anchors 2 --shown 2")
+    assert outcome.status == 0
+    assert ("try tau_plus 0.3" in outcome.out) == (loss in ("debiased", "hard"))
     report = report_of("run")
     own = loss in ("hard", "oracle")
     assert report["candidates"]["weighed_by"] == (
@@ -123,7 +126,8 @@ def found_once(tmp_path_factory) -> Path:
 def latent_run(bayescl, bars, found_once) -> str:
     """A run of the latent loss on bars, in the test's own folder."""
     if not found_once.exists():
-        line = f"train images {bars} --epochs 8 --loss latent --num_classes 3 --out run"
+        line = f"train images {bars} --epochs 8 --strength 0.2 --out run"
+        line += " --loss latent --num_classes 3"
         assert bayescl(line).status == 0
         shutil.copytree("run", found_once)
     else:

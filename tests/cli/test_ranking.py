@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,8 @@ import polars as pl
 import pytest
 import yaml
 from ranking_data import write_groups
+
+import bayescl as library
 
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
 QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
@@ -44,6 +47,8 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert outcome.status == 0
     for text in ("recall", "ndcg", "@20", "48 users judged", "seconds per epoch"):
         assert text in outcome.out
+    beside = ["beside it, popularity: R@20 ", "beside it, EASE (regularization 300): R@20 "]
+    assert all(text in outcome.out for text in beside)
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     remembered = {"data.json", "interactions.npz", "embeddings.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
@@ -52,6 +57,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     outcome = bayescl("evaluate run")
     assert outcome.status == 0
     assert "after 8 of 8 epochs, test part" in outcome.out
+    assert all(text in outcome.out for text in beside)
     results = [
         json.loads(Path("run", f"{name}.json").read_text()) for name in ("result", "evaluation")
     ]
@@ -77,6 +83,38 @@ def test_options_of_a_table_are_followed(bayescl, bought):
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (settings["min_rating"], settings["k_core"], settings["split"]) == (4, 2, "random")
+
+
+def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
+    quick = "--dim 4 --epochs 1 --device cpu --min-rating 3"
+    outcome = bayescl(f"train ranking --data bought.csv {quick} --user-column customer --out run")
+    assert outcome.status == 0
+    line = "columns guessed: items from 'product', ratings from 'stars' "
+    assert f"{line}(--item-column, --rating-column to change)" in outcome.out
+    guessed = json.loads(Path("run/data.json").read_text())["columns"]
+    assert guessed == {"item": "product", "rating": "stars"}
+    assert "columns guessed" not in bayescl("train ranking --out run --resume").out
+
+
+def test_a_compressed_table_trains_and_its_changes_are_noticed(bayescl, bought):
+    content = bought.read_bytes()
+    Path("bought.csv.gz").write_bytes(gzip.compress(content))
+    line = "--data bought.csv.gz --dim 4 --epochs 1 --device cpu --out run"
+    assert bayescl(f"train ranking {line}").status == 0
+    Path("bought.csv.gz").write_bytes(gzip.compress(content + b"u-1,film 2,3\n"))
+    assert "bought.csv.gz: other content than" in bayescl("evaluate run").complaint
+
+
+def test_a_part_that_came_later_is_noticed(bayescl, bought):
+    header, *rows = bought.read_text().splitlines()
+    for month in ("may", "june"):
+        Path(f"log/{month}").mkdir(parents=True)
+    Path("log/may/part.csv").write_text("\n".join([header, *rows[:200]]))
+    assert bayescl("train ranking --data log --dim 4 --epochs 1 --device cpu --out run").status == 0
+    assert bayescl("evaluate run").status == 0
+    Path("log/june/part.csv").write_text("\n".join([header, *rows[200:]]))
+    complaint = bayescl("evaluate run").complaint
+    assert "june/part.csv: the run was not trained on this file" in complaint
 
 
 def test_the_configuration_of_a_run_repeats_it(bayescl, run):
@@ -158,6 +196,8 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
     line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
     outcome = bayescl(f"{line} --seeds 2 --out table")
     assert outcome.status == 0
+    for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "paired by seed"):
+        assert words in outcome.out
     text = Path("table/table.md").read_text()
     for words in ("| InfoNCE |", "| Bayesian |", "| popularity |", "| EASE |", "NDCG@20", "±"):
         assert words in text
@@ -176,7 +216,16 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
     ("line", "message"),
     [
         ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
-        ("train ranking --data bought.csv", "bought.csv"),
+        (
+            "train ranking --data bought.csv --item-column film",
+            "bought.csv has no column 'film' for the items; it has customer, product, stars: "
+            "name the right one with --item-column",
+        ),
+        (
+            "train ranking --data bought.csv --split last",
+            "bought.csv has no column that looks like timestamps; it has customer, product, "
+            "stars: name the right one with --timestamp-column",
+        ),
         (f"train ranking {COLUMNS} --encoder gcn", "encoder must be one of mf, lightgcn"),
         (f"train ranking {COLUMNS} --loss oracle", "loss must be one of info_nce"),
         (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
@@ -186,10 +235,13 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
         (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
         (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
-        ("train ranking --resume --out nowhere", "nowhere is no run folder"),
+        ("train ranking --resume --out nowhere", "nowhere is not a run folder"),
         ("recommend nowhere --user 1", "there is no run folder nowhere"),
-        ("recommend nowhere", "give either --user ID or --all"),
-        ("recommend nowhere --user 1 --all", "give either --user ID or --all"),
+        ("recommend nowhere", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere --user 1 --items a", "give one of --user ID, --items A,B,... and"),
+        ("recommend nowhere --items ,", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere --items a", "there is no run folder nowhere"),
         ("recommend nowhere --all", "--all needs --out"),
         ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
         ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
@@ -219,6 +271,46 @@ def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(b
     assert "k must be a whole number of at least 1, got 0" in (
         bayescl("recommend run --user u-4 -k 0").complaint
     )
+
+
+@pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
+def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl, run, encoder):
+    if encoder:
+        assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
+    name = "ease" if encoder else run
+    group = [f"film {number}" for number in (1, 4, 7)]
+    recommender = library.load(name).recommender
+    lists = recommender.recommend(items=group, k=4)
+    assert lists.columns == ["rank", "item", "score"]
+    assert not set(lists["item"]) & set(group)
+    # Users of the table choose films whose numbers leave the same remainder.
+    assert [int(item.removeprefix("film ")) % 3 for item in lists["item"]] == [1] * 4
+    assert set(recommender.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
+    left = recommender.recommend(items=group, k=24, exclude=["film 10"])
+    assert "film 10" not in set(left["item"])
+    assert len(left) == 24 - len(group) - 1
+    assert library.load(name).recommend(items=group * 2, k=4).equals(lists)
+    with pytest.raises(ValueError, match=r"bought\.csv has no items film 99, x"):
+        recommender.recommend(items=["film 99", "film 1", "x", "x"])
+    with pytest.raises(ValueError, match="items must name at least one item"):
+        recommender.recommend(items=[])
+    with pytest.raises(ValueError, match="give either a user or the items of somebody new"):
+        recommender.recommend("u-1", items=group)
+    assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
+
+
+def test_the_list_of_somebody_new_is_shown_and_written(bayescl, run):
+    pl.read_csv("bought.csv").with_columns(
+        product=pl.col("product").str.replace("film ", "f")
+    ).write_csv("short.csv")
+    line = "--data short.csv --dim 8 --epochs 2 --device cpu --out short"
+    assert bayescl(f"train ranking {line}").status == 0
+    outcome = bayescl("recommend short --items f1,f4 -k 3")
+    assert outcome.status == 0
+    assert "for somebody new" in outcome.out
+    outcome = bayescl("recommend short --items f1,f4 -k 3 --out one.csv")
+    assert "1 lists: one.csv" in outcome.out
+    assert pl.read_csv("one.csv").columns == ["rank", "item", "score"]
 
 
 def test_runs_of_other_kinds_are_told_apart(bayescl, run, bars):

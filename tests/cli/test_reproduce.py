@@ -52,7 +52,7 @@ def test_a_table_resumed_takes_its_settings_from_its_folder(bayescl):
         ("reproduce prior --seeds x", "seeds must be a whole number"),
         ("reproduce prior --epochs 0", "epochs must be a whole number of at least 1, got 0"),
         ("reproduce prior --out file", "file exists and is not a folder"),
-        ("reproduce prior --resume --out nowhere", "nowhere is no run folder"),
+        ("reproduce prior --resume --out nowhere", "nowhere is not a run folder"),
     ],
 )
 def test_bad_input_gets_one_line_and_leaves_nothing_behind(bayescl, tmp_path, line, message):

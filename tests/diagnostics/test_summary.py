@@ -8,6 +8,7 @@ import torch
 import bayescl
 from bayescl._figures import png
 from bayescl.diagnostics import (
+    Diagnosis,
     diagnose,
     reliability_figure,
     score_candidates,
@@ -129,3 +130,26 @@ def test_figures_are_drawn_and_the_same_each_time(processed) -> None:
 def test_no_batches_are_refused() -> None:
     with pytest.raises(ValueError, match="batches must not be empty"):
         diagnose([])
+
+
+def test_the_verdict_says_what_weights_do_to_false_negatives_and_what_to_change() -> None:
+    labels = torch.arange(12) % 3
+    views = torch.eye(3)[labels] + 0.1 * torch.randn(
+        12, 3, generator=torch.Generator().manual_seed(0)
+    )
+
+    def found(loss: bayescl.ContrastiveLoss, known: torch.Tensor | None = labels) -> Diagnosis:
+        return diagnose([score_candidates(loss, views, views, labels=known)])
+
+    down = found(bayescl.BayesianContrastiveLoss(alpha=0.9, tau_plus=0.25))
+    assert down.verdict.startswith("false negatives are weighed down here (mean weight 0.")
+    assert down.tau_plus_hint is None
+    up = found(bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.95, tau_plus=0.05))
+    assert up.verdict.startswith("false negatives are weighed up here (mean weight ")
+    assert up.verdict.endswith(": lower alpha or beta")
+    assert up.tau_plus_hint == (
+        "tau_plus is taken to be 0.05, but 0.273 of the candidates are false negatives: "
+        "try tau_plus 0.27"
+    )
+    assert "weigh the same" in found(bayescl.InfoNCELoss()).verdict
+    assert "without labels" in found(bayescl.BayesianContrastiveLoss(), None).verdict

@@ -320,3 +320,14 @@ def test_runs_of_ties_have_the_weights_of_counted_ranks(ranks: str) -> None:
         found.append([value.detach(), *torch.autograd.grad(value, views)])
     for ours, expected in zip(found[1], found[0], strict=True):
         assert relative_error(ours, expected) < 1e-6
+
+
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+def test_rows_sorted_a_second_time_count_their_ties_once(ranks: str) -> None:
+    for seed in range(20):
+        view_1 = torch.randn(5, 33, generator=torch.Generator().manual_seed(seed))
+        view_2 = view_1[:1].expand(5, 33)  # a view that has collapsed: all ties
+        settings = {"ranks": ranks, "reduction": "none"}
+        chunked = bayescl.BayesianContrastiveLoss(engine="chunked", chunk_size=4, **settings)
+        exact = bayescl.BayesianContrastiveLoss(engine="dense", **settings)
+        torch.testing.assert_close(chunked(view_1, view_2), exact(view_1, view_2))

@@ -423,6 +423,25 @@ def test_classes_with_gaps_are_trusted() -> None:
     assert (F.trust_of_agreement(agreement) > 0.9).all()
 
 
+def test_closeness_equals_the_slow_loop() -> None:
+    generator = torch.Generator().manual_seed(3)
+    similarity = torch.rand(9, 9, generator=generator).mul(4).round()  # with ties
+    same = torch.rand(9, 9, generator=generator)
+    won = [
+        0.5 * (similarity[i, j] == similarity[i, i]) + (similarity[i, j] < similarity[i, i])
+        for i in range(9)
+        for j in range(9)
+        if i != j and same[i, j] > 0.4
+    ]
+    found = F.positive_closeness(similarity, same, threshold=0.4)
+    assert float(found) == pytest.approx(float(sum(won) / len(won)))
+
+
+def test_nothing_to_compare_with_leaves_positives_close() -> None:
+    assert F.positive_closeness(torch.eye(3), torch.eye(3)) == 1
+    assert F.positive_closeness(torch.zeros(0, 0), torch.zeros(0, 0)) == 1
+
+
 def test_alignment_equals_the_slow_loop() -> None:
     items = torch.rand(7, 9, generator=generator(), dtype=torch.float64)
     expected = reference.alignment([part.tolist() for part in torch.split(items, [4, 2, 3], dim=1)])

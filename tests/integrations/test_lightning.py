@@ -14,6 +14,7 @@ import lightning.pytorch as pl
 import bayescl
 from bayescl.estimation import LinearRamp
 from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+from integrations import examples
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -101,6 +102,12 @@ def test_alpha_is_not_measured_again_in_an_epoch_that_was_broken_off() -> None:
     second.on_train_batch_start(Resumed(), None)  # type: ignore[arg-type]
 
 
+def test_a_loss_without_alpha_is_refused(tmp_path: Path) -> None:
+    callback = AlphaCallback(LinearRamp(end=0.9), loss="parts.loss")
+    with pytest.raises(TypeError, match="loss must be a loss with an alpha, got InfoNCELoss"):
+        fitted(tmp_path, callback, loss=bayescl.InfoNCELoss(), epochs=1)
+
+
 def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> None:
     plain, _ = fitted(tmp_path)
     callback = DiagnosticsCallback(
@@ -135,3 +142,12 @@ def test_a_loss_of_somebody_else_is_refused(tmp_path: Path) -> None:
     callback = DiagnosticsCallback(views, loss="encoder", every_n_steps=1)
     with pytest.raises(TypeError, match="encoder must be a loss"):
         fitted(tmp_path, callback, epochs=1)
+
+
+def test_the_example_trains_with_lightlys_line_and_with_ours(tmp_path: Path) -> None:
+    theirs = pytest.importorskip("lightly.loss", reason="needs lightly")
+    before, after = examples.both_ways("lightning.md", "lightning_simclr.py", tmp_path)
+    assert isinstance(before["model"].criterion, theirs.NTXentLoss)
+    assert isinstance(after["model"].criterion, bayescl.BayesianContrastiveLoss)
+    for names in (before, after):
+        assert names["trainer"].logged_metrics["loss"].isfinite()

@@ -110,6 +110,83 @@ def test_a_pair_named_twice_counts_twice() -> None:
     assert_same(*made, lambda loss, first, _: loss(first, LABELS, pairs))
 
 
+class Plain(distances.CosineSimilarity):
+    """The same distance, of a class that only the library's own code computes."""
+
+
+CALLS = {
+    "labels": lambda loss, first, _: loss(first, LABELS),
+    "labels that are floats": lambda loss, first, _: loss(first, LABELS.float()),
+    "two rows of each label": lambda loss, first, _: loss(
+        first, torch.tensor([3, 0, 0, 2, 1, 3, 2, 1])
+    ),
+    "two views": lambda loss, first, second: losses.SelfSupervisedLoss.forward(
+        ours.SelfSupervisedLoss(loss), first, second
+    ),
+    "two views at once": lambda loss, first, second: ours.SelfSupervisedLoss(loss)(first, second),
+    "one direction": lambda loss, first, second: ours.SelfSupervisedLoss(loss, symmetric=False)(
+        first, second
+    ),
+    "references": lambda loss, first, second: loss(
+        first, LABELS, ref_emb=second, ref_labels=LABELS.roll(3)
+    ),
+    "triplets": lambda loss, first, _: loss(
+        first, LABELS, MINERS["triplets"](first.detach(), LABELS)
+    ),
+    "pairs": lambda loss, first, _: loss(first, LABELS, MINERS["pairs"](first.detach(), LABELS)),
+}
+REDUCERS = {
+    "mean": reducers.MeanReducer(),
+    "mean with statistics": reducers.MeanReducer(collect_stats=True),
+    "per anchor": reducers.PerAnchorReducer(),
+    "above 2": reducers.ThresholdReducer(low=2.0),
+}
+
+
+@pytest.mark.parametrize("reducer", list(REDUCERS))
+@pytest.mark.parametrize("call", list(CALLS))
+@pytest.mark.parametrize("name", ["NTXentLoss", "HardNTXentLoss", "BayesianNTXentLoss"])
+def test_cosines_of_our_own_give_what_the_librarys_matrix_gives(
+    name: str, call: str, reducer: str
+) -> None:
+    made = [
+        getattr(ours, name)(0.3, distance=distance, reducer=REDUCERS[reducer])
+        for distance in (distances.CosineSimilarity(), Plain())
+    ]
+    assert_same(*made, CALLS[call])
+
+
+def test_anchors_with_a_positive_and_no_negative_cost_nothing() -> None:
+    pairs = tuple(torch.tensor(each) for each in ([0, 0], [1, 2], [3, 3], [4, 5]))
+    for distance in (distances.CosineSimilarity(), Plain()):
+        embeddings = rows(8, 0)
+        value = ours.BayesianNTXentLoss(distance=distance)(embeddings, LABELS, pairs)
+        value.backward()
+        assert value == 0
+        assert not embeddings.grad.any()
+
+
+def test_latent_classes_of_two_views_are_those_of_our_own_loss() -> None:
+    options = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
+    wrapped = ours.SelfSupervisedLoss(ours.LatentClassNTXentLoss(0.3, **options))
+    direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **options)
+    for seed in range(6):
+        first, second = rows(8, seed), rows(8, seed + 100)
+        torch.testing.assert_close(wrapped(first, second), direct(first, second))
+    assert wrapped.loss.loss.memory.classes is not None
+    memory = ours.CrossBatchMemory(ours.LatentClassNTXentLoss(0.3, **options), 6, memory_size=20)
+    assert memory(rows(8, 0), LABELS).isfinite()
+
+
+def test_latent_classes_need_embeddings() -> None:
+    with pytest.raises(ValueError, match="distance must be CosineSimilarity"):
+        ours.LatentClassNTXentLoss(distance=distances.LpDistance())
+
+
+def test_a_lone_pair_of_views_costs_nothing() -> None:
+    assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
+
+
 def test_two_views_are_two_views_of_our_own_loss() -> None:
     first, second = rows(5, 0), rows(5, 1)
     options = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}

@@ -16,6 +16,7 @@ from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
+    util,
 )
 from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor
@@ -101,6 +102,37 @@ def test_info_nce_is_multiple_negatives_ranking_loss(
     assert_same_step(mine, reference, model, COLUMNS[columns])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        SYMMETRIC,
+        {"similarity_fct": util.dot_score, "scale": 1.0},
+        {"similarity_fct": util.cos_sim, "hardness_mode": None, "directions": ("query_to_doc",)},
+    ],
+)
+def test_their_own_arguments_are_understood(options: dict, folder: Path) -> None:
+    model = model_of("static", folder)
+    reference = theirs.MultipleNegativesRankingLoss(model, **options)
+    mine = ours.InfoNCERankingLoss(model, **options)
+    assert_same_step(mine, reference, model, COLUMNS["triplets"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("similarity_fct", util.euclidean_sim),
+        ("directions", ("query_to_doc", "doc_to_query")),
+        ("directions", ("query_to_query",)),
+        ("hardness_mode", "all_negatives"),
+    ],
+)
+def test_their_arguments_that_cannot_be_had_are_refused(
+    name: str, value: object, folder: Path
+) -> None:
+    with pytest.raises(ValueError, match=name):
+        ours.InfoNCERankingLoss(model_of("static", folder), **{name: value})
+
+
 @pytest.mark.parametrize("columns", list(COLUMNS))
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_cached_info_nce_is_their_cached_loss_with_the_same_dropout(
@@ -165,6 +197,41 @@ def test_matryoshka_masks_duplicates_at_every_size(folder: Path) -> None:
         model, ours.CachedBayesianRankingLoss(model, mini_batch_size=2), [8, 4]
     )
     assert_same_step(cached, plain, model, columns)
+
+
+def latent(model: SentenceTransformer, kind: str = "") -> ours.ContrastiveRankingLoss:
+    options = {"mini_batch_size": 2} if kind == "Cached" else {}
+    made = getattr(ours, f"{kind}LatentClassRankingLoss")
+    return made(model, tau_plus=0.3, memory_size=20, refit_every=1, **options)
+
+
+@pytest.mark.parametrize("kind", ["", "Cached"])
+def test_matryoshka_around_latent_classes_finds_them_at_every_size(kind: str, folder: Path) -> None:
+    model = model_of("bert", folder).train()
+    wrapped = theirs.MatryoshkaLoss(model, latent(model, kind), [8, 4, 2], [1.0, 0.5, 2.0])
+    alone = {
+        dim: bayescl.LatentClassContrastiveLoss(
+            tau_plus=0.3, memory_size=20, refit_every=1, temperature=0.05
+        )
+        for dim in (8, 4, 2)
+    }
+    for number in range(6):
+        columns = [FIRST_NEGATIVES, SECOND_NEGATIVES] if number % 2 else COLUMNS["pairs"]
+        value = step(wrapped, model, columns)
+        first, second = (
+            model(column)["sentence_embedding"] for column in tiny_models.features(model, columns)
+        )
+        parts = {dim: loss.in_batch(first[:, :dim], second[:, :dim]) for dim, loss in alone.items()}
+        torch.testing.assert_close(value, (parts[8] + 0.5 * parts[4] + 2 * parts[2]).detach())
+    assert all(loss.memory.classes is not None for loss in alone.values()), "classes were fitted"
+    assert wrapped.loss.loss.memory.items.shape[1] == 16, "the largest size comes first"
+
+
+def test_matryoshka_with_a_few_sizes_a_step_takes_the_memory_of_each(folder: Path) -> None:
+    model = model_of("bert", folder).train()
+    wrapped = theirs.MatryoshkaLoss(model, latent(model), [8, 4, 2], n_dims_per_step=1)
+    for _ in range(12):
+        assert step(wrapped, model, COLUMNS["pairs"]).isfinite()
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -371,13 +438,17 @@ def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
     )
 
 
-@pytest.mark.parametrize("kind", ["temperature", "wrapped", "memory"])
+@pytest.mark.parametrize(
+    "kind", ["temperature", "temperature, wrapped", "memory", "memory, wrapped"]
+)
 def test_a_training_that_resumes_ends_where_one_without_a_break_does(
     kind: str, tmp_path: Path
 ) -> None:
+    memory = kind.startswith("memory")
+
     def made(model: SentenceTransformer) -> tuple[torch.nn.Module, torch.nn.Module]:
-        inner = with_memory(model) if kind == "memory" else with_temperature(model)
-        wrapped = theirs.MatryoshkaLoss(model, inner, [8, 4]) if kind == "wrapped" else inner
+        inner = with_memory(model) if memory else with_temperature(model)
+        wrapped = theirs.MatryoshkaLoss(model, inner, [8, 4]) if "wrapped" in kind else inner
         return inner, wrapped
 
     straight = tiny_models.static()
@@ -389,7 +460,7 @@ def test_a_training_that_resumes_ends_where_one_without_a_break_does(
     callback = ours.LossStateCallback(loss)
     trained(first, loss, tmp_path / "broken", steps=2, callbacks=(callback,))
     assert (tmp_path / "broken/checkpoint-2" / ours.STATE_FILE).exists()
-    if kind != "memory":
+    if not memory:
         assert inner.loss.temperature != pytest.approx(0.2, abs=1e-4), "it was trained"
 
     second = tiny_models.static(seed=9)
@@ -398,6 +469,8 @@ def test_a_training_that_resumes_ends_where_one_without_a_break_does(
     trained(second, loss, tmp_path / "broken", resume=True, callbacks=(callback,))
     torch.testing.assert_close(second.state_dict(), straight.state_dict())
     torch.testing.assert_close(inner.loss.state_dict(), expected.loss.state_dict())
+    if memory:
+        torch.testing.assert_close(inner.memories.state_dict(), expected.memories.state_dict())
 
 
 def test_resuming_without_a_saved_state_is_refused(tmp_path: Path) -> None:

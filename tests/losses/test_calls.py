@@ -60,7 +60,12 @@ def test_a_temperature_per_call_is_the_one_used_and_receives_its_gradient(
 
 @pytest.mark.parametrize(
     ("temperature", "words"),
-    [(0.0, "temperature must be positive"), (1e-40, "at least"), (torch.ones(2), r"shape \[\]")],
+    [
+        (0.0, "temperature must be positive"),
+        (torch.tensor(-1.0), "must be positive"),
+        (1e-40, "at least"),
+        (torch.ones(2), r"shape \[\]"),
+    ],
 )
 def test_a_bad_temperature_is_refused_per_call(temperature: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -101,6 +106,20 @@ def test_any_equal_key_excludes(name: str, engine: str) -> None:
     torch.testing.assert_close(
         loss.sampled(first, second, own, groups=KEYS, candidate_groups=own_keys),
         loss.sampled(first, second, own, valid=~(KEYS[:, None] == own_keys).any(dim=-1)),
+    )
+
+
+@engines
+def test_one_key_in_a_column_is_one_group(engine: str) -> None:
+    first, second, groups = rows(6, 0), rows(6, 1), KEYS[:, :1]
+    loss = bayescl.AttractingOracleContrastiveLoss(engine=engine, chunk_size=4)
+    expected = loss(first, second, groups=groups[:, 0])
+    torch.testing.assert_close(loss(first, second, groups=groups), expected)
+    own = rows(12, 3).view(6, 2, 4)
+    keys = torch.tensor([[0], [3]]).repeat(6, 1, 1)
+    torch.testing.assert_close(
+        loss.sampled(first, second, own, groups=groups, candidate_groups=keys),
+        loss.sampled(first, second, own, groups=groups[:, 0], candidate_groups=keys[..., 0]),
     )
 
 

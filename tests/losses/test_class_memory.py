@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.functional import class_agreement
+from bayescl.functional import class_agreement, class_responsibilities
 from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, ClassMemory
 from bayescl.losses.latent import memory_for
 
@@ -45,12 +45,47 @@ def test_it_fits_once_there_are_enough_items_and_then_every_few_calls() -> None:
     assert fits[-1].sizes == SIZES
 
 
+def test_by_default_a_fit_lasts_for_twice_the_items_that_it_saw() -> None:
+    memory, fits = ClassMemory(24), []
+    for step in range(20):
+        memory.remember(*views(6, step), tau_plus=TAU_PLUS)
+        fits.append(memory.classes)
+    changed = [step + 1 for step in range(1, 20) if fits[step] is not fits[step - 1]]
+    assert changed == [4, 12, 20]  # 24 items by the fourth call; 48 more come in eight
+
+
 def test_components_never_outnumber_half_the_items() -> None:
     memory = ClassMemory(7, refit_every=1)
     for step in range(3):
         memory.remember(*views(4, step), tau_plus=0.01)
     assert memory.classes is not None
     assert memory.classes.sizes == (3, 3, 3, 3)
+
+
+def test_pairs_that_are_any_two_of_a_class_have_nothing_to_gain() -> None:
+    generator = torch.Generator().manual_seed(0)
+    poles = torch.eye(3).repeat(200, 1)
+
+    def trust(apart: float, within: float) -> float:
+        """Of items that differ so much within a class, and views so much of an item."""
+        items = poles + within * torch.randn(600, 3, generator=generator)
+        pair = [items + apart * torch.randn(600, 3, generator=generator) for _ in range(2)]
+        memory = ClassMemory(600)
+        memory.remember(*pair, tau_plus=1 / 3)
+        memory.observe(*(memory.outlook(view) for view in pair))
+        assert (memory.agreement > 0.9).all()
+        return memory.trust
+
+    assert trust(apart=0.1, within=0.0) == 0
+    assert trust(apart=0.02, within=0.1) == 1
+
+
+def test_the_latest_items_are_compared() -> None:
+    memory = ClassMemory(24, refit_every=1)
+    for step in range(3):
+        memory.remember(*views(10, step), tau_plus=TAU_PLUS)
+    expected = torch.cat([torch.cat(views(10, step), dim=1) for step in range(3)])[-24:]
+    assert torch.equal(memory._in_order(), expected)
 
 
 def test_agreement_is_a_moving_average() -> None:
@@ -60,9 +95,10 @@ def test_agreement_is_a_moving_average() -> None:
     assert memory.trust_by_mixture is None
     expected = None
     for seed in range(1, 4):
-        first, second = (memory.responsibilities(some) for some in views(16, seed))
-        memory.observe(first, second)
-        now = class_agreement(first, second, memory.classes)
+        rows = views(16, seed)
+        memory.observe(*(memory.outlook(some) for some in rows))
+        shares = (class_responsibilities(some, memory.classes) for some in rows)
+        now = class_agreement(*shares, memory.classes)
         expected = now if expected is None else 0.9 * expected + 0.1 * now
     torch.testing.assert_close(memory.get_extra_state()["agreement"], expected)
     assert memory.trust == pytest.approx(float(memory.trust_by_mixture.mean()))
@@ -84,13 +120,13 @@ def test_nothing_is_known_of_rows_that_are_not_finite() -> None:
     memory = ClassMemory(24, refit_every=100)
     memory.remember(*views(24), tau_plus=TAU_PLUS)
     rows = views(4, 1)[0]
-    shares = memory.responsibilities(rows)
-    memory.observe(shares, shares)
+    outlook = memory.outlook(rows)
+    memory.observe(outlook, outlook)
     assert memory.trust > 0
     rows[2, 1] = torch.nan
-    shares = memory.responsibilities(rows)
-    assert shares[2].isnan().all()
-    factors = memory.factors(shares)
+    outlook = memory.outlook(rows)
+    assert outlook[2].isnan().all()
+    factors = memory.factors(outlook)
     assert torch.equal(factors[2], torch.zeros(sum(SIZES)))
     assert (factors[[0, 1, 3]].sum(dim=1) > 0).all()
 

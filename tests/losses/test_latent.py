@@ -355,6 +355,8 @@ def test_gradients_are_right_while_the_posterior_stays(engine: str) -> None:
     loss.memory.set_extra_state(
         {
             "calls": 1,
+            "seen": 2,
+            "since": 0,
             "next": 0,
             "filled": 2,
             "sizes": [4],
@@ -367,6 +369,7 @@ def test_gradients_are_right_while_the_posterior_stays(engine: str) -> None:
             "kappa": torch.tensor([60.0], dtype=torch.float64),
             "transitions": eye.flatten(),
             "alignment": torch.ones(1, dtype=torch.float64),
+            "closeness": torch.ones((), dtype=torch.float64),
         }
     )
     generator = torch.Generator().manual_seed(2)

@@ -92,3 +92,19 @@ def test_rows_too_small_to_have_a_direction_have_a_finite_gradient() -> None:
     bayescl.BayesianContrastiveLoss()(view_1, view_2).backward()
     assert view_1.grad is not None
     assert view_1.grad.isfinite().all()
+
+
+@names
+@engines
+@pytest.mark.parametrize("bad", BAD)
+def test_what_does_not_count_changes_nothing_whatever_it_holds(
+    name: str, engine: str, bad: float
+) -> None:
+    anchors, positives, candidates = rows(6, 0), rows(6, 1), rows(9, 2)
+    valid = torch.ones(6, 9, dtype=torch.bool)
+    valid[:, 3:5] = False
+    candidates[1] = candidates[0]  # a tie among those that count
+    loss = MAKERS[name](engine=engine, chunk_size=4, normalize=False, reduction="none")
+    expected = loss.sampled(anchors, positives, candidates, valid=valid)
+    candidates[3:5] = bad
+    torch.testing.assert_close(loss.sampled(anchors, positives, candidates, valid=valid), expected)

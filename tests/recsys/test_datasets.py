@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 
 import numpy as np
+import polars as pl
 import pytest
 
-from bayescl.recsys.datasets import load_interactions
+from bayescl.recsys.datasets import load_interactions, table_options
+from bayescl.recsys.sources import guessed_columns, source_files
 
 TABLE = "user,item,rating,timestamp\n" + "".join(
     f"{user},{item},{1 + (user + item) % 5},{100 * item + user}\n"
@@ -180,6 +183,72 @@ def test_options_of_tables_are_refused_elsewhere(write):
         load_interactions(str(folder), user_column="u")
     with pytest.raises(ValueError, match="split must be 'given', got 'last'"):
         load_interactions(str(folder), split="last")
+
+
+def parts_in(folder, suffix: str) -> str:
+    """The table in three parts, with what other tools leave beside them."""
+    whole = pl.read_csv(TABLE.encode())
+    for number in range(3):
+        part = whole.filter(pl.col("user") % 3 == number)
+        place = folder / f"group={number}" / f"part-0{suffix}"
+        place.parent.mkdir(parents=True)
+        if suffix == ".parquet":
+            # Other tools choose the type of each part's ids for themselves.
+            part.with_columns(pl.col("item").cast(pl.String if number else pl.Int32)).write_parquet(
+                place
+            )
+        else:
+            place.write_bytes(gzip.compress(part.write_csv().encode()))
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-9.csv").write_text("broken")
+    return str(folder)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv.gz"])
+def test_a_table_in_parts_is_one_table(table, tmp_path, suffix):
+    folder = parts_in(tmp_path / "parts", suffix)
+    one, many = load_interactions(table), load_interactions(folder)
+    assert ids(one.train) == ids(many.train)
+    assert ids(one.evaluation) == ids(many.evaluation)
+    assert [str(file.relative_to(folder)) for file in source_files(folder)] == [
+        f"group={number}/part-0{suffix}" for number in range(3)
+    ]
+
+
+def test_damage_in_a_part_is_named_with_the_part(tmp_path):
+    folder = tmp_path / "parts"
+    parts_in(folder, ".parquet")
+    (folder / "other.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"cannot read .*parts/other\.parquet"):
+        load_interactions(str(folder))
+    (folder / "other.parquet").unlink()
+    (folder / "more.csv").write_text(TABLE)
+    with pytest.raises(ValueError, match="holds both text and Parquet tables"):
+        load_interactions(str(folder))
+
+
+def test_text_ids_that_are_numbers_in_every_part_become_numbers(write):
+    write("parts/a.csv", "user,item\n1,a\n2,b\n1,c\n")
+    folder = write("parts/b.csv", "user,item\n10,a\n9,7\n").parent
+    train = load_interactions(str(folder), split="none").train
+    assert train.user_ids.tolist() == [1, 2, 9, 10]
+    assert train.item_ids.tolist() == ["7", "a", "b", "c"]
+    assert ids(train) == {(1, "a"), (2, "b"), (1, "c"), (10, "a"), (9, "7")}
+
+
+def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
+    def told(data: str, **said: str) -> dict[str, str]:
+        return guessed_columns(data, table_options(**said))
+
+    path = str(
+        write("mine.csv", TABLE.replace("user,item,rating,timestamp", "userId,movie,R,When"))
+    )
+    assert told(path) == {"user": "userId", "item": "movie"}
+    assert load_interactions(path).train.num_users == 8
+    assert told(path, user_column="userId") == {"item": "movie"}
+    with pytest.raises(ValueError, match=r"looks like timestamps; .* with --timestamp-column"):
+        load_interactions(path, split="last")
+    assert told("ml-100k") == {}
 
 
 def test_a_folder_with_nothing_known_says_what_it_must_hold(tmp_path):

@@ -11,13 +11,20 @@ import pytest
 from bayescl.report.quoting import BLOCK, INLINE, refresh_pages, refreshed, taken
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "benchmarks/README.md"]
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "integrations").glob("*.md")),
+    ROOT / "README.md",
+    ROOT / "benchmarks/README.md",
+]
 QUOTES = {
     "docs/simulation.md": 20,
     "docs/estimation.md": 10,
     "docs/diagnostics.md": 10,
     "docs/ranking.md": 8,
     "docs/images.md": 2,
+    "docs/integrations/index.md": 2,
+    "docs/integrations/sentence_transformers.md": 2,
     "benchmarks/README.md": 8,
     "README.md": 1,
 }

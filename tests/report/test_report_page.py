@@ -145,7 +145,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
         ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
         ({"a.json": '{"losses": 1, "baselines": 2}'}, "is damaged"),
-        ({"config.yaml": "a: 1"}, "is no run folder: its config.yaml names no run"),
+        ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml names no run"),
         ({"config.yaml": "# bayescl x\na: 1", "metrics.csv": "epoch,loss\n1,x"}, "is damaged"),
     ],
 )

@@ -10,12 +10,22 @@ from typing import Any
 
 import torch
 
+METRICS_WITHOUT_CLOCK = ("seconds", "images_per_second")
+
+
+def lines_without_clock(metrics: Path) -> list[str]:
+    """The lines of a run's ``metrics.csv`` as they are, but for the columns of the clock."""
+    header, *rows = (line.split(",") for line in metrics.read_text().splitlines())
+    kept = [place for place, name in enumerate(header) if name not in METRICS_WITHOUT_CLOCK]
+    return [",".join(row[place] for place in kept) for row in (header, *rows)]
+
 
 def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point: str) -> int:
     """Train in another process that kills itself, and return its exit status.
 
     ``point`` is "view 7" (while the seventh view is drawn, in the middle of a step),
-    "checkpoint 2" (the second one is written, but not yet in its place), or "row 2" (the row of
+    "step 7" (before the seventh step of any run), "checkpoint 2" (the second one is written, but
+    not yet in its place), "metrics 2" (so is the second ``metrics.csv``), or "row 2" (the row of
     the second epoch is on disk, its checkpoint is not).
     """
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
@@ -30,15 +40,20 @@ def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point:
 
 
 def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> None:
+    from bayescl.recsys.module import RankingModule
     from bayescl.runs.images.run import train_images
+    from bayescl.runs.images.settings import ImageSettings
     from bayescl.runs.journal import Journal
+    from bayescl.runs.ranking.run import train_ranking
     from bayescl.vision.augmentation import AffineNoise
 
     torch.set_num_threads(1)
     kind, _, number = point.partition(" ")
     owner, name = {
         "view": (AffineNoise, "forward"),
+        "step": (RankingModule, "training_step"),
         "checkpoint": (Path, "replace"),
+        "metrics": (Path, "replace"),
         "row": (Journal, "on_train_epoch_end"),
     }[kind]
     method = getattr(owner, name)
@@ -46,7 +61,8 @@ def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> Non
 
     def deadly(self: Any, *arguments: Any, **named: Any) -> Any:
         nonlocal calls
-        if kind == "checkpoint" and "ckpt" not in self.name:
+        written = {"checkpoint": "ckpt", "metrics": "metrics"}.get(kind)
+        if written is not None and written not in self.name:
             return method(self, *arguments, **named)
         calls += 1
         if kind == "row":
@@ -56,4 +72,5 @@ def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> Non
         return None if kind == "row" else method(self, *arguments, **named)
 
     setattr(owner, name, deadly)
-    train_images(settings, out, **options)
+    train = train_images if isinstance(settings, ImageSettings) else train_ranking
+    train(settings, out, **options)

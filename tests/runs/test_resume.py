@@ -9,13 +9,19 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from runs.killed_run import train_until_killed
+from ranking_data import write_groups
+from runs.killed_run import lines_without_clock, train_until_killed
 
+import bayescl
 from bayescl.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.run import train_ranking
+from bayescl.runs.ranking.settings import RankingSettings
 
 STEPS_PER_EPOCH, EPOCHS = 6, 3
 STEPS = STEPS_PER_EPOCH * EPOCHS
@@ -47,11 +53,19 @@ def figures(out: Path) -> tuple[list[dict[str, float]], dict[str, float]]:
     return rows, folder.read_result()["probes"]
 
 
+def files(out: Path) -> list[str]:
+    """What lies in a run's folder; nothing that was being written when the run was killed."""
+    return sorted(file.name for file in out.rglob("*") if file.name != "evaluation.json")
+
+
 def assert_same_run(one: Path, other: Path) -> None:
     assert figures(one) == figures(other)
     first, second = (
         read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (one, other)
     )
+    first_lines, second_lines = (lines_without_clock(out / "metrics.csv") for out in (one, other))
+    assert first_lines == second_lines
+    assert files(one) == files(other)
     for name, value in first.items():
         same = torch.equal(value, second[name]) if torch.is_tensor(value) else value == second[name]
         assert same, name
@@ -73,7 +87,7 @@ def unbroken(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "point", [*(f"view {number}" for number in RANDOM_VIEWS), "checkpoint 3", "row 2"]
+    "point", [*(f"view {number}" for number in RANDOM_VIEWS), "checkpoint 3", "row 2", "metrics 3"]
 )
 def test_a_run_killed_at_a_random_step_ends_like_the_unbroken_run(
     run_settings, unbroken, tmp_path, point
@@ -159,8 +173,152 @@ def test_a_writer_that_fails_halfway_leaves_the_checkpoint_before(tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", failing)
-    with pytest.raises(OSError, match="the one before is kept, and --resume goes on from there"):
+    with pytest.raises(OSError, match="the one before is kept, and --resume continues from there"):
         AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 2}, path)
     monkeypatch.undo()
     assert read_checkpoint(path)["epoch"] == 1
     assert [file.name for file in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+@pytest.fixture
+def ranking_settings(tmp_path):
+    return RankingSettings(
+        data=RankingData(
+            str(write_groups(tmp_path)), user_column="customer", item_column="product"
+        ),
+        dim=8,
+        count=8,
+        batch_size=64,
+        lr=0.03,
+        epochs=EPOCHS,
+        watch_every=2,
+        device="cpu",
+    )
+
+
+def assert_same_recommender(one: Path, other: Path) -> None:
+    first, second = (
+        read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (one, other)
+    )
+    assert torch.equal(first["encoder.user_table"], second["encoder.user_table"])
+    assert torch.equal(first["encoder.item_table"], second["encoder.item_table"])
+    first_lines, second_lines = (lines_without_clock(out / "metrics.csv") for out in (one, other))
+    assert first_lines == second_lines
+    assert files(one) == files(other)
+    assert (one / "embeddings.npz").read_bytes() == (other / "embeddings.npz").read_bytes()
+    assert (one / "weights.safetensors").read_bytes() == (
+        other / "weights.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("point", ["step 5", "step 10", "checkpoint 2", "row 2", "metrics 3"])
+def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
+    ranking_settings, tmp_path, point
+):
+    killed, unbroken = tmp_path / "killed", tmp_path / "unbroken"
+    assert train_until_killed(ranking_settings, killed, {}, point) == -signal.SIGKILL
+    train_ranking(ranking_settings, killed, resume=True)
+    train_ranking(ranking_settings, unbroken)
+    assert_same_recommender(killed, unbroken)
+
+
+def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_settings, tmp_path):
+    short, long = tmp_path / "short", tmp_path / "long"
+    settings = replace(ranking_settings, watch_every=0)
+    train_ranking(settings, short)
+    more = replace(settings, epochs=EPOCHS + 2)
+    result = train_ranking(more, short, resume=True)
+    assert result["epochs"] == EPOCHS + 2
+    assert RunFolder(short, "train ranking").config()["epochs"] == EPOCHS + 2
+    train_ranking(more, long)
+    assert_same_recommender(short, long)
+    with pytest.raises(ValueError, match=f"epochs of a resumed run must be at least {EPOCHS + 2}"):
+        train_ranking(settings, short, resume=True)
+
+
+def test_more_epochs_are_refused_where_they_would_be_another_run(
+    ranking_settings, run_settings, tmp_path
+):
+    cosine = replace(ranking_settings, schedule="cosine", watch_every=0, epochs=1)
+    train_ranking(cosine, tmp_path / "cosine")
+    message = "epochs must stay 1, at the end of which the learning rate .* is 0, got 2: .*--init"
+    with pytest.raises(ValueError, match=message):
+        train_ranking(replace(cosine, epochs=2), tmp_path / "cosine", resume=True)
+    short = replace(run_settings, epochs=1)
+    train_images(short, tmp_path / "images")
+    with pytest.raises(ValueError, match=message):
+        train_images(replace(short, epochs=2), tmp_path / "images", resume=True)
+    assert RunFolder(tmp_path / "images", "train images").is_finished
+
+
+def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
+    run_settings, unbroken, tmp_path
+):
+    out = tmp_path / "killed"
+    assert train_until_killed(run_settings, out, {}, "view 20") == -signal.SIGKILL
+    images = Path(run_settings.data)
+    moved = tmp_path / "elsewhere" / images.name
+    moved.parent.mkdir()
+    content = images.read_bytes()
+    images.rename(moved)
+    with pytest.raises(ValueError, match=r"the images of the run are gone from .*--data"):
+        train_images(run_settings, out, resume=True)
+    other = tmp_path / "other.npz"
+    with np.load(moved) as archive:
+        np.savez(other, images=archive["images"][::-1], labels=archive["labels"])
+    with pytest.raises(ValueError, match="images differ from those that the run was trained on"):
+        train_images(replace(run_settings, data=str(other)), out, resume=True)
+    train_images(replace(run_settings, data=str(moved)), out, resume=True)
+    assert evaluate_images(out)["epochs"] == EPOCHS
+    images.write_bytes(content)
+    assert_same_run(out, unbroken(run_settings))
+
+
+def test_training_starts_from_the_networks_of_another_run(run_settings, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    train_images(replace(run_settings, epochs=1), first)
+    settings = replace(run_settings, epochs=1, lr=1e-12, init=str(first))
+    result = train_images(settings, second)
+    assert result["settings"]["init"] == str(first)
+    before, after = (
+        read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (first, second)
+    )
+    names = [name for name in before if name.startswith(("encoder.", "projection_head."))]
+    moved = [name for name in names if "running" not in name and "num_batches" not in name]
+    assert len(moved) > 4
+    for name in moved:
+        torch.testing.assert_close(after[name], before[name], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match=r"init: .* has another encoder or projection head"):
+        train_images(replace(settings, width=8), tmp_path / "wider")
+    with pytest.raises(ValueError, match="there is no run folder"):
+        train_images(replace(settings, init=str(tmp_path / "none")), tmp_path / "wider")
+    assert not (tmp_path / "wider").exists()
+
+
+def test_a_recommender_starts_from_the_embeddings_it_knows_by_id(ranking_settings, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    train_ranking(ranking_settings, first)
+    table = Path(ranking_settings.data.data)
+    header, *lines = table.read_text().splitlines()
+    grown = table.with_name("grown.csv")  # in another order, with a user and an item that are new
+    grown.write_text("\n".join([header, "new,film 0,5", "new,fresh,5", *reversed(lines)]) + "\n")
+    settings = replace(
+        ranking_settings,
+        data=replace(ranking_settings.data, data=str(grown)),
+        epochs=1,
+        lr=1e-12,
+        watch_every=0,
+        init=str(first),
+    )
+    train_ranking(settings, second)
+    before, after = (bayescl.load(out).recommender for out in (first, second))
+    for of in ("users", "items"):
+        old, new = (
+            dict(zip(one["id"], one["embedding"].to_numpy(), strict=True))
+            for one in (before.embeddings(of), after.embeddings(of))
+        )
+        assert set(old) < set(new)
+        for one, embedding in old.items():
+            np.testing.assert_allclose(new[one], embedding, atol=1e-5)
+    with pytest.raises(ValueError, match=r"dim must be 8 as in .*, got 4"):
+        train_ranking(replace(settings, dim=4), tmp_path / "third")

@@ -271,7 +271,7 @@ def test_a_damaged_archive_is_refused_before_it_is_read(publish, data, name, dam
         ("cifar10", "data_batch_3.bin", b"\0" * 3072, "data_batch_3.bin is damaged: 3072 bytes"),
         ("cifar10", "test_batch.bin", b"\7" + b"\0" * 3072, "label 7 has no class name"),
         ("cifar10", "data_batch_5.bin", None, "data_batch_5.bin"),
-        ("cifar100", "train.bin", b"", "train.bin is damaged: 0 bytes are no whole records"),
+        ("cifar100", "train.bin", b"", "train.bin is damaged: 0 bytes are not whole records"),
         ("stl10", "unlabeled_X.bin", b"\0" * 100, "unlabeled_X.bin is damaged: 100 bytes"),
         ("stl10", "train_y.bin", b"\1", "train_X.bin is damaged: 6 images and 1 labels"),
         ("stl10", "test_y.bin", b"\0\1\1", "test_X.bin is damaged"),

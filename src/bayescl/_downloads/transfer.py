@@ -42,13 +42,13 @@ def download(
             begin = 0
         _check_space(file, part, begin)
         reason = _continue(file, part, progress)
-        # A server that knows no ranges begins anew: only more than ever before is progress.
+        # A server without ranges starts over: only more bytes than before are progress.
         fruitless = 0 if _size(part) > max(begin, reached) else fruitless + 1
         reached = max(reached, _size(part))
         if fruitless == _ATTEMPTS:
             raise ValueError(
                 f"{file.url} stopped at {_size(part)} of {file.size} bytes ({reason}); "
-                "the same command goes on from there"
+                "the same command continues from there"
             )
         time.sleep(_PAUSE * fruitless)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
 from bayescl.cli._console import table
 from bayescl.report.images.markdown import accuracy_table, difference_table
+from bayescl.report.ranking.table import cell_title, differences_table, figures_table, note
 from bayescl.report.titles import data_title
+
+_SHOWN = ("R@20", "NDCG@20", "R@10", "NDCG@10")
+"""Metrics on screen; the Markdown file has all."""
 
 
 def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
@@ -26,13 +30,32 @@ def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
     head = [column.replace("oracle gap closed, ", "gap closed,\n") for column in accuracies.head]
     screen.print(table(title, [*head, "s/epoch"], rows))
     if differences.rows:
-        rows = [[cell.replace("**", "") for cell in row] for row in differences.rows]
         screen.print(
             table(
                 "Points above InfoNCE, paired by seed: mean ± standard deviation over seeds",
                 differences.head,
-                rows,
+                _plain(differences.rows),
             )
         )
     for remark in summary["remarks"]:
         screen.print(f"* {remark}")
+
+
+def print_cell(screen: Console, cell: Mapping[str, Any]) -> None:
+    """Print the metrics of recommenders, differences to InfoNCE, and remarks."""
+    figures, differences = figures_table(cell), differences_table(cell)
+    wide = [number for number, name in enumerate(figures.head) if not name or name in _SHOWN]
+    head = [figures.head[number] for number in wide]
+    rows = [[row[number] for number in wide] for row in _plain(figures.rows)]
+    screen.print(table(cell_title(cell), head, rows))
+    if differences.rows:
+        screen.print(
+            table(differences.head[0], ["", *differences.head[1:]], _plain(differences.rows))
+        )
+    for remark in (note(cell), *cell.get("remarks", [])):
+        screen.print(f"* {remark}", soft_wrap=True, markup=False)
+
+
+def _plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Cells without what makes them bold in Markdown."""
+    return [[cell.replace("**", "") for cell in row] for row in rows]

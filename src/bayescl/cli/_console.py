@@ -121,7 +121,7 @@ class EpochBar(Bar):
         per_step: int,
         what: str = "images",
     ) -> None:
-        """Show how an epoch gets on; ``speed`` is in steps per second."""
+        """Show the progress of an epoch; ``speed`` is in steps per second."""
         shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
         self.update(shown.strip(), epochs + step / steps)
 

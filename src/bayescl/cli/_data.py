@@ -7,6 +7,7 @@ from pathlib import Path
 from bayescl._downloads import DataSource, RemoteFile, data_folder
 from bayescl.recsys.catalog import SOURCES as INTERACTIONS
 from bayescl.recsys.sources import known_folder
+from bayescl.vision.catalog import DIGITS
 from bayescl.vision.catalog import SOURCES as IMAGES
 
 
@@ -21,6 +22,8 @@ def source_of(name: str) -> DataSource:
     Raises:
         ValueError: if there is none.
     """
+    if name == DIGITS.name:
+        raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or to verify")
     for source in sources():
         if source.name == name:
             return source

@@ -25,7 +25,7 @@ class Place(Circumstances):
 
     Attributes:
         out: the folder; default: a new one under runs/.
-        resume: go on with what is in the folder, with the settings it has.
+        resume: continue the run in the folder, with its settings.
     """
 
     out: str | None = None
@@ -37,7 +37,7 @@ class Place(Circumstances):
 
     @contextmanager
     def interruptible(self, command: str, folder: Path) -> Iterator[None]:
-        """On Ctrl-C within the block, say which command goes on with the run in a folder.
+        """On Ctrl-C within the block, say which command continues the run in a folder.
 
         Args:
             command: that makes such runs, as typed after "bayescl".
@@ -50,7 +50,7 @@ class Place(Circumstances):
                 raise
             words = shlex.quote(str(folder))
             raise KeyboardInterrupt(
-                f"bayescl {command} --out {words} --resume goes on from the last checkpoint"
+                f"bayescl {command} --out {words} --resume continues from the last checkpoint"
             ) from None
 
 
@@ -82,7 +82,7 @@ class Workers(Circumstances):
     workers: Count | None = None
 
     def number(self, device: torch.device, runs: int) -> int:
-        """How many, where there are so many runs on such a device."""
+        """How many at a time, of a number of runs on a device."""
         from bayescl._cores import usable_cores
 
         if self.workers is not None:

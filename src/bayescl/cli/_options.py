@@ -7,7 +7,8 @@ An argument of a command is one of
 * a dataclass: an option for every field, and the command gets the dataclass;
 * ``partial`` of a dataclass: the same, without fields that are dataclasses themselves or that
   the command has an argument for; the command gets a ``functools.partial`` to complete;
-* a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given.
+* a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given;
+* :class:`Typed`: no option; the command gets the names of those that stand on the command line.
 
 Names, types, ranges, choices and defaults come from signatures and dataclasses, help from their
 docstrings. jsonargparse reads values by their types and lays out the help; it is given the fields
@@ -49,11 +50,19 @@ _PLACEHOLDERS = {
 """What stands for a value of a type in help."""
 
 
+_TYPED = "(typed)"
+"""Beside the values of options, the names of those that were typed; no option is called so."""
+
+
 class Circumstances:
     """Mark of dataclasses that say where and how a run happens, not what it is.
 
     A resumed run may be given others of these.
     """
+
+
+class Typed(frozenset[str]):
+    """Options that somebody typed, in contrast to those of a file or a run's folder."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +90,7 @@ def parse_options(
         command: the function to be called.
         name: the command as typed, such as "train images".
         words: everything after it.
-        fixed: arguments that are no options.
+        fixed: arguments that are not options.
         summary: what the command does, where its docstring is about several.
 
     Returns:
@@ -96,6 +105,7 @@ def parse_options(
         sys.stdout.write(form.help(name, summary))
         return None
     given = form.typed(words)
+    typed = Typed(given)
     file, print_config = given.pop("config", None), given.pop("print_config", False)
     if file is not None:
         given = {**form.configured(read_config(Path(file)), file), **given}
@@ -108,7 +118,18 @@ def parse_options(
     if print_config:
         sys.stdout.write(yaml.safe_dump(values, sort_keys=False))
         return None
+    values[_TYPED] = typed
     return {**fixed, **{name: build(values) for name, build in form.builders.items()}}
+
+
+def offered_options(command: Command, fixed: Mapping[str, Any]) -> list[tuple[str, Kind, bool]]:
+    """Every option of a command: its name, what it takes, and whether it is a bare word.
+
+    Args:
+        command: the function to be called.
+        fixed: arguments that are no options.
+    """
+    return _Form(command, fixed).offered()
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -148,6 +169,7 @@ class _Form:
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in fixed
         ]
         self._circumstances: set[str] = set()
+        self._may_change: set[str] = set()
         self.defaults: dict[str, Any] = {}
         hints = get_type_hints(command, include_extras=True)
         self.builders = {
@@ -165,6 +187,8 @@ class _Form:
 
     def _add(self, name: str, hint: Any, command: Command, taken: set[str]) -> Builder:
         """Add the options of one argument of a command, and say how it is made of values."""
+        if hint is Typed:
+            return lambda values: values[_TYPED]
         if kind_of(hint) is not None:
             self._add_options(command, {name})
             return lambda values: values[name]
@@ -181,6 +205,7 @@ class _Form:
         self._add_options(owner, chosen)
         if issubclass(owner, Circumstances):
             self._circumstances |= chosen
+        self._may_change |= getattr(owner, "may_change", frozenset()) & chosen
         make = partial(partial, owner) if is_partial else owner
         return lambda values: make(**{name: values[name] for name in chosen})
 
@@ -251,17 +276,23 @@ class _Form:
         if out is None:
             raise ValueError("--resume needs --out, the folder of the run to go on with")
         if not (Path(out) / "config.yaml").is_file():
-            raise ValueError(f"{out} is no run folder: it has no config.yaml")
+            raise ValueError(f"{out} is not a run folder: it has no config.yaml")
         folder = RunFolder.open(Path(out), command)
         stored = self.configured(folder.config(), folder.config_file)
+        # Of a single run the settings judge what may change; runs side by side all keep theirs.
+        free = self._circumstances | (self._may_change if command.startswith("train ") else set())
         for key, value in given.items():
-            is_setting = key not in self._circumstances and value is not None
+            is_setting = key not in free and value is not None
             if is_setting and stored.get(key) != value:
                 raise ValueError(
                     f"the run in {out} has {key} = {stored.get(key)}, got {value}: "
                     "a resumed run keeps its settings"
                 )
         return {**stored, **given}
+
+    def offered(self) -> list[tuple[str, Kind, bool]]:
+        """Name and kind of every option, and whether it is a bare word."""
+        return [(name, kind, name in self._bare) for name, kind in self._kinds.items()]
 
     def help(self, name: str, summary: str) -> str:
         """What ``bayescl NAME --help`` shows."""

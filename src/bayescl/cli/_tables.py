@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayescl.cli._console import table
+from bayescl.report.ranking.beside import baseline_sentences
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,21 @@ def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
     return table(title, ("", *(f"@{k}" for k in lengths)), rows)
 
 
+def print_baselines(screen: Console, result: Mapping[str, Any]) -> None:
+    """Print a line for each baseline beside a result."""
+    for sentence in baseline_sentences(result):
+        screen.print(sentence, soft_wrap=True, markup=False)
+
+
+def print_guesses(screen: Console, guessed: Mapping[str, str]) -> None:
+    """Say in one line which of a table's columns were guessed; nothing where none was."""
+    if not guessed:
+        return
+    columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+    options = ", ".join(f"--{kind}-column" for kind in guessed)
+    screen.print(f"columns guessed: {columns} ({options} to change)", soft_wrap=True, markup=False)
+
+
 def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
     """Print what a recommender came to, and what happened to its data on the way."""
     settings = result["settings"]
@@ -50,6 +66,7 @@ def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> N
         screen.print(f"best epoch on validation: {epoch} of {result['epochs']}")
     if "note" in result:
         screen.print(f"protocol of the paper: {result['note']}")
+    print_baselines(screen, result)
     left_out = result["users_left_out"]
     if result["metrics"]:
         judged = f"{result['users']} users judged"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 def command(name: str) -> int:
     """Download a data set into the data folder, or say how to get it.
 
-    An interrupted download goes on where it stopped; its checksum is verified.
+    An interrupted download continues where it stopped; its checksum is verified.
 
     Args:
         name: a name from "bayescl data list".

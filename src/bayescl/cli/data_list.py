@@ -10,6 +10,7 @@ def command() -> int:
     from bayescl._downloads import DATA_VARIABLE, data_folder
     from bayescl.cli._console import console
     from bayescl.cli._data import in_bytes, is_there, sources
+    from bayescl.vision.catalog import DIGITS
 
     table = Table(title=f"data sets of {data_folder()}", title_justify="left", show_lines=True)
     table.add_column("name", no_wrap=True)
@@ -17,6 +18,7 @@ def command() -> int:
     table.add_column("here", no_wrap=True)
     table.add_column("download", no_wrap=True)
     table.add_column("terms", ratio=2)
+    table.add_row(DIGITS.name, DIGITS.title, "always", "with scikit-learn", DIGITS.terms)
     for source in sources():
         table.add_row(
             source.name,

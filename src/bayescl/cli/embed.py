@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def command(run: str, *, out: str, of: str | None = None, data: str | None = None) -> int:
+def command(
+    run: str,
+    *,
+    out: str,
+    of: str | None = None,
+    data: str | None = None,
+    encoder: str | None = None,
+) -> int:
     """Write the embeddings of a run's users, items or images to a file.
 
-    An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their
-    ids beside them: of images the number, the file in a folder, and label and class name.
+    An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their ids
+    beside them: for images the number, the file in a folder, the label and the class name.
 
     Args:
         run: the run folder of "train ranking" or "train images".
@@ -17,6 +24,7 @@ def command(run: str, *, out: str, of: str | None = None, data: str | None = Non
         of: users or items of a recommender (default: items); train or evaluation of a run on
             images (default: evaluation).
         data: embed other images; default: those of the run, which must be unchanged.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
     import numpy as np
 
@@ -26,7 +34,12 @@ def command(run: str, *, out: str, of: str | None = None, data: str | None = Non
     from bayescl.runs.embeddings import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
-    frame = run_embeddings(Path(run), of, data=data)
+    own = None
+    if encoder is not None:
+        from bayescl.runs.images.encoder import own_encoder
+
+        own = own_encoder(encoder)
+    frame = run_embeddings(Path(run), of, data=data, encoder=own)
     if file.suffix == ".npy":
         array = frame["embedding"].to_numpy()
         with open_atomically(file) as opened:

@@ -5,31 +5,39 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def command(run: str, *, data: str | None = None) -> int:
-    """Judge a finished or running run anew: images by every probe, recommenders by a full ranking.
+def command(run: str, *, data: str | None = None, encoder: str | None = None) -> int:
+    """Judge a run again, finished or not: images by every probe, recommenders by full ranking.
 
-    It is about the last checkpoint; of a recommender whose epoch is chosen, about the best. The
+    It judges the last checkpoint, or the best one of a recommender whose epoch was chosen. The
     figures are also written into the run's folder, as evaluation.json. Data that changed since
     training are refused.
 
     Args:
         run: the run folder.
-        data: judge on other data; of interactions those that the run was trained on are left out.
+        data: judge on other data; interactions that the run was trained on are left out.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
     from bayescl.cli._console import console
-    from bayescl.cli._tables import metrics_table, probe_table
+    from bayescl.cli._tables import metrics_table, print_baselines, probe_table
     from bayescl.runs.folder import RunFolder
+    from bayescl.runs.images.encoder import own_encoder
     from bayescl.runs.images.run import evaluate_images
     from bayescl.runs.ranking.evaluation import evaluate_run
 
     path = Path(run)
     is_ranking = RunFolder.find(path).kind == "train ranking"
-    found = evaluate_run(path, data=data) if is_ranking else evaluate_images(path, data=data)
+    own = None if encoder is None else own_encoder(encoder)
+    found = (
+        evaluate_run(path, data=data)
+        if is_ranking
+        else evaluate_images(path, data=data, encoder=own)
+    )
     epochs = found["epochs"]
     after = "" if epochs is None else f" after {epochs} of {found['of_epochs']} epochs"
     title = f"{path}{after}, {found['evaluated_on']}{'' if data else ' part'}"
     if is_ranking:
         console().print(metrics_table(found["metrics"], title=title))
+        print_baselines(console(), found)
     else:
         console().print(probe_table(found["probes"], title=title))
     return 0

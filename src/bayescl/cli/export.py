@@ -5,19 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def command(run: str, *, to: str) -> int:
-    """Write what a run learnt in a form that works without this library.
+def command(run: str, *, to: str, encoder: str | None = None) -> int:
+    """Write a run's model in a form that works without this library.
 
-    An encoder becomes a program of torch, from uint8 images to features; a recommender becomes
-    arrays of NumPy. The file model.json beside it says how to use it.
+    An encoder becomes a torch program from uint8 images to features; a recommender becomes NumPy
+    arrays. The file model.json beside it says how to use it.
 
     Args:
         run: the run folder of "train ranking" or "train images".
         to: a new folder.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
     from bayescl.cli._console import console
     from bayescl.runs.exporting import export_run
 
-    for file in export_run(Path(run), Path(to)):
+    own = None
+    if encoder is not None:
+        from bayescl.runs.images.encoder import own_encoder
+
+        own = own_encoder(encoder)
+    for file in export_run(Path(run), Path(to), encoder=own):
         console().print(f"{file}", soft_wrap=True, markup=False)
     return 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl._fields import Count, CountOr0, at_least
+from bayescl._fields import Count, CountOr0, Positive, at_least
+from bayescl._files import write_atomically
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,65 +17,181 @@ if TYPE_CHECKING:
     from bayescl.diagnostics import Diagnosis
 
 
-def command(
-    run: str,
-    *,
-    part: Literal["train", "evaluation"] = "train",
-    images: Annotated[int, at_least(2)] = 1024,
-    anchors: Count = 6,
-    shown: Count = 6,
-    anchor_images: tuple[int, ...] = (),
-    users: Count | None = None,
-    seed: CountOr0 = 0,
-    data: str | None = None,
-) -> int:
-    """Show which candidates a run's loss takes for false negatives, and whether they are.
+@dataclass(frozen=True)
+class OfRun:
+    """What to look at of a run.
 
-    The figures are also written into the run's folder: inspection.json, and pictures of the
-    posterior's calibration, of the weights, of the candidates weighed least and most and, for the
-    latent loss, of its components. Without labels only what needs none is shown. Of a recommender,
-    items that were held out play the part of false negatives.
-
-    Args:
-        run: the run folder.
+    Attributes:
         part: "train" for images that the loss has seen, or "evaluation" for those that judge.
         images: how many images to score at most, in batches as large as in training.
         anchors: how many images or users to show with their candidates.
         shown: candidates at either end to show for each.
         anchor_images: the images to show, by their numbers with commas between; default: drawn.
         users: how many users of a recommender to look at; default: some million pairs' worth.
-        seed: which images or users are drawn, and the images' views.
         data: look at other data; default: what the run was trained on, which must be unchanged.
+        encoder: my_module:build, as in training, of a run with an encoder of your own.
     """
+
+    part: Literal["train", "evaluation"] = "train"
+    images: Annotated[int, at_least(2)] = 1024
+    anchors: Count = 6
+    shown: Count = 6
+    anchor_images: tuple[int, ...] = ()
+    users: Count | None = None
+    data: str | None = None
+    encoder: str | None = None
+
+
+@dataclass(frozen=True)
+class OfFile:
+    """What to look at of a file of embeddings, and how.
+
+    Attributes:
+        second_view: a file with another view of the same items, in the same order; default: the
+            array second_view in the file of embeddings, if there is one.
+        labels: a file with labels, numbers or words; default: the array labels in the file of
+            embeddings, if there is one.
+        num_classes: about how many classes there are; not needed with labels.
+        tau_plus: share of candidates of the anchor's class; default: as counted with labels, else
+            from num_classes, else 0.1.
+        temperature: softmax scale of every loss.
+        layout: "two_views" of items, or "in_batch" for pairs such as queries and documents.
+        batch_size: items in a batch.
+        items: how many items to score at most.
+        out: the HTML page; default: beside the file of embeddings. A .json file with the figures
+            goes beside it.
+    """
+
+    second_view: str | None = None
+    labels: str | None = None
+    num_classes: Annotated[int, at_least(2)] | None = None
+    tau_plus: float | None = None
+    temperature: Positive = 0.5
+    layout: Literal["two_views", "in_batch"] = "two_views"
+    batch_size: Annotated[int, at_least(2)] = 256
+    items: Annotated[int, at_least(2)] = 1024
+    out: str | None = None
+
+
+def command(
+    run_or_file: str,
+    *,
+    of_run: OfRun,
+    of_file: OfFile,
+    seed: CountOr0 = 0,
+) -> int:
+    """Show how many false negatives there are, and which candidates a loss takes for them.
+
+    Of a run, figures are also written into its folder: inspection.json, and pictures of the
+    posterior's calibration, of the weights, of the candidates weighed least and most and, for the
+    latent loss, of its components. Without labels only what needs none is shown. Of a recommender,
+    items that were held out play the part of false negatives.
+
+    A file of embeddings needs no run: .npy, .npz, .parquet or .safetensors, one row for each item.
+    One HTML page says how many false negatives a batch holds, how well they are told, and what
+    each loss would weigh. Labels and a second view are optional.
+
+    Args:
+        run_or_file: the run folder, or a file of embeddings.
+        of_run: what to look at of a run.
+        of_file: what to look at of a file.
+        seed: which images, users or items are drawn, and the images' views.
+    """
+    from bayescl.cli._embeddings import is_embedding_file
+
+    path = Path(run_or_file)
+    if is_embedding_file(path):
+        _refuse(of_run, OfRun(), f"a run folder, and {path} is a file")
+        return _inspect_file(path, of_file, seed)
+    _refuse(of_file, OfFile(), f"a file of embeddings, and {path} is a folder")
+    return _inspect_run(path, of_run, seed)
+
+
+def _refuse(given: OfRun | OfFile, defaults: OfRun | OfFile, why: str) -> None:
+    """Refuse options that belong to the other kind of input."""
+    for one in fields(given):
+        if getattr(given, one.name) != getattr(defaults, one.name):
+            option = one.name.replace("_", "-")
+            raise ValueError(f"--{option} is for {why}")
+
+
+def _inspect_run(path: Path, looked_at: OfRun, seed: int) -> int:
+    """Figures of a run of either kind."""
     from bayescl.runs.folder import RunFolder
 
-    path = Path(run)
     if RunFolder.find(path).kind == "train ranking":
         from bayescl.runs.ranking.inspection import inspect_ranking
 
         of_users = inspect_ranking(
-            path, users=users, anchors=anchors, shown=shown, seed=seed, data=data
+            path,
+            users=looked_at.users,
+            anchors=looked_at.anchors,
+            shown=looked_at.shown,
+            seed=seed,
+            data=looked_at.data,
         )
         report = of_users.report
-        looked_at = f"{report['users']} users, held-out items of the {report['held_out']} part"
-        _show(path, of_users.diagnosis, report, looked_at, of_users.files)
+        words = f"{report['users']} users, held-out items of the {report['held_out']} part"
+        _show(path, of_users.diagnosis, report, words, of_users.files)
         return 0
 
+    from bayescl.runs.images.encoder import own_encoder
     from bayescl.runs.images.inspection import inspect_images
 
     of_images = inspect_images(
         path,
-        part=part,
-        images=images,
-        anchors=anchors,
-        shown=shown,
-        anchor_images=anchor_images,
+        part=looked_at.part,
+        images=looked_at.images,
+        anchors=looked_at.anchors,
+        shown=looked_at.shown,
+        anchor_images=looked_at.anchor_images,
         seed=seed,
-        data=data,
+        data=looked_at.data,
+        encoder=None if looked_at.encoder is None else own_encoder(looked_at.encoder),
     )
     report = of_images.report
-    looked_at = f"{report['images']} images, {part} part"
-    _show(path, of_images.diagnosis, report, looked_at, of_images.files)
+    words = f"{report['images']} images, {looked_at.part} part"
+    _show(path, of_images.diagnosis, report, words, of_images.files)
+    return 0
+
+
+def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
+    """Figures and a page of a file of embeddings."""
+    from bayescl.cli._console import console, table
+    from bayescl.cli._embeddings import read_embeddings
+    from bayescl.cli._files import check_table_file
+
+    beside = path.with_name(f"{path.stem}-inspection.html")
+    page = beside if wanted.out is None else Path(wanted.out)
+    check_table_file(page, (".html",))
+    second_view, labels = (
+        None if name is None else Path(name) for name in (wanted.second_view, wanted.labels)
+    )
+    arrays = read_embeddings(path, second_view=second_view, labels=labels)
+
+    from bayescl.diagnostics import diagnose_embeddings
+    from bayescl.report.embeddings import batch_table, embeddings_page, losses_table
+
+    found = diagnose_embeddings(
+        arrays.embeddings,
+        arrays.second_view,
+        labels=arrays.labels,
+        num_classes=wanted.num_classes,
+        tau_plus=wanted.tau_plus,
+        temperature=wanted.temperature,
+        layout=wanted.layout,
+        batch_size=wanted.batch_size,
+        items=wanted.items,
+        seed=seed,
+    )
+    write_atomically(page, embeddings_page(found, name=path.name))
+    figures = page.with_suffix(".json")
+    write_atomically(figures, json.dumps(found.figures(), indent=2, allow_nan=False) + "\n")
+    screen = console()
+    for one, words in ((batch_table(found), 3), (losses_table(found), 1)):
+        screen.print(table(one.title.strip("*"), one.head, one.rows, words=words))
+    for file in (page, figures):
+        screen.print(f"{file}", soft_wrap=True, markup=False)
     return 0
 
 
@@ -89,6 +208,10 @@ def _show(
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
     screen = console()
     screen.print(_figures_table(diagnosis, title))
+    screen.print(diagnosis.verdict, soft_wrap=True, markup=False)
+    # Held-out items of a recommender are some of its false negatives, not all.
+    if "held_out" not in report and diagnosis.tau_plus_hint is not None:
+        screen.print(diagnosis.tau_plus_hint, soft_wrap=True, markup=False)
     if report["latent_classes"] is not None:
         screen.print(_latent_table(report["latent_classes"], diagnosis))
     if diagnosis.posteriors:

@@ -16,53 +16,62 @@ def command(
     run: str,
     *,
     user: str | None = None,
+    items: tuple[str, ...] = (),
     k: Count = 10,
     all: bool = False,
     out: str | None = None,
     exclude: str | None = None,
     allow_known: bool = False,
 ) -> int:
-    """Show the best items that a user does not have yet, or write everybody's list.
+    """Show the best items that a user does not have yet, or write lists for all users.
 
-    Lists leave out what the user has in any part of the data. Who has nothing in the training part
-    gets the most popular items. The run's folder is enough: the data may be elsewhere by now.
+    Lists leave out what the user has in any part of the data. Users without items in the training
+    part get the most popular ones. Somebody who is not in the data gets a list by --items. The
+    run's folder is enough; the data are not needed.
 
     Args:
         run: the run folder of "train ranking"; the run may still be going on.
         user: the user's id, as the data set has it.
+        items: what somebody has who is not in the data: ids with commas between.
         k: length of a list.
         all: lists of all users, into the file named by --out.
         out: a file that ends in .csv or .parquet.
         exclude: a text file with the ids of further items to leave out, one a line.
-        allow_known: let lists hold what the user has.
+        allow_known: let lists include items that the user has.
     """
     from bayescl.cli._files import check_table_file, write_table
     from bayescl.runs.ranking.serving import load_recommender
 
-    if all == (user is not None):
-        raise ValueError("give either --user ID or --all, with --out FILE")
+    if sum((all, user is not None, bool(items))) != 1:
+        raise ValueError("give one of --user ID, --items A,B,... and --all, with --out FILE")
     if all and out is None:
         raise ValueError("--all needs --out, a file that ends in .csv or .parquet")
     file = None if out is None else check_table_file(Path(out))
     left_out = [] if exclude is None else _lines(Path(exclude))
     recommender = load_recommender(Path(run))
-    lists = recommender.recommend(user, k, exclude=left_out, allow_known=allow_known)
+    lists = recommender.recommend(
+        user, k, items=items or None, exclude=left_out, allow_known=allow_known
+    )
 
     from bayescl.cli._console import console
 
-    is_popular = user is not None and not recommender.is_trained_on(user)
+    whom = "somebody new" if items else f"user {user}"
+    if items:
+        is_popular = recommender.says_nothing(items)
+    else:
+        is_popular = user is not None and not recommender.is_trained_on(user)
     if file is None:
-        console().print(_table(lists, f"for user {user}"))
+        console().print(_table(lists, f"for {whom}"))
         if is_popular:
-            said = (
-                f"training saw nothing of user {user}: the most popular items, by number of users"
-            )
+            what = "these items" if items else whom
+            said = f"training saw nothing of {what}: the most popular items, by number of users"
             console().print(said, soft_wrap=True, markup=False)
         return 0
     write_table(lists, file)
-    popular = int(is_popular) if user is not None else recommender.untrained_users
+    count = lists["user"].n_unique() if all else 1
+    popular = recommender.untrained_users if all else int(is_popular)
     remark = f" ({popular} of popular items, for want of training interactions)" if popular else ""
-    console().print(f"{lists['user'].n_unique()} lists{remark}: {file}", soft_wrap=True)
+    console().print(f"{count} lists{remark}: {file}", soft_wrap=True)
     return 0
 
 

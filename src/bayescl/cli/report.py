@@ -12,7 +12,7 @@ def command(
     pages: bool = False,
     check: bool = False,
 ) -> int:
-    """Make one HTML page of runs and comparisons, or bring quoted results in pages up to date.
+    """Make one HTML page of runs and comparisons, or update the results that pages quote.
 
     The HTML page holds settings, tables, figures, sample pictures and provenance. It is a single
     file that loads nothing else.
@@ -21,7 +21,7 @@ def command(
         names: folders of runs, comparisons or paper tables; with --pages Markdown files, and
             folders that hold some.
         out: the HTML file. Default: report.html in the folder, or here for several folders.
-        pages: write the numbers and tables that Markdown pages quote from result files anew.
+        pages: update the numbers and tables that Markdown pages quote from result files.
         check: with --pages, only compare; exit status 2 if a page is out of date.
     """
     from bayescl._files import write_atomically
@@ -38,7 +38,7 @@ def command(
             raise ValueError("--out belongs to a page of runs, not to --pages")
         stale = ", ".join(map(str, refresh_pages(paths, check=check)))
         if check and stale:
-            raise ValueError(f"out of date: {stale}; bayescl report --pages writes them anew")
+            raise ValueError(f"out of date: {stale}; bayescl report --pages updates them")
         console().print(
             f"written: {stale}" if stale else "all pages are up to date", soft_wrap=True
         )

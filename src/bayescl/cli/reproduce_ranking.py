@@ -23,15 +23,17 @@ def command(
 
     For every data set and encoder the same number of settings is tried for each loss on a
     validation part that training leaves out; each loss is then trained once more on all of the
-    training part with what was chosen, with every seed, and judged on the test part. Popularity
-    and EASE, chosen in the same way, and the paper's figures stand beside.
+    training part with what was chosen, with every seed, and judged on the test part. The table also
+    has popularity and EASE, chosen in the same way, and the paper's figures.
 
     Args:
         request: which cells of the table.
         workers: runs at a time.
         place: the folder; finished runs in it are kept.
     """
+    from bayescl.cli._comparison_tables import print_cell
     from bayescl.cli._console import EpochBar, console
+    from bayescl.cli._tables import print_guesses
     from bayescl.experiments.ranking.reproduction import KIND, check_cell, reproduce_cell
     from bayescl.report.ranking.collection import collect
     from bayescl.runs.folder import RunFolder
@@ -42,6 +44,7 @@ def command(
         folder = RunFolder.open(path, KIND)
     else:
         for cell in cells:
+            print_guesses(console(), cell.plan.fixed.data.guessed_columns())
             check_cell(cell)
         folder = RunFolder.create(path, KIND, request.as_config())
     collected = folder.path if request.results is None else Path(request.results)
@@ -55,6 +58,7 @@ def command(
                 progress=partial(_show, bar, words),
             )
         collect(collected, cell.name, made)
+        print_cell(console(), made)
     console().print(f"table: {collected / 'table.md'}", soft_wrap=True)
     return 0
 

@@ -24,11 +24,11 @@ def command(
     settings: Settings,
     page: str | None = None,
 ) -> int:
-    """Run the numerical experiments: a data file and a figure of each, and tables on screen.
+    """Run the numerical experiments: a data file and a figure for each, and tables on screen.
 
-    A process generates labelled scores, and estimators of the true negatives' mean are held
-    against the labels. Defaults are the paper's. A swept parameter takes its swept values
-    whatever is given here.
+    A process generates labelled scores, and estimators of the true negatives' mean are compared
+    with the labels. Defaults are the paper's. A parameter that an experiment sweeps takes its swept
+    values, whatever is set here.
 
     Args:
         names: experiments to run; --list shows them. In a configuration file, with commas between.
@@ -37,7 +37,7 @@ def command(
         out: the folder for data files and figures; files of the same names are replaced.
         seed: seed of all randomness; the same seed gives the same files.
         settings: of the process.
-        page: a Markdown file whose quoted numbers are to be brought up to date from the files.
+        page: a Markdown file whose quoted numbers are updated from the files.
     """
     from bayescl._files import write_atomically
     from bayescl.cli._console import console, table

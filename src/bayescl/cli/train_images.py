@@ -8,7 +8,7 @@ from functools import partial
 from bayescl._fields import Count
 from bayescl.cli._folders import Metrics, Place
 from bayescl.cli._losses import ImageHyperparameters, ImageLoss
-from bayescl.cli._options import Circumstances
+from bayescl.cli._options import Circumstances, Typed
 from bayescl.runs.images.settings import ImageSettings
 
 
@@ -31,6 +31,7 @@ def command(
     given: ImageHyperparameters,
     num_classes: int | None = None,
     settings: partial[ImageSettings],
+    typed: Typed,
     saving: Saving,
     metrics: Metrics,
     place: Place,
@@ -38,11 +39,12 @@ def command(
     """Train an encoder on images with one loss, and judge it by every probe.
 
     Args:
-        loss: what to train with. Its hyper-parameters follow; their defaults are those recorded
-            for the data set, or else the loss's own.
+        loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
+            for the data set, if any, else the loss's own.
         given: hyper-parameters.
         num_classes: sets tau_plus to 1/C and beta to 1 - 1/C where these are not given.
         settings: of the run.
+        typed: what stands on the command line.
         saving: when it saves.
         metrics: where they go.
         place: its folder.
@@ -50,6 +52,7 @@ def command(
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._tables import probe_table
     from bayescl.experiments.images.recorded import recorded_hyperparameters
+    from bayescl.runs.images.encoder import own_encoder
     from bayescl.runs.images.run import train_images
     from bayescl.runs.losses import choose_hyperparameters
 
@@ -57,11 +60,13 @@ def command(
     recorded = {} if place.resume else recorded_hyperparameters(data, loss)
     chosen = choose_hyperparameters(loss, given, num_classes=num_classes, recorded=recorded)
     run = settings(loss=chosen)
+    own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
         result = train_images(
             run,
             folder,
+            encoder=own,
             resume=place.resume,
             checkpoint_every=saving.checkpoint_every,
             checkpoint_every_steps=saving.checkpoint_every_steps,

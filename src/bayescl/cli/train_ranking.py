@@ -30,8 +30,8 @@ def command(
 
     Args:
         data: what is read, and how.
-        encoder: what makes embeddings; or, without any training, the baselines popularity and ease.
-        loss: what to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
+        encoder: what makes embeddings; or a baseline without them, popularity or ease.
+        loss: the loss to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
             cosines and 1 with inner products, and tau_plus to the density of the interactions.
         given: hyper-parameters.
         settings: of a run that trains.
@@ -40,15 +40,18 @@ def command(
         place: its folder.
     """
     from bayescl.cli._console import EpochBar, console
-    from bayescl.cli._tables import print_ranking
+    from bayescl.cli._tables import print_guesses, print_ranking
     from bayescl.runs.losses import RankingLoss
     from bayescl.runs.ranking.baselines import fit_baseline
     from bayescl.runs.ranking.run import train_ranking
 
+    if not place.resume:
+        print_guesses(console(), data.guessed_columns())
     if encoder in BASELINES:
         folder = place.folder(f"{encoder}-{data.data}")
         fitted = baseline(encoder=encoder, data=data)
-        print_ranking(console(), fit_baseline(fitted, folder, resume=place.resume), folder)
+        result = fit_baseline(fitted, folder, resume=place.resume, beside=True)
+        print_ranking(console(), result, folder)
         return 0
     run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
@@ -57,6 +60,7 @@ def command(
             run,
             folder,
             resume=place.resume,
+            beside=True,
             progress=bar.epoch_done,
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
             loggers=metrics.loggers(folder),

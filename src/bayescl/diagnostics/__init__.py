@@ -9,17 +9,23 @@
 ``histogram``       how weights are spread
 ``extremes``        the candidates that are weighed least and most
 ``summary``         all of these on some batches
-``plots``           reliability diagram and weight histogram
+``embeddings``      all of these for anybody's embeddings, loss by loss
+``plots``           reliability diagram, weight histogram, weights by similarity
 ==================  =========================================================================
 """
 
 from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
 from bayescl.diagnostics.detection import Detection, false_negative_detection
+from bayescl.diagnostics.embeddings import (
+    EmbeddingDiagnosis,
+    LossDiagnosis,
+    diagnose_embeddings,
+)
 from bayescl.diagnostics.extremes import Extremes, extreme_candidates
 from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
 from bayescl.diagnostics.pairs import ConfidentPairs, confident_pairs
-from bayescl.diagnostics.plots import reliability_figure, weights_figure
+from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
 from bayescl.diagnostics.summary import (
     Diagnosis,
     EffectiveNegatives,
@@ -38,7 +44,9 @@ __all__ = [
     "Detection",
     "Diagnosis",
     "EffectiveNegatives",
+    "EmbeddingDiagnosis",
     "Extremes",
+    "LossDiagnosis",
     "PosteriorCheck",
     "ScoredCandidates",
     "WeightHistogram",
@@ -47,11 +55,13 @@ __all__ = [
     "candidate_weights",
     "confident_pairs",
     "diagnose",
+    "diagnose_embeddings",
     "effective_negatives",
     "extreme_candidates",
     "false_negative_detection",
     "reliability_figure",
     "score_candidates",
+    "similarity_figure",
     "weight_histogram",
     "weights_figure",
 ]

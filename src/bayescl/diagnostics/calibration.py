@@ -30,7 +30,7 @@ class Calibration:
     def skill(self) -> float | None:
         """Share of the truth's variance that the predictions explain (Brier skill score).
 
-        1 is perfect, 0 is what the share of true negatives gives when it is said of every
+        1 is perfect, 0 is what the share of true negatives gives if it is predicted for every
         candidate, and below 0 it would have been better to say that. It belongs beside ``ece``,
         which is 0 for such a constant too, though it tells no candidate from another. None where
         all candidates are of one kind.

@@ -1,7 +1,7 @@
 """What a loss sees of its candidates: logits, which of them count, and which are false negatives.
 
-Nothing is laid out anew here. The loss's own layout is called with an objective that keeps what it
-is given, so that masks, normalisation and temperature are those of training.
+Nothing is laid out again here. The loss's own layout is called with an objective that keeps its
+input, so that masks, normalisation and temperature are those of training.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def score_candidates(
         *embeddings: what the loss is called with: two views, pairs, pairs and candidates, or the
             logits of positives and candidates.
         layout: which call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-        labels: the class of each item. They mark false negatives and never touch a weight, but
-            for the oracle's.
+        labels: the class of each item. They mark false negatives and touch no weight except
+            the oracle's.
         other_labels: the classes of ``extra`` or of the sampled candidates.
         false_negative: the truth itself, in place of labels; for recommenders, say, True where a
             candidate is an item that was held out.

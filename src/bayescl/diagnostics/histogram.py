@@ -41,13 +41,16 @@ def weight_histogram(
     false_negative: Bool[Tensor, " candidates"] | None = None,
     *,
     bins: int = 40,
+    span: tuple[float, float] | None = None,
 ) -> WeightHistogram:
-    """Count weights in equal steps from 0 to the largest.
+    """Count weights, or other values of candidates, in equal steps.
 
     Args:
         weights: of candidates that count.
         false_negative: which of them are false negatives, where that is known.
         bins: how many steps.
+        span: where the steps begin and end; values beyond fall into the outermost. Default: from
+            0 to the largest weight.
 
     Returns:
         Counts of both kinds.
@@ -64,9 +67,9 @@ def weight_histogram(
     if len(weights) == 0:
         raise ValueError("weights must not be empty, got no candidates")
     weights = weights.double()
-    top = float(weights.max()) or 1.0
-    edges = torch.linspace(0, top, bins + 1, dtype=torch.float64, device=weights.device)
-    places = (torch.searchsorted(edges, weights, right=True) - 1).clamp(max=bins - 1)
+    low, high = (0.0, float(weights.max()) or 1.0) if span is None else span
+    edges = torch.linspace(low, high, bins + 1, dtype=torch.float64, device=weights.device)
+    places = (torch.searchsorted(edges, weights, right=True) - 1).clamp(0, bins - 1)
     if false_negative is None:
         return WeightHistogram(edges, places.bincount(minlength=bins), None)
     true, false = (

@@ -1,10 +1,19 @@
-"""The two figures of a diagnosis. Matplotlib is imported when one is drawn."""
+"""The figures of a diagnosis. Matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayescl._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, panels
+from bayescl._figures import (
+    FALSE_COLOUR,
+    LEVELS,
+    NEUTRAL,
+    TRUE_COLOUR,
+    legend_below,
+    legend_under,
+    panels,
+)
+from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
 from bayescl.diagnostics.summary import Diagnosis
 
 if TYPE_CHECKING:
@@ -85,4 +94,52 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     axis.set_ylabel("share of its kind")
     axis.set_title(title, fontsize=11)
     legend_below(figure, axis, columns=2, size=8.5)
+    return figure
+
+
+def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figure:
+    """Draw how similar candidates are, and what each loss would weigh them by.
+
+    The upper panel has a curve each for true and false negatives where there are labels. The
+    lower one has a curve for each loss: with labels the oracle's is the share of true negatives
+    at that similarity, which is what a posterior should follow.
+
+    Args:
+        diagnosis: of :func:`~bayescl.diagnostics.diagnose_embeddings`.
+        title: over the figure.
+    """
+    found = diagnosis.similarity
+    figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4, title=title)
+    kinds = [("true negatives", TRUE_COLOUR, found.true_negatives)]
+    if found.false_negatives is None:
+        kinds = [("candidates", NEUTRAL, found.true_negatives)]
+    else:
+        kinds.append(("false negatives", FALSE_COLOUR, found.false_negatives))
+    for name, colour, count in kinds:
+        shares = count.double() / max(1, int(count.sum()))
+        upper.stairs(shares, found.edges, color=colour, fill=True, alpha=0.35, lw=1.2, label=name)
+        upper.stairs(shares, found.edges, color=colour, lw=1.2)
+    upper.set_ylabel("share of its kind")
+    middles = (found.edges[1:] + found.edges[:-1]) / 2
+    colours = iter(LEVELS)
+    for name, loss in diagnosis.losses.items():
+        colour = NEUTRAL if name == "InfoNCE" else next(colours)
+        lower.plot(middles, loss.weight_by_similarity, color=colour, lw=1.6, label=name)
+    lower.set_ylabel("mean weight of a candidate")
+    # The hard loss's weights leave the others no room otherwise.
+    lower.set_ylim(-0.05, 3)
+    inhabited = (
+        (
+            found.true_negatives
+            if found.false_negatives is None
+            else found.true_negatives + found.false_negatives
+        )
+        .nonzero()
+        .flatten()
+    )
+    start = float(found.edges[inhabited[0]])
+    for axis in (upper, lower):
+        axis.set_xlim(start, 1.0)
+        axis.set_xlabel("cosine similarity of anchor and candidate")
+        legend_under(axis, columns=5, size=8.5)
     return figure

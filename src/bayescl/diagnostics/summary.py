@@ -21,6 +21,12 @@ from bayescl.diagnostics.weights import (
 )
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
 
+_NOTICEABLE = 0.02
+"""Mean weights that differ by less, of themselves, are called the same."""
+
+_FAR = 1.5
+"""A ``tau_plus`` that is off by a larger factor is worth a hint."""
+
 
 @dataclass(frozen=True)
 class EffectiveNegatives:
@@ -112,12 +118,38 @@ class Diagnosis:
     posteriors: tuple[PosteriorCheck, ...] = ()
     confident: ConfidentPairs | None = None
 
+    @property
+    def verdict(self) -> str:
+        """In one sentence, whether the weights do what they are for."""
+        false, true = self.mean_weight_false, self.mean_weight_true
+        if false is None or true is None or self.by_weight is None:
+            return "without labels nothing tells whether false negatives are weighed down"
+        both = f"mean weight {false:.3g}, of true ones {true:.3g}"
+        if false > true * (1 + _NOTICEABLE):
+            advice = ": lower alpha or beta" if self.assumed_alpha is not None else ""
+            return f"false negatives are weighed up here ({both}){advice}"
+        if false < true * (1 - _NOTICEABLE):
+            return f"false negatives are weighed down here ({both})"
+        return f"false and true negatives weigh the same here ({both})"
+
+    @property
+    def tau_plus_hint(self) -> str | None:
+        """What to set ``tau_plus`` to where labels show that it is far off; else None."""
+        assumed, found = self.assumed_tau_plus, self.measured_tau_plus
+        if assumed is None or not found or 1 / _FAR <= assumed / found <= _FAR:
+            return None
+        return (
+            f"tau_plus is taken to be {assumed:.3g}, but {found:.3g} of the candidates are false "
+            f"negatives: try tau_plus {found:.2g}"
+        )
+
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
         found = self.measured
         free = self.label_free
         return {
             "anchors": self.anchors,
+            "verdict": self.verdict,
             "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
             "measured": None
             if found is None
@@ -255,8 +287,8 @@ def _effective(
 def _label_free(
     batches: Sequence[ScoredCandidates], tau_plus: float | None
 ) -> MeasuredAlpha | None:
-    """Alpha without labels; the mean over batches."""
-    if tau_plus is None:
+    """Alpha without labels; the mean over batches. Without true negatives there is none."""
+    if tau_plus is None or tau_plus >= 1:
         return None
     found = [
         label_free_alpha(s.positive, s.unlabeled, tau_plus=tau_plus, reading="model", valid=s.valid)

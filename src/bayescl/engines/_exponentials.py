@@ -1,7 +1,7 @@
 """Sums of (weighted) exponentials of each row's logits, computed in place.
 
-The exponentials stay where the logits were, 0 where a column is no candidate: divided by their sum
-they are the gradient of its logarithm.
+The exponentials stay where the logits were, 0 where a column is not a candidate: divided by
+their sum they are the gradient of its logarithm.
 """
 
 from __future__ import annotations
@@ -196,6 +196,18 @@ def _share_among_tied(
         shared = objective.weights_of_cdf(cdf).log().numpy()
     places = columns.view(-1).numpy()[members] + np.repeat(row * width, sizes)
     log_weights.view(-1).numpy()[places] = np.repeat(shared, sizes)
+
+
+def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
+    """Sum the weighted exponentials of each row, which overwrite ``logits``.
+
+    Weights are multiplied, as logarithms of 0 and exponentials of those are slow.
+    """
+    # What weighs nothing may be larger than anything that does, and must not make that vanish.
+    largest = torch.where(weights > 0, logits, -torch.inf).amax(dim=1)
+    largest = torch.where(largest > -torch.inf, largest, 0.0)
+    total = logits.sub_(largest[:, None]).clamp_max_(0).exp_().mul_(weights).sum(dim=1)
+    return Sums(logits, total, total.log() + largest)
 
 
 def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:

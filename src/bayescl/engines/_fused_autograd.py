@@ -27,7 +27,7 @@ class RowSums:
     rule: CandidateRule
     precision: Precision
     weighting: LogSumObjective | None = None
-    """What weighs candidates by their ranks, in so many ``bins``."""
+    """What weighs candidates by their ranks, in ``bins`` bins."""
     bins: int = 0
     count: bool = False
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import Sums, exponentiate, sums_of
+from bayescl.engines._exponentials import Sums, exponentiate_weighted, sums_of
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl.functional.log_space import contrast
@@ -194,8 +194,7 @@ def _pair_row_losses(
         share = 1 / (1 + taken)
         taken *= share
         gap = taken * positive - share * (pulls * logits).sum(dim=1)
-    logits += weights.log_()
-    (sums,) = exponentiate(logits)
+    sums = exponentiate_weighted(logits, weights)
     log_sum = sums.log + log_scale
     losses = contrast(positive, log_sum) + gap
     if not differentiate:

@@ -28,7 +28,7 @@ class RunningGradients:
         *,
         own_rows: bool,
     ) -> RunningGradients:
-        """Zeros for what is wanted.
+        """Zeros for the gradients that are needed.
 
         Args:
             batch: whose shapes they have.
@@ -49,7 +49,7 @@ class RunningGradients:
         )
 
     def for_another_worker(self) -> RunningGradients:
-        """Zeros of its own for what all chunks add to, the same memory for what each has alone."""
+        """New zeros for what all chunks add to; shared memory for what belongs to one chunk."""
         shared = (self.candidates, self.temperature)
         return RunningGradients(
             self.anchors,

@@ -15,18 +15,18 @@ from bayescl._axes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True)
 class Excluded:
-    """What is no candidate of some anchors, in the form that costs the least.
+    """Which columns are not candidates of some anchors, in the form that costs the least.
 
     Attributes:
         columns: different columns of each anchor, equally many for all; None to go by the mask.
-        mask: True where a column is no candidate, where ``columns`` is None.
+        mask: True where a column is not a candidate, where ``columns`` is None.
     """
 
     columns: Int[Tensor, "rows excluded"] | None = None
     mask: Bool[Tensor, "rows candidates"] | None = None
 
     def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
-        """Number of candidates that are left of so many: for each anchor, or one for all."""
+        """Number of candidates that are left: one for each anchor, or one for all."""
         if self.mask is not None:
             return candidates - self.mask.sum(dim=1)
         few = 0 if self.columns is None else self.columns.shape[1]
@@ -128,7 +128,7 @@ class CandidateRule:
             yield self.anchor_groups[:, key], self.candidate_groups[..., key]
 
     def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
-        """What is no candidate of some anchors.
+        """Which columns are not candidates of some anchors.
 
         Without groups or single pairs these are a few columns, and no mask is built.
 
@@ -234,7 +234,7 @@ class ContrastiveBatch:
         return self.rule.mask(rows, self.num_candidates, self.anchors.device)
 
     def excluded(self, rows: slice) -> Excluded:
-        """What is no candidate of some anchors."""
+        """Which columns are not candidates of some anchors."""
         return self.rule.excluded(rows, self.num_candidates, self.anchors.device)
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:

@@ -67,8 +67,8 @@ def chunked_loss(
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
         uniform: a promise that every loss will receive the same gradient from above, as under a
-            mean or a sum. Then gradients are computed in the forward pass, while the logits are
-            at hand; else the backward pass computes the logits anew.
+            mean or a sum. Then gradients are computed in the forward pass, while the logits are at
+            hand; else the backward pass computes the logits again.
         chunk_size: anchors at a time; default: a size that suits the device.
 
     Returns:

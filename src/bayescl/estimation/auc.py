@@ -43,7 +43,7 @@ def anchor_aucs(
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> Float[Tensor, " anchors"]:
-    """ROC-AUC of every row of scores: how often one of its class outscores one that is not.
+    """ROC-AUC of every row of scores: how often its own class outscores another.
 
     Computed from mid-ranks, all rows at once, so a tie counts as half.
 
@@ -234,7 +234,7 @@ def measured_alpha(
     """Measure ``alpha`` on a small labelled part.
 
     The part belongs to the training data, or was held out of it: never to the test set, whose
-    labels would then have taken part in training.
+    labels would then take part in training.
 
     Args:
         embeddings: of the labelled part, one row per item.

@@ -70,8 +70,8 @@ def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, " classes"]) -> f
 def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     """Prior as counted on labels: the share of an item's candidates that are of its class.
 
-    Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, which is no candidate;
-    in small sets that matters.
+    Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, because it is not
+    a candidate; in small sets that matters.
 
     Args:
         labels: the class of each item; at least two items.
@@ -98,8 +98,8 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
 def tau_plus_of_density(interactions: int, users: int, items: int) -> float:
     """Prior of a recommender: the share of user-item pairs that are known interactions.
 
-    Items that a user would like and has not met yet are as rare, it is assumed, as those met. Only
-    their order of magnitude can be known: unknown positives are what is to be found.
+    It assumes that items which a user would like and has not met are as rare as those met. That is
+    an order of magnitude at best: nobody knows the unknown positives.
 
     Args:
         interactions: known pairs, each counted once; fewer than all pairs.

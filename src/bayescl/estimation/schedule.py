@@ -1,6 +1,6 @@
 """Hyper-parameters that change while training: pure functions of the epoch.
 
-A schedule has no state, so a resumed run needs nothing but the number of its epoch.
+A schedule has no state, so a resumed run needs only the number of its epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Fixed:
         level: the value.
 
     Raises:
-        ValueError: if ``level`` is no finite number.
+        ValueError: if ``level`` is not a finite number.
 
     Example:
         >>> Fixed(0.9).value(100)
@@ -49,11 +49,11 @@ class Fixed:
 
 @dataclass(frozen=True)
 class LinearRamp:
-    """From ``start`` to ``end`` in equal steps, one every so many epochs; then it stays.
+    """From ``start`` to ``end`` in equal steps, one every few epochs; then it stays.
 
     The defaults are the authors' ramp for ``alpha``: twenty values from 0.501 to ``end``, each
     for twenty epochs. An encoder that has learned nothing yet ranks no better than chance
-    (``alpha = 0.5``), so candidates are weighted the more, the longer training lasts.
+    (``alpha = 0.5``), so weights become more unequal as training goes on.
 
     Attributes:
         end: the last value.
@@ -94,10 +94,10 @@ class LinearRamp:
 
     @classmethod
     def over(cls, epochs: int, end: float, *, start: float = 0.501, steps: int = 20) -> LinearRamp:
-        """Return the ramp that reaches ``end`` in a run of so many epochs.
+        """Return the ramp that reaches ``end`` in a run of ``epochs`` epochs.
 
         The authors' twenty steps of twenty epochs make 400; a shorter run takes its steps
-        faster, and no more of them than it has epochs.
+        faster, and has at most as many as epochs.
 
         Args:
             epochs: of the whole run, at least 1.
@@ -132,7 +132,7 @@ def apply_schedule(schedule: Schedule, loss: nn.Module, name: str, epoch: int) -
         The value that was set.
 
     Raises:
-        ValueError: if the loss has no such hyper-parameter, or not in that range.
+        ValueError: if the loss has no such hyper-parameter, or the value is out of its range.
 
     Example:
         >>> import bayescl

@@ -8,8 +8,9 @@ A row of unit length :math:`x` in :math:`d` dimensions comes from component :mat
 with unit directions :math:`\mu_c`, mixing weights :math:`\pi_c` that sum to 1, and one
 concentration :math:`\kappa` for all components. :func:`fit_latent_classes` fits such mixtures to
 two views of many items, :func:`item_responsibilities` says which components the items at hand
-come from and how far their views agree, :func:`trust_of_agreement` how far to believe that, and
-:func:`same_class` which items are probably of one class. The mixture itself is in
+come from and how far their views agree, :func:`trust_of_agreement` how far to believe that,
+:func:`trust_of_closeness` whether there is anything to gain by it, and :func:`same_class` which
+items are probably of one class. The mixture itself is in
 :func:`start_mixtures`, :func:`fit_mixtures` and :func:`responsibilities`.
 
 Several mixtures of the same rows lie side by side in one :class:`Mixtures`, and may differ in
@@ -26,12 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch.nn import functional as F
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
+from bayescl.functional.sorting import can_look
 
 MAX_KAPPA = 60.0
 """The largest concentration of a fit: tight components grow no sharper than this."""
@@ -39,8 +42,17 @@ MAX_KAPPA = 60.0
 HOPS = 2
 """How many moves between components a signature looks ahead."""
 
+_SHORTEST, _LONGEST = 1e-15, 1e15
+"""Between them no square leaves the range of float32, and lengths are what they seem."""
+
+_NEXT_TO_NOTHING = 1e-30
+"""Added to any distance, it vanishes in rounding."""
+
 _ALIGNED_ROWS = 1024
 """Items that mixtures are compared on: fewer look more alike than they are."""
+
+_COMPARED_ROWS = 256
+"""Items that are compared with one another: the latest, as the encoder changes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,8 @@ class LatentClasses:
             component (column) where another view lies in another (row); see
             :func:`component_transitions`.
         alignment: how far each mixture agrees with the others; see :func:`mixture_alignment`.
+        closeness: how often an item's other view is closer than another item of its class; see
+            :func:`positive_closeness`.
     """
 
     center: Float[Tensor, " dim"]
@@ -79,11 +93,17 @@ class LatentClasses:
     mixtures: Mixtures
     transitions: tuple[Float[Tensor, "size size"], ...]
     alignment: Float[Tensor, " mixtures"]
+    closeness: Float[Tensor, ""]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of components of each mixture."""
         return self.mixtures.sizes
+
+    @cached_property
+    def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
+        """The transitions followed as often as a signature does."""
+        return tuple(torch.linalg.matrix_power(matrix, HOPS) for matrix in self.transitions)
 
 
 def fit_latent_classes(
@@ -112,7 +132,8 @@ def fit_latent_classes(
     show between which components items move, :func:`component_transitions`.
 
     Args:
-        view_1: embeddings of one view of each item, of any length. Not differentiated.
+        view_1: embeddings of one view of each item, of any length, in the order in which they
+            came. Not differentiated.
         view_2: embeddings of the other view, or of the partner in a pair.
         sizes: number of components of each mixture, at least 1 and at most the number of items.
             For :math:`C` classes 2, 3, 4 and 6 times as many do well.
@@ -175,10 +196,16 @@ def fit_latent_classes(
         for view in (first, second)
     )
     transitions = component_transitions(shares_1, shares_2, sizes)
-    few = slice(_ALIGNED_ROWS)
-    of_items = signatures(((shares_1 + shares_2) / 2)[few], transitions)
-    alignment = mixture_alignment(of_items, sizes)
-    return LatentClasses(center, transform, mixtures, transitions, alignment)
+    unknown = center.new_ones(len(sizes))
+    classes = LatentClasses(center, transform, mixtures, transitions, unknown, unknown[0])
+    latest = slice(-_ALIGNED_ROWS, None)
+    ahead = further_views(((shares_1 + shares_2) / 2)[latest], classes.moves)
+    ahead = _unit_by_mixture(ahead, sizes)
+    latest = slice(-_COMPARED_ROWS, None)
+    closeness = positive_closeness(
+        first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
+    )
+    return replace(classes, alignment=mixture_alignment(ahead, sizes), closeness=closeness)
 
 
 def component_transitions(
@@ -391,8 +418,8 @@ def class_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric = torch.zeros(2), torch.eye(2)
-        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), torch.ones(1))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), torch.ones(()))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
         >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
         tensor([[0., 1.]])
     """
@@ -426,8 +453,8 @@ def item_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric = torch.zeros(2), torch.eye(2)
-        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), torch.ones(1))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), torch.ones(()))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
         >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
         >>> items.round(), agreement
         (tensor([[1., 0.],
@@ -464,9 +491,8 @@ def class_agreement(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> classes = LatentClasses(
-        ...     torch.zeros(2), torch.eye(2), mixtures, (torch.eye(2),), torch.tensor([0.75])
-        ... )
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.tensor([0.75]), torch.ones(()))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
         >>> class_agreement(torch.eye(2), torch.eye(2), classes)
         tensor([0.7500])
     """
@@ -504,17 +530,40 @@ def signatures(
                 [0.0000, 0.0000, 1.0000]])
     """
     check_count("hops", hops, 0)
-    sizes = [len(matrix) for matrix in transitions]
+    ahead = responsibility.detach()
+    for _ in range(hops):
+        ahead = further_views(ahead, transitions)
+    return _unit_by_mixture(ahead, [len(matrix) for matrix in transitions])
+
+
+def further_views(
+    responsibility: Float[Tensor, "rows components"],
+    moves: Sequence[Float[Tensor, "size size"]],
+) -> Float[Tensor, "rows components"]:
+    r"""Where further views of a row would lie, :math:`r_m M_m`; not yet as directions.
+
+    As it is linear, that of an item is the mean of its views'.
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        moves: of each mixture, as :attr:`LatentClasses.transitions` for one move, or
+            :attr:`LatentClasses.moves` for as many as a signature follows.
+
+    Returns:
+        Non-negative values; those of each mixture sum to 1.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> further_views(torch.eye(2), [torch.tensor([[0.5, 0.5], [0.0, 1.0]])])
+        tensor([[0.5000, 0.5000],
+                [0.0000, 1.0000]])
+    """
+    sizes = [len(matrix) for matrix in moves]
     check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
-    parts = []
-    for part, matrix in zip(
-        torch.split(responsibility.detach(), sizes, dim=1), transitions, strict=True
-    ):
-        ahead = part
-        for _ in range(hops):
-            ahead = ahead @ matrix
-        parts.append(F.normalize(ahead, dim=1))
-    return torch.cat(parts, dim=1)
+    parts = torch.split(responsibility.detach(), sizes, dim=1)
+    return torch.cat([part @ matrix for part, matrix in zip(parts, moves, strict=True)], dim=1)
 
 
 def mixture_alignment(
@@ -625,6 +674,72 @@ def view_agreement(
     return torch.where(some, (agreement - chance) / torch.where(some, possible, 1), 0).clamp(-1, 1)
 
 
+def positive_closeness(
+    similarity: Float[Tensor, "items items"],
+    same_class: Float[Tensor, "items items"],
+    *,
+    threshold: float = 0.5,
+) -> Float[Tensor, ""]:
+    r"""How often an item's positive is closer to it than another member of its latent class.
+
+    .. math::
+        \Pr\big(s_{ij} < s_{ii} \,\big|\, P_{ij} > \text{threshold},\ i \ne j\big),
+
+    ties counting half: the area under the ROC curve that tells positives from other members. It
+    is ½ where a positive is any member of the class, as in pairs of two items with one label.
+    Then the pairs bring the class together by themselves, and to attract further members adds
+    nothing but haste.
+
+    Args:
+        similarity: of each item's first view with each item's second; positives on the diagonal.
+        same_class: probability that two items are of one class, in [0, 1].
+        threshold: other members are those above it.
+
+    Returns:
+        A value in [0, 1]; 1 where no item has another member to compare with.
+
+    Raises:
+        ValueError: if shapes do not fit together.
+
+    Example:
+        >>> similarity = torch.tensor([[0.9, 0.5], [0.7, 0.6]])
+        >>> positive_closeness(similarity, torch.ones(2, 2))
+        tensor(0.5000)
+    """
+    check_shape("same_class", same_class, similarity.shape)
+    positive = similarity.diagonal()[:, None]
+    others = ~torch.eye(len(similarity), dtype=torch.bool, device=similarity.device)
+    members = (same_class > threshold) & others
+    won = (similarity < positive).to(similarity.dtype) + (similarity == positive) / 2
+    count = members.sum()
+    return torch.where(count > 0, (won * members).sum() / count.clamp_min(1), 1.0)
+
+
+def trust_of_closeness(
+    closeness: Float[Tensor, "*shape"], *, low: float = 0.6, high: float = 0.7
+) -> Float[Tensor, "*shape"]:
+    r"""How far attraction has something to add, from how much closer positives are than others.
+
+    .. math:: \mathrm{clip}\Big(\frac{c - low}{high - low},\ 0,\ 1\Big)
+
+    Args:
+        closeness: :func:`positive_closeness`.
+        low: closeness up to which nothing is to be gained, in [0, 1).
+        high: closeness from which it does not matter, above ``low``, at most 1.
+
+    Returns:
+        Values in [0, 1].
+
+    Raises:
+        ValueError: if a bound leaves its interval.
+
+    Example:
+        >>> trust_of_closeness(torch.tensor([0.5, 0.65, 0.9]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    return _ramp(closeness, low, high)
+
+
 def trust_of_agreement(
     agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.7
 ) -> Float[Tensor, "*shape"]:
@@ -647,9 +762,14 @@ def trust_of_agreement(
         >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))
         tensor([0.0000, 0.5000, 1.0000])
     """
+    return _ramp(agreement, low, high)
+
+
+def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:
+    """0 up to the one bound, 1 from the other, and a line between them."""
     check_interval("low", low, 0.0, 1.0, open_high=True)
     check_interval("high", high, low, 1.0, open_low=True)
-    return ((agreement - low) / (high - low)).clamp(0, 1)
+    return ((values - low) / (high - low)).clamp(0, 1)
 
 
 def same_class_factors(
@@ -754,6 +874,14 @@ def _softmax_by_mixture(
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
 
 
+def _unit_by_mixture(
+    rows: Float[Tensor, "rows components"], sizes: Sequence[int]
+) -> Float[Tensor, "rows components"]:
+    """Rows with length 1 in the columns of each mixture."""
+    parts = torch.split(rows, list(sizes), dim=1)
+    return torch.cat([F.normalize(part, dim=1) for part in parts], dim=1)
+
+
 def _by_component(
     values: Float[Tensor, " mixtures"], sizes: Sequence[int]
 ) -> Float[Tensor, " components"]:
@@ -809,13 +937,18 @@ def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Ten
 def _unit_rows(
     rows: Float[Tensor, "rows dim"],
 ) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
-    """Rows of unit length, and their largest entries, which say whether they have a direction.
+    """Rows of unit length, and a size of each, which says whether it has a direction.
 
     Rows that are not finite, or have no direction, become 0.
     """
     rows = rows.detach()
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
+    length = torch.linalg.vector_norm(rows, dim=1)
+    if len(rows) > 0 and can_look(rows):
+        shortest, longest = torch.aminmax(length)
+        if bool(shortest > _SHORTEST) and bool(longest < _LONGEST):  # never with NaN
+            return rows / length[:, None], length
     # By the largest entry first: squares of tiny or huge entries would leave the range.
     largest = rows.abs().amax(dim=1)
     usable = _usable(largest)[:, None]
@@ -823,9 +956,9 @@ def _unit_rows(
     return F.normalize(clean, dim=1), largest
 
 
-def _usable(largest: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-    """Which rows are finite and have a direction, by their largest entries."""
-    return largest.isfinite() & (largest > 0)
+def _usable(size: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Which rows are finite and have a direction, by their sizes."""
+    return size.isfinite() & (size > 0)
 
 
 def _started(
@@ -861,9 +994,8 @@ def _spread_rows(
         # Rounding leaves a trace of distance between equal rows.
         away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
-        place = distance.cumsum(dim=1)
         # Where all rows lie on those chosen already, any usable row will do.
-        place = torch.where(place[:, -1:] > 0, place, evenly)
+        place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)
     return torch.stack(chosen, dim=1)
 
 

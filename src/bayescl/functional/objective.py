@@ -37,7 +37,7 @@ class PairTerms(NamedTuple):
     """What an objective makes of the posterior that pairs are of one class."""
 
     weights: Float[Tensor, "anchors candidates"]
-    """Of the exponentials, at least 0; 0 for what is no candidate."""
+    """Of the exponentials, at least 0; 0 for what is not a candidate."""
     targets: Float[Tensor, "anchors candidates"] | None
     """Shares of the target that candidates take from the positive; None where none does."""
 
@@ -221,7 +221,7 @@ class LogSumObjective:
     ) -> PerAnchor:
         """The loss where a posterior weighs candidates and makes targets of them."""
         weights, targets = self.pair_terms(same_class, valid=valid)
-        # A weight of 0 is no candidate: the gradient of a sum over nothing but -inf would be NaN.
+        # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
         counted = weights > 0
         log_weights = torch.where(counted, weights, 1).log()
         loss = contrast(positive, masked_logsumexp(unlabeled + log_weights, counted))

@@ -18,9 +18,8 @@ def oracle_loss(
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_{i \in TN} e^{s_i}}
 
-    What InfoNCE would be if it knew which candidates are of the anchor's class. No method that
-    sees only unlabeled candidates can be expected to beat it, so it marks how much debiasing has
-    to give.
+    What InfoNCE would be if it knew which candidates are of the anchor's class: the most that
+    leaving false negatives out can give.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.

@@ -119,8 +119,9 @@ def map_cdf(
 def just_above(
     values: Float[Tensor, "rows columns"],
 ) -> Float[Tensor, "rows 1"]:
-    """A value that sorts behind all of its row (beside them, where the largest is infinite)."""
+    """A value that sorts behind all of its row but NaN (beside them, where one is infinite)."""
     largest = values.amax(dim=1, keepdim=True)
+    largest = largest.masked_fill(largest.isnan(), torch.inf)  # equal values tie, and NaN do not
     # A visible step where there is room for one, so that rounding does not close it.
     next_float = largest.nextafter(torch.full_like(largest, torch.inf))
     return torch.maximum(largest + largest.abs() / 1024, next_float)

@@ -39,7 +39,7 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
             unit: Tensor = _ScaledToUnit.apply(embeddings, length.reciprocal())
             return unit
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
-    # NaN and infinity are no small numbers: they stay. Below the smallest normal number a quotient
+    # NaN and infinity are not small numbers: they stay. Below the smallest normal number a quotient
     # has infinite gradient, so such rows count as zero.
     small = largest < torch.finfo(embeddings.dtype).tiny
     # The result does not change with the scale, so the scale may be a constant for the gradient.

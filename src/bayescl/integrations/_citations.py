@@ -37,10 +37,20 @@ _INFO_NCE = """
     archivePrefix = {arXiv}
 }
 """
+_MIXTURES = """
+@article{banerjee2005clustering,
+    title = {Clustering on the Unit Hypersphere using von Mises-Fisher Distributions},
+    author = {Banerjee, Arindam and Dhillon, Inderjit S. and Ghosh, Joydeep and Sra, Suvrit},
+    journal = {Journal of Machine Learning Research},
+    volume = {6},
+    year = {2005}
+}
+"""
 _BY_CLASS = {
     "BayesianContrastiveLoss": _BAYESIAN,
     "DebiasedContrastiveLoss": _DEBIASED,
     "HardContrastiveLoss": _HARD,
+    "LatentClassContrastiveLoss": _MIXTURES + _INFO_NCE,
 }
 
 

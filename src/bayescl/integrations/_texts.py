@@ -18,6 +18,8 @@ NO_TEXT = torch.iinfo(torch.int64).min
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BLOCK_ELEMENTS = 2**22
+_TOKEN_BITS = 32
+"""Of a word of 64 bits; the others hold the token's place in its text."""
 
 
 class Repeats(NamedTuple):
@@ -62,23 +64,26 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
         return _keys_of_bags(tokens, starts, lengths)
     mask = features.get("attention_mask")
     mask = torch.ones_like(tokens) if mask is None else (mask != 0).to(torch.int64)
-    hashed = _mixed(_mixed(mask.cumsum(1)) + tokens)  # positions count from the first real token
-    return _mixed((hashed * mask).sum(1))
+    positions = mask.cumsum(1)  # counted from the first real token
+    return (_mixed((positions << _TOKEN_BITS) + tokens) * mask).sum(1)
 
 
 def _keys_of_bags(tokens: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
     rows = torch.repeat_interleave(lengths)
     positions = torch.arange(1, len(tokens) + 1, device=tokens.device) - starts[rows]
-    hashed = _mixed(_mixed(positions) + tokens)
-    return _mixed(torch.zeros_like(starts).index_add_(0, rows, hashed))
+    hashed = _mixed((positions << _TOKEN_BITS) + tokens)
+    return torch.zeros_like(starts).index_add_(0, rows, hashed)
 
 
 def _mixed(numbers: Tensor) -> Tensor:
     """Spread integers over 64 bits (the finaliser of splitmix64); products wrap around."""
-    numbers = numbers.to(torch.int64)
-    numbers = (numbers ^ ((numbers >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
-    numbers = (numbers ^ ((numbers >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
-    return numbers ^ ((numbers >> 31) & 0x1FFFFFFFF)
+    mixed = numbers.to(torch.int64, copy=True)
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, None)):
+        shifted = mixed >> shift
+        mixed ^= shifted.bitwise_and_((1 << (64 - shift)) - 1)  # as if there were no sign
+        if factor is not None:
+            mixed *= factor
+    return mixed
 
 
 def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]) -> Repeats:
@@ -93,11 +98,12 @@ def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns
     anchors = partners[positives]
     elsewhere = partners[positives & (partners != candidates)]
     crossing = bool(torch.isin(elsewhere, candidates).any())
-    within = _repeats_itself(candidates) or _repeats_itself(anchors)
+    within = repeat_themselves(candidates) or repeat_themselves(anchors)
     return Repeats(crossing or within, crossing)
 
 
-def _repeats_itself(keys: Tensor) -> bool:
+def repeat_themselves(keys: Int[Tensor, " rows"]) -> bool:
+    """Whether a key occurs twice."""
     return len(keys.unique()) < len(keys)
 
 

@@ -73,7 +73,14 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         ValueError: if an argument leaves its range.
 
     Example:
-        ::
+        >>> from cornac.data import Dataset
+        >>> pairs = [(user, (user + step) % 5) for user in range(8) for step in (0, 1)]
+        >>> ratings = [(f"user {user}", f"item {item}", 1.0) for user, item in pairs]
+        >>> model = ContrastiveRecommender(dim=4, epochs=2, batch_size=8, candidates="all")
+        >>> model.fit(Dataset.from_uir(ratings)).score(0).shape
+        (5,)
+
+        Among Cornac's own models::
 
             models = [BPR(k=64), ContrastiveRecommender(dim=64, seed=1)]
             cornac.Experiment(eval_method=split, models=models, metrics=metrics).run()

@@ -30,7 +30,7 @@ __all__ = ["AlphaCallback", "DiagnosticsCallback"]
 class AlphaCallback(pl.Callback):
     """Set the alpha of a module's loss before the first step of every few epochs.
 
-    The value in use is part of the loss's state, so a training that resumes goes on with it.
+    The value in use is part of the loss's state, so a resumed training continues with it.
 
     Args:
         source: a schedule of :mod:`bayescl.estimation`, or a function of module and epoch that
@@ -40,6 +40,7 @@ class AlphaCallback(pl.Callback):
 
     Raises:
         ValueError: if ``every`` is not positive.
+        TypeError: while training, if the loss has no alpha.
 
     Example:
         ::
@@ -78,6 +79,8 @@ class AlphaCallback(pl.Callback):
         value = source(pl_module, epoch) if callable(source) else source.value(epoch)
         # Every device computes the same; that of the first counts, lest rounding tell them apart.
         loss: Any = pl_module.get_submodule(self.loss)
+        if not hasattr(loss, "alpha"):
+            raise TypeError(f"{self.loss} must be a loss with an alpha, got {type(loss).__name__}")
         loss.alpha = trainer.strategy.broadcast(value)
         self.set_in = epoch
 

@@ -5,17 +5,18 @@ Tested with pytorch-metric-learning 2.9.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from bayescl._axes import Float, Int, Tensor
+from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl.integrations._extras import loss_named, missing
 
 try:
     from pytorch_metric_learning import losses as theirs
-    from pytorch_metric_learning.distances import CosineSimilarity
+    from pytorch_metric_learning.distances import CosineSimilarity, DotProductSimilarity
     from pytorch_metric_learning.losses.generic_pair_loss import GenericPairLoss
+    from pytorch_metric_learning.reducers import MeanReducer
 except ImportError as error:
     raise missing("pytorch-metric-learning", "pytorch-metric-learning", error) from error
 
@@ -24,6 +25,7 @@ __all__ = [
     "CrossBatchMemory",
     "DebiasedNTXentLoss",
     "HardNTXentLoss",
+    "LatentClassNTXentLoss",
     "NTXentLoss",
     "SelfSupervisedLoss",
 ]
@@ -68,16 +70,75 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     @property
     def temperature(self) -> float:
         """The softmax scale as a number."""
-        return float(torch.as_tensor(self._scale()).detach())
+        return float(torch.as_tensor(self.loss.current_temperature()).detach())
 
     def get_default_distance(self) -> Any:
         """Return the distance where none is given."""
         return CosineSimilarity()
 
-    def _scale(self) -> float | Tensor:
-        learnable = self.loss.learnable_temperature
-        scale: float | Tensor = self.loss.temperature if learnable is None else learnable()
-        return scale
+    @property
+    def _on_inner_products(self) -> bool:
+        """Whether our losses can compute the distance themselves, without a matrix of all pairs."""
+        distance = self.distance
+        known = type(distance) in (CosineSimilarity, DotProductSimilarity)
+        return known and (distance.power, distance.p, distance.collect_stats) == (1, 2, False)
+
+    @property
+    def _is_mean(self) -> bool:
+        """Whether all that the reducer does is to take the mean."""
+        return type(self.reducer) is MeanReducer and not self.reducer.collect_stats
+
+    def _ours(self, *, mean: bool) -> Any:
+        """Our loss, to be called with embeddings."""
+        self.loss.normalize = self.distance.normalize_embeddings
+        self.loss.reduction = "mean" if mean else "none"
+        return self.loss
+
+    def compute_loss(
+        self,
+        embeddings: Float[Tensor, "rows dim"],
+        labels: Tensor | None,
+        indices_tuple: tuple[Int[Tensor, " pairs"], ...] | None,
+        ref_emb: Float[Tensor, "columns dim"],
+        ref_labels: Tensor | None,
+    ) -> Any:
+        """Return the loss of every positive pair for the reducer, or its mean where that is all."""
+        call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        if not self._on_inner_products or (labels is None and indices_tuple is None):
+            return super().compute_loss(*call)
+        alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
+        views = _two_views(labels) if alone else None
+        if views is not None:
+            first, second = views
+            losses = self._ours(mean=self._is_mean)(embeddings[first], embeddings[second])
+            rows = torch.arange(len(embeddings), device=embeddings.device)
+            there = torch.cat([rows[first], rows[second]])
+            return self._for_reducer(losses, (there, there.roll(len(rows) // 2)))
+        pairs = _named_pairs(*call)
+        if pairs is None:
+            return super().compute_loss(*call)
+        if pairs.are_none:
+            return self.zero_losses()
+        losses = self._ours(mean=self._is_mean).sampled(
+            embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.counted()
+        )
+        return self._for_reducer(losses, (pairs.anchors, pairs.positives))
+
+    def _for_reducer(self, losses: Tensor, indices: tuple[Tensor, Tensor]) -> Any:
+        """What the library's reducers take: the loss of every positive pair, or the mean itself."""
+        if self._is_mean:
+            return {"loss": {**self.zero_loss(), "losses": losses}}
+        return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
+
+    def of_two_views(
+        self, view_1: Float[Tensor, "batch dim"], view_2: Float[Tensor, "batch dim"]
+    ) -> Float[Tensor, ""]:
+        """Return the mean loss of two views, each of whose rows is a class of its own."""
+        if len(view_1) > 1 and self._on_inner_products and self._is_mean:
+            value: Tensor = self._ours(mean=True)(view_1, view_2)
+            return value
+        labels = torch.arange(len(view_1), device=view_1.device).repeat(2)
+        return self(torch.cat([view_1, view_2]), labels)  # type: ignore[no-any-return]
 
     def _compute_loss(
         self,
@@ -85,12 +146,12 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         neg_pairs: Float[Tensor, " negatives"],
         indices_tuple: tuple[Int[Tensor, " pairs"], ...],
     ) -> Any:
-        """Return the loss of every positive pair, for the reducer."""
+        """Return the loss of every positive pair, from the distances of pairs."""
         a1, p, a2, _ = indices_tuple
-        if len(a1) == 0 or len(a2) == 0:
+        if not bool(torch.isin(a1, a2).any()):
             return self.zero_losses()
         sign = 1 if self.distance.is_inverted else -1
-        scale = self._scale() * sign
+        scale = self.loss.current_temperature() * sign
         # One row per anchor with its negatives, as many as the miner left it.
         rows = int(torch.maximum(a1.max(), a2.max())) + 1
         counts = torch.bincount(a2, minlength=rows)
@@ -99,7 +160,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         unlabeled = neg_pairs.new_zeros(places.shape)
         unlabeled[places] = (neg_pairs / scale)[a2.argsort(stable=True)]
         whole = len(a2) == places.numel()
-        losses = self.loss.from_logits(
+        losses = self._ours(mean=False).from_logits(
             pos_pairs / scale, unlabeled[a1], valid=None if whole else places[a1]
         )
         return {"loss": {"losses": losses, "indices": (a1, p), "reduction_type": "pos_pair"}}
@@ -129,11 +190,119 @@ class BayesianNTXentLoss(NTXentLoss):
     loss_name = "BayesianContrastiveLoss"
 
 
-_NAMES = ("BayesianNTXentLoss", "DebiasedNTXentLoss", "HardNTXentLoss", "NTXentLoss")
+class LatentClassNTXentLoss(NTXentLoss):
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
+
+    Classes are found in embeddings, so the distance must be a cosine or an inner product. A step
+    whose miner names a pair twice is InfoNCE.
+    """
+
+    loss_name = "LatentClassContrastiveLoss"
+
+    def __init__(self, temperature: Any = 0.07, **options: Any) -> None:
+        super().__init__(temperature, **options)
+        if not self._on_inner_products:
+            raise ValueError(
+                "distance must be CosineSimilarity() or DotProductSimilarity(), without power and "
+                f"statistics, for latent classes, got {self.distance}"
+            )
+
+
+class _Pairs(NamedTuple):
+    """The positive pairs of a batch, and the rows that each anchor is contrasted with."""
+
+    anchors: Int[Tensor, " pairs"]
+    positives: Int[Tensor, " pairs"]
+    negative: Bool[Tensor, "rows columns"]
+    groups: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
+    """Labels that say the same as ``negative``."""
+
+    @property
+    def are_none(self) -> bool:
+        """Whether no positive pair has anything to be contrasted with."""
+        return not bool(self.negative.any(1)[self.anchors].any())
+
+    def counted(self) -> dict[str, Tensor]:
+        """What the loss must know of them."""
+        if self.groups is None:
+            return {"valid": self.negative[self.anchors]}
+        groups, columns = self.groups
+        return {"groups": groups[self.anchors], "candidate_groups": columns}
+
+
+def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
+    """Places of the first and of the second row of each label, where each label has two."""
+    if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
+        return None
+    half = len(labels) // 2
+    first, second = slice(0, half), slice(half, None)
+    if torch.equal(labels[first], labels[second]):  # as SelfSupervisedLoss lays them out
+        return (first, second) if len(labels[first].unique()) == half else None
+    ordered, order = labels.sort()
+    pairs = ordered.view(half, 2)
+    if bool((pairs[:, 0] == pairs[:, 1]).all() & (pairs[1:, 0] != pairs[:-1, 0]).all()):
+        return order[::2], order[1::2]
+    return None
+
+
+def _named_pairs(
+    embeddings: Tensor,
+    labels: Tensor | None,
+    indices_tuple: tuple[Tensor, ...] | None,
+    ref_emb: Tensor,
+    ref_labels: Tensor | None,
+) -> _Pairs | None:
+    """The pairs that labels or a miner name; None where a pair of a miner's counts twice."""
+    if indices_tuple is None:
+        assert labels is not None
+        assert ref_labels is not None
+        same = labels[:, None] == ref_labels
+        negative = ~same
+        if ref_labels is labels:
+            same.fill_diagonal_(False)
+        groups = None if labels.is_floating_point() else (labels, ref_labels)
+        anchors, positives = torch.where(same)
+        return _Pairs(anchors, positives, negative, groups)
+    anchors, positives, *others, negatives = indices_tuple
+    (rows,) = others or (anchors,)
+    negative = torch.zeros(
+        len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device
+    )
+    negative[rows, negatives] = True
+    once = int(negative.sum()) == len(negatives)
+    return _Pairs(anchors, positives, negative, None) if once else None
+
+
+_NAMES = (
+    "BayesianNTXentLoss",
+    "DebiasedNTXentLoss",
+    "HardNTXentLoss",
+    "LatentClassNTXentLoss",
+    "NTXentLoss",
+)
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
-    """The library's wrapper for two views, which refuses by name losses that it does not know."""
+    """The library's wrapper for two views, which refuses by name losses that it does not know.
+
+    Args:
+        loss: a loss of this file, or one that the library's own wrapper takes.
+        symmetric: whether rows of both views are anchors; else those of the first alone.
+
+    Example:
+        >>> loss_func = SelfSupervisedLoss(NTXentLoss(temperature=0.5))
+        >>> loss_func(torch.eye(3), torch.eye(3))
+        tensor(0.4327)
+    """
+
+    def forward(
+        self, embeddings: Float[Tensor, "batch dim"], ref_emb: Float[Tensor, "batch dim"]
+    ) -> Float[Tensor, ""]:
+        """Compute the loss of two views of a batch, row by row of the same items."""
+        if self.symmetric and isinstance(self.loss, NTXentLoss):
+            return self.loss.of_two_views(embeddings, ref_emb)
+        value: Tensor = super().forward(embeddings, ref_emb)
+        return value
 
     @staticmethod
     def supported_losses() -> list[str]:

@@ -8,6 +8,7 @@ negative. Tested with sentence-transformers 6.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,13 +22,21 @@ from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_choice, check_count, check_finite_number, check_positive
 from bayescl.integrations._citations import citation_of
 from bayescl.integrations._extras import is_distributed, loss_named, missing
-from bayescl.integrations._texts import NO_TEXT, above_margin, repeats, text_keys
-from bayescl.losses import ContrastiveLoss
+from bayescl.integrations._memories import MemoryByDimension
+from bayescl.integrations._texts import (
+    NO_TEXT,
+    above_margin,
+    repeat_themselves,
+    repeats,
+    text_keys,
+)
+from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 
 try:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.losses import CachedLossMixin, has_static_embedding_input
     from sentence_transformers.base.losses.merged_forward import embed_columns
+    from sentence_transformers.util import cos_sim, dot_score
     from transformers import TrainerCallback
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
@@ -120,6 +129,8 @@ class ContrastiveRankingLoss(nn.Module):
         self.guide = None if guide is None else guide.requires_grad_(False).eval()
         self.guide_margin = check_finite_number("guide_margin", guide_margin)
         self.gather_across_devices = bool(getattr(loss, "gather", False))
+        remembers = isinstance(loss, LatentClassContrastiveLoss)
+        self.memories = MemoryByDimension() if remembers else None
 
     def forward(
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
@@ -160,6 +171,15 @@ class ContrastiveRankingLoss(nn.Module):
         gather = self.gather_across_devices and is_distributed() and distributed.world_size() > 1
         self.loss.gather = gather
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
+        remembering: AbstractContextManager[None] = nullcontext()
+        if isinstance(self.loss, LatentClassContrastiveLoss) and self.memories is not None:
+            remembering = self.memories.of(self.loss, embeddings[0].shape[-1])
+        with remembering:
+            return self._value_of_directions(embeddings, notes, gather)
+
+    def _value_of_directions(
+        self, embeddings: Sequence[Tensor], notes: BatchNotes, gather: bool
+    ) -> Float[Tensor, ""]:
         counted = self._counted(embeddings, notes)
         if not self.both_directions:
             return self._in_batch(embeddings, counted)
@@ -199,7 +219,8 @@ class ContrastiveRankingLoss(nn.Module):
     def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
         """Say which candidates count: arguments of the loss, none where all of them do."""
         counted: dict[str, Tensor] = {}
-        if notes.keys:
+        # Mostly no text of the batch is another's, which is all there is to know.
+        if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
             anchors, positives, *rest = notes.keys
             extra = torch.cat([positives[:0], *rest])
             candidates = self._everywhere(torch.cat([positives, extra]))
@@ -394,6 +415,29 @@ _WRAPPED = frozenset(
 )
 
 
+def _said_in_our_words(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of ``MultipleNegativesRankingLoss`` that have another name here, or none."""
+    said = dict(options)
+    similarity = said.pop("similarity_fct", None)
+    if similarity not in (None, cos_sim, dot_score):
+        raise ValueError(f"similarity_fct must be cos_sim or dot_score, got {similarity!r}")
+    if similarity is dot_score:
+        said["normalize"] = False
+    partition = said.pop("partition_mode", "joint")
+    directions = set(said.pop("directions", ()))
+    if directions == {"query_to_doc", "doc_to_query"} and partition == "per_direction":
+        said["both_directions"] = True
+    elif directions - {"query_to_doc"}:
+        raise ValueError(
+            "directions must be ('query_to_doc',), or ('query_to_doc', 'doc_to_query') with "
+            f"partition_mode='per_direction', got {sorted(directions)} with {partition!r}"
+        )
+    said.pop("hardness_strength", None)  # says nothing without a mode
+    if said.pop("hardness_mode", None) is not None:
+        raise ValueError("hardness_mode must be None: HardRankingLoss weighs hard candidates")
+    return said
+
+
 class _ScalePreset(ContrastiveRankingLoss):
     """A loss made from the argument names of ``MultipleNegativesRankingLoss``."""
 
@@ -406,6 +450,7 @@ class _ScalePreset(ContrastiveRankingLoss):
         gather_across_devices: bool = False,
         **options: Any,
     ) -> None:
+        options = _said_in_our_words(options)
         settings = {name: options.pop(name) for name in _WRAPPED & options.keys()}
         temperature = 1 / check_positive("scale", scale)
         loss = loss_named(self.loss_name)(
@@ -423,7 +468,22 @@ class InfoNCERankingLoss(_ScalePreset):
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: those of :class:`ContrastiveRankingLoss` (``both_directions``, ``duplicates``,
-            ``margin``, ``guide``, ``guide_margin``) and of the loss.
+            ``margin``, ``guide``, ``guide_margin``) and of the loss. ``similarity_fct`` and
+            ``directions`` are understood as the library's own loss understands them, where they
+            can be had here.
+
+    Raises:
+        ValueError: if an argument leaves its range, or cannot be had here.
+
+    Example:
+        >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+        >>> from tokenizers import Tokenizer, models
+        >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
+        >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
+        >>> loss = InfoNCERankingLoss(model, scale=20.0)
+        >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["cow", "cow"])]
+        >>> loss(columns).item()  # both anchors have one positive, a negative of neither
+        0.0
     """
 
     loss_name = "InfoNCELoss"
@@ -522,7 +582,7 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
     """Save what a loss has learned beside every checkpoint, and restore it on resuming.
 
     The trainer saves the model alone. A learnable temperature, a memory, and hyper-parameters that
-    a schedule moved would start anew when training resumes.
+    a schedule moved would start over when training resumes.
 
     Args:
         loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
@@ -550,7 +610,7 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             self.save(_checkpoint(args, state))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state, where training goes on from a checkpoint."""
+        """Restore the state when training continues from a checkpoint."""
         del control
         if state.global_step > 0:
             self.load(_checkpoint(args, state))
@@ -579,6 +639,8 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             for name, module in loss.named_modules(prefix=first):
                 if isinstance(module, ContrastiveRankingLoss):
                     yield name, module.loss
+                    if module.memories is not None:
+                        yield f"{name}.memories", module.memories
 
 
 def _checkpoint(args: Any, state: Any) -> Path:

@@ -22,6 +22,7 @@ from bayescl._checks import (
 from bayescl.engines import ENGINES, ContrastiveBatch, Engine, logits_loss, per_anchor_losses
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
+from bayescl.functional.sorting import can_look
 from bayescl.losses import layouts
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import state_numbers
@@ -69,8 +70,8 @@ class ContrastiveLoss(nn.Module):
             averaged over processes, as ``DistributedDataParallel`` does, are those of one process
             with the whole batch. Sums add up to the whole batch's sum.
         check_finite: whether every call looks for NaN and infinity in its embeddings and its
-            logits, and raises with the cause. Waits for the device, so it is off by default; then
-            the loss of an anchor whose logits are not finite is NaN.
+            logits, and raises with the cause. This waits for the device, so it is off by default;
+            without it the loss of an anchor whose logits are not finite is NaN.
 
     Raises:
         ValueError: if an argument leaves its range.
@@ -216,8 +217,8 @@ class ContrastiveLoss(nn.Module):
             extra_groups: the groups of ``extra``, where they are known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``; with ``gather``, those of rank 0, then those of
-                rank 1, and so on, and then not together with ``both_directions``. What it says of
-                an anchor and its own positive is ignored.
+                rank 1, and so on, and ``both_directions`` must be False. The entry of an anchor
+                and its own positive is ignored.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             temperature: for this call in place of the loss's own; a tensor of one number receives
@@ -325,7 +326,7 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from logits of your own, already divided by the temperature.
 
-        With ``gather``, nothing but the number of anchors is exchanged, for the mean over all.
+        With ``gather``, processes exchange only how many anchors they hold, for the mean over all.
 
         Args:
             positive: logit of each anchor's positive.
@@ -343,14 +344,14 @@ class ContrastiveLoss(nn.Module):
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
-            for name, logits in (("positive", positive), ("unlabeled", unlabeled)):
-                check_floating(name, logits)
+            check_floating("positive", positive)
+            check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
             check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
             if unlabeled.numel() == 0:
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
             if valid is not None:
-                check_mask("valid", valid, unlabeled.shape)
+                check_mask("valid", valid, unlabeled.shape, positive.device)
                 layouts.check_some(valid)
             elif self.needs_groups:
                 raise ValueError(
@@ -390,8 +391,10 @@ class ContrastiveLoss(nn.Module):
 
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
         """Check embeddings and bring them to one precision, for most engines at least float32."""
+        device: torch.device | None = None
         for name, rows in embeddings.items():
-            check_floating(name, rows)
+            check_floating(name, rows, device)
+            device = rows.device
             if rows.ndim not in ((2, 3) if name == "candidates" else (2,)):
                 raise ValueError(f"{name} must have shape [rows, dim], got {list(rows.shape)}")
             if rows.numel() == 0:
@@ -471,6 +474,8 @@ class ContrastiveLoss(nn.Module):
             return check_temperature(given)
         check_floating("temperature", given)
         check_shape("temperature", given, ())
+        if can_look(given) and float(given.detach()) <= 0:  # NaN makes NaN
+            raise ValueError(f"temperature must be positive, got {float(given.detach()):g}")
         return given.to(torch.promote_types(given.dtype, torch.float32))
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:

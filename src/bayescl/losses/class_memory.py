@@ -13,11 +13,14 @@ from bayescl._checks import check_count
 from bayescl.functional.latent_classes import (
     LatentClasses,
     Mixtures,
-    class_agreement,
     class_responsibilities,
     fit_latent_classes,
+    further_views,
     same_class_factors,
+    signatures,
     trust_of_agreement,
+    trust_of_closeness,
+    view_agreement,
 )
 
 COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
@@ -27,11 +30,23 @@ into, the transitions of views join again; components that merge two classes not
 _ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds so many items for each of its components."""
 
+_RENEWALS = 2
+"""A fit is renewed once so many times the items that it saw have come since."""
+
 _INERTIA = 0.9
 """Of the moving average of the views' agreement."""
 
-_NUMBERS = ("calls", "next", "filled")
-_FIT = ("center", "transform", "directions", "weights", "kappa", "transitions", "alignment")
+_NUMBERS = ("calls", "next", "filled", "seen", "since")
+_FIT = (
+    "center",
+    "transform",
+    "directions",
+    "weights",
+    "kappa",
+    "transitions",
+    "alignment",
+    "closeness",
+)
 _TENSORS = ("items", "agreement", *_FIT)
 """What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
 
@@ -49,10 +64,12 @@ class ClassMemory(nn.Module):
 
     Args:
         size: items remembered.
-        refit_every: calls of :meth:`remember` between two fits.
+        refit_every: calls of :meth:`remember` between two fits. Default: as many as bring twice
+            the items that the last fit saw, so that fitting costs the same share of a small
+            batch and of a large one.
     """
 
-    def __init__(self, size: int, refit_every: int) -> None:
+    def __init__(self, size: int, refit_every: int | None = None) -> None:
         super().__init__()
         self.size = size
         self.refit_every = refit_every
@@ -63,6 +80,8 @@ class ClassMemory(nn.Module):
         self._calls = 0
         self._filled = 0
         self._next = 0
+        self._seen = 0  # items that the last fit was made to
+        self._since = 0  # items that have come since
 
     @property
     def calls(self) -> int:
@@ -82,7 +101,9 @@ class ClassMemory(nn.Module):
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is believed, in [0, 1]; None before the first fit."""
-        return None if self._agreement is None else trust_of_agreement(self._agreement)
+        if self._agreement is None or self.classes is None:
+            return None
+        return trust_of_agreement(self._agreement) * trust_of_closeness(self.classes.closeness)
 
     @property
     def trust(self) -> float:
@@ -90,10 +111,8 @@ class ClassMemory(nn.Module):
         trust = self.trust_by_mixture
         return 0.0 if trust is None else float(trust.mean())
 
-    def responsibilities(
-        self, rows: Float[Tensor, "rows dim"]
-    ) -> Float[Tensor, "rows components"] | None:
-        """Probability of each component given a row; None before the first fit.
+    def outlook(self, rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows components"] | None:
+        """Where further views of rows would lie; None before the first fit.
 
         Rows that are not finite give NaN.
 
@@ -103,15 +122,16 @@ class ClassMemory(nn.Module):
         self._follow(rows)
         if self.classes is None:
             return None
-        return class_responsibilities(rows.to(self.classes.center), self.classes)
+        shares = class_responsibilities(rows.to(self.classes.center), self.classes)
+        return further_views(shares, self.classes.moves)
 
     def factors(
-        self, shares: Float[Tensor, "rows components"]
+        self, outlook: Float[Tensor, "rows components"]
     ) -> Float[Tensor, "rows components"] | None:
         """Factors of the posterior that two rows are of one class: it is their product.
 
         Args:
-            shares: responsibilities of rows, or their means over the views of items.
+            outlook: of rows, or the mean over the views of items.
 
         Returns:
             None where nothing is believed. Rows that are not finite have 0: nothing is known.
@@ -121,7 +141,7 @@ class ClassMemory(nn.Module):
             return None
         if trust.device.type == "cpu" and not bool(trust.any()):  # looking costs nothing there
             return None
-        return same_class_factors(shares.nan_to_num(0.0), trust, self.classes.transitions)
+        return same_class_factors(outlook.nan_to_num(0.0), trust, self.classes.moves, hops=0)
 
     @torch.no_grad()
     def observe(
@@ -132,11 +152,13 @@ class ClassMemory(nn.Module):
         """Learn how far views and mixtures agree in the last fit.
 
         Args:
-            first: responsibilities of the first views of items.
+            first: outlook of the first views of items.
             second: of their second views.
         """
-        assert self.classes is not None  # else there are no responsibilities
-        agreement = class_agreement(first, second, self.classes)
+        assert self.classes is not None  # else there is no outlook
+        both = signatures(torch.cat([first, second]), self.classes.moves, hops=0)
+        one, other = both.chunk(2)
+        agreement = view_agreement(one, other, self.classes.sizes) * self.classes.alignment
         before = self._agreement
         # After the first fit there is nothing to average with.
         self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
@@ -161,20 +183,36 @@ class ClassMemory(nn.Module):
         """
         self._keep(torch.cat([view_1, view_2], dim=1))
         self._calls += 1
+        self._since += len(view_1)
         sizes = tuple(max(2, round(each / tau_plus)) for each in COMPONENTS_PER_CLASS)
         # With fewer items a mixture would fit each of them by a component of its own.
         enough = min(_ITEMS_PER_COMPONENT * max(sizes), self.size)
         if self._items is None or self._filled < enough:
             return
-        if self.classes is None or self._calls % self.refit_every == 0:
+        if self._is_due():
             most = max(1, self._filled // _ITEMS_PER_COMPONENT)
-            first, second = self._items[: self._filled].chunk(2, dim=1)
+            first, second = self._in_order().chunk(2, dim=1)
             sizes = tuple(min(size, most) for size in sizes)
             self._fit(first, second, sizes)
             if everywhere:
                 fit = self._fitted()
                 distributed.copy_from_first(list(fit.values()))
                 self._take(fit, sizes)
+
+    def _in_order(self) -> Tensor:
+        """The items remembered, the oldest first."""
+        assert self._items is not None
+        if self._filled < self.size:
+            return self._items[: self._filled]
+        return self._items.roll(-self._next, dims=0)
+
+    def _is_due(self) -> bool:
+        """Whether a fit is wanted, or the last one is of items long gone."""
+        if self.classes is None:
+            return True
+        if self.refit_every is None:
+            return self._since >= _RENEWALS * self._seen
+        return self._calls % self.refit_every == 0
 
     def _keep(self, rows: Float[Tensor, "items two_dim"]) -> None:
         """Write rows in place of the oldest ones; of too many the last."""
@@ -191,6 +229,7 @@ class ClassMemory(nn.Module):
     def _fit(self, view_1: Tensor, view_2: Tensor, sizes: tuple[int, ...]) -> None:
         generator = torch.Generator().manual_seed(self._calls)
         before = self.classes
+        self._seen, self._since = len(view_1), 0
         self.classes = fit_latent_classes(view_1, view_2, sizes, generator=generator)
         if before is None or before.sizes != self.classes.sizes:
             self._agreement = None  # of other mixtures
@@ -203,11 +242,12 @@ class ClassMemory(nn.Module):
         transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
         found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
         metric = (self.classes.center, self.classes.transform)
-        return dict(zip(_FIT, (*metric, *found, self.classes.alignment), strict=True))
+        signs = (self.classes.alignment, self.classes.closeness)
+        return dict(zip(_FIT, (*metric, *found, *signs), strict=True))
 
     def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
         """Believe a fit that came as tensors."""
-        center, transform, directions, weights, kappa, transitions, alignment = (
+        center, transform, directions, weights, kappa, transitions, *signs = (
             fit[name] for name in _FIT
         )
         parts = torch.split(transitions, [size * size for size in sizes])
@@ -216,7 +256,7 @@ class ClassMemory(nn.Module):
             transform,
             Mixtures(directions, weights, kappa, sizes),
             tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True)),
-            alignment,
+            *signs,
         )
 
     def _follow(self, rows: Tensor) -> None:
@@ -238,7 +278,7 @@ class ClassMemory(nn.Module):
     def get_extra_state(self) -> dict[str, Any]:
         """Return all that is remembered, fitted and observed: numbers and tensors."""
         state: dict[str, Any] = dict.fromkeys(_TENSORS)
-        state |= {"calls": self._calls, "next": self._next, "filled": self._filled}
+        state |= {name: getattr(self, f"_{name}") for name in _NUMBERS}
         state |= {"items": self._items, "agreement": self._agreement, **self._fitted()}
         state["sizes"] = [] if self.classes is None else list(self.classes.sizes)
         return state
@@ -269,8 +309,10 @@ class ClassMemory(nn.Module):
                 f"the state of ClassMemory must hold {names}, and is damaged"
             ) from None
         self._items, self._agreement = items, found.get("agreement")
-        self._calls, self._next, self._filled = (numbers[name] for name in _NUMBERS)
+        for name, number in numbers.items():
+            setattr(self, f"_{name}", number)
 
     def extra_repr(self) -> str:
         """Show the sizes."""
-        return f"size={self.size}, refit_every={self.refit_every}"
+        every = "" if self.refit_every is None else f", refit_every={self.refit_every}"
+        return f"size={self.size}{every}"

@@ -27,7 +27,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
         minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
-            With ``normalize=False`` similarities have no such bound: pass one that yours keep.
+            With ``normalize=False`` similarities have no such bound: pass one that yours obey.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 

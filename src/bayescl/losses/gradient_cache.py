@@ -36,7 +36,7 @@ def cached_backward(
     BatchNorm in training mode normalises each chunk by itself, so its step equals that of
     ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the unsplit batch.
 
-    Parameters' gradients are added to, as by ``backward``, a learnable temperature's included.
+    Like ``backward``, it adds to the gradients of the parameters, a learnable temperature included.
     Works inside ``torch.autocast``. Under ``DistributedDataParallel`` gradients are exchanged with
     the last chunk only; processes may hold unequal numbers of chunks, and the loss may gather.
 
@@ -47,7 +47,7 @@ def cached_backward(
         encoder: the encoder of all views, or one per view. Returns one embedding per row.
         *views: the chunks of each view, one or more. A chunk is the encoder's input: a tensor, or
             a tuple of positional or a mapping of named arguments.
-        backward: differentiates the scalar, where that takes more than ``value.backward()``:
+        backward: how to differentiate the scalar; default: ``value.backward()``. With a scaler:
             ``lambda value: scaler.scale(value).backward()``.
 
     Returns:
@@ -55,7 +55,7 @@ def cached_backward(
 
     Raises:
         ValueError: if a view has no chunk, encoders and views differ in number, or the loss
-            returns no scalar.
+            does not return a scalar.
 
     Example:
         >>> encoder = torch.nn.Linear(8, 4)

@@ -68,7 +68,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             they only cease to repel.
         threshold: posterior above which a candidate attracts, in [0, 1].
         memory_size: items remembered. Default: :func:`memory_for` the prior.
-        refit_every: steps between two fits.
+        refit_every: steps between two fits. Default: as many as bring twice the items that the
+            last fit saw; in 2 x 256 views with a memory of 1,024 that is every 8 steps.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`. The temperature is 0.25 by default here. The
             fused engine cannot compute this loss.
@@ -102,7 +103,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
-        refit_every: int = 4,
+        refit_every: int | None = None,
         **shared: Unpack[SharedOptions],
     ) -> None:
         shared.setdefault("temperature", 0.25)
@@ -113,9 +114,9 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         self.attraction = attraction
         self.threshold = check_interval("threshold", threshold, 0.0, 1.0)
         size = memory_for(self.tau_plus) if memory_size is None else memory_size
-        self.memory = ClassMemory(
-            check_count("memory_size", size, 2), check_count("refit_every", refit_every, 1)
-        )
+        if refit_every is not None:
+            check_count("refit_every", refit_every, 1)
+        self.memory = ClassMemory(check_count("memory_size", size, 2), refit_every)
 
     @property
     def trust(self) -> float:
@@ -142,8 +143,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Raises:
             ValueError: if the embeddings have another number of coordinates than the memory's.
         """
-        found = [self.memory.responsibilities(rows) for rows in (first, second)]
-        factors = [None if shares is None else self.memory.factors(shares) for shares in found]
+        found = [self.memory.outlook(rows) for rows in (first, second)]
+        factors = [None if seen is None else self.memory.factors(seen) for seen in found]
         rows, columns = factors
         if rows is None or columns is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
@@ -169,16 +170,16 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         device = first.anchors.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
             with gathering.refusals():
-                known = self._responsibilities(first)
+                known = self._outlooks(first)
             # Where anchors are candidates too, the second half are the first one's positives.
             items = first.num_anchors // (1 if first.rule.own is None else 2)
             parts = [first.anchors, first.positives, *(known or ())][:4]
             parts = gathering.rows_of_all(
                 *(part[:items] for part in parts), calls=self.memory.calls
             )
-            view_1, view_2, *shares = parts
-            if shares:
-                self.memory.observe(*shares)
+            view_1, view_2, *outlooks = parts
+            if outlooks:
+                self.memory.observe(*outlooks)
             informed = [self._informed(first, known), *map(self.informed, batches[1:])]
         value = super()._evaluate(gathering, informed, temperature)
         with torch.autocast(device, enabled=False):
@@ -203,11 +204,11 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if batch.same_class is not None:
             return batch
         with torch.no_grad(), torch.autocast(batch.anchors.device.type, enabled=False):
-            return self._informed(batch, self._responsibilities(batch))
+            return self._informed(batch, self._outlooks(batch))
 
-    def _responsibilities(self, batch: ContrastiveBatch) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Those of anchors, positives and candidates; None before the first fit."""
-        of, rule, rows = self.memory.responsibilities, batch.rule, batch.candidates
+    def _outlooks(self, batch: ContrastiveBatch) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Outlooks of anchors, positives and candidates; None before the first fit."""
+        of, rule, rows = self.memory.outlook, batch.rule, batch.candidates
         columns = of(rows.reshape(-1, rows.shape[-1]))
         if columns is None:
             return None
@@ -220,7 +221,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def _informed(
         self, batch: ContrastiveBatch, known: tuple[Tensor, Tensor, Tensor] | None
     ) -> ContrastiveBatch:
-        """Add the posterior that these responsibilities give, where any is trusted."""
+        """Add the posterior that these outlooks give, where any is trusted."""
         if known is None:
             return batch
         anchors, positives, candidates = known

@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 
 from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_mask, check_shape
+from bayescl._checks import check_mask, check_shape, check_tensor
 from bayescl.engines import CandidateRule, ContrastiveBatch
 from bayescl.functional.sorting import can_look
 
@@ -38,8 +38,8 @@ def two_views(
     batch = view_1.shape[0]
     if batch < 2 and not gather:
         raise ValueError("view_1 must hold at least 2 rows, got 1: a lone item has no candidates")
-    check_groups("groups", groups, (batch,), keys=True)
-    check_valid(valid, (2 * batch, 2 * batch), gather)
+    check_groups("groups", groups, (batch,), view_1.device, keys=True)
+    check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     rows = scale(torch.cat([view_1, view_2]))
     if groups is None and valid is None and can_look(rows):
         rule = _rule_of_two_views(batch)
@@ -75,7 +75,7 @@ def pairs(
     batch = anchors.shape[0]
     if batch < 2 and extra is None and not gather:
         raise ValueError("anchors must hold at least 2 rows, got 1: a lone pair has no candidates")
-    check_groups("groups", groups, (batch,), keys=True)
+    check_groups("groups", groups, (batch,), anchors.device, keys=True)
     columns, column_groups = positives, groups
     if extra is not None:
         check_shape("extra", extra, ("extra", anchors.shape[1]))
@@ -83,15 +83,14 @@ def pairs(
     if extra_groups is not None and (groups is None or extra is None):
         raise ValueError("extra_groups says nothing without groups and extra beside it")
     if groups is not None and extra is not None:
-        check_groups("extra_groups", extra_groups, (extra.shape[0], *groups.shape[1:]))
+        shape = (extra.shape[0], *groups.shape[1:])
+        check_groups("extra_groups", extra_groups, shape, extra.device)
         if (
             extra_groups is None
         ):  # then they belong to no anchor's group, on this process or another
-            extra_groups = groups.new_full(
-                (extra.shape[0], *groups.shape[1:]), _NO_GROUP, dtype=torch.int64
-            )
+            extra_groups = groups.new_full(shape, _NO_GROUP, dtype=torch.int64)
         column_groups = torch.cat([groups, extra_groups])
-    check_valid(valid, (batch, columns.shape[0]), gather)
+    check_valid(valid, (batch, columns.shape[0]), anchors.device, gather)
     own = torch.arange(batch, device=anchors.device)
     rule = CandidateRule(None, own, groups, column_groups, valid)
     return ContrastiveBatch(anchors, positives, columns, rule)
@@ -112,12 +111,14 @@ def drawn(
     batch, dim = anchors.shape
     own = () if candidates.ndim == 2 else (batch,)
     check_shape("candidates", candidates, (*own, "candidates", dim))
-    check_groups("groups", groups, (batch,), keys=True)
+    check_groups("groups", groups, (batch,), anchors.device, keys=True)
     if (groups is None) != (candidate_groups is None):
         raise ValueError("groups and candidate_groups must be given together")
     keys = () if groups is None else groups.shape[1:]
-    check_groups("candidate_groups", candidate_groups, (*candidates.shape[:-1], *keys))
-    check_valid(valid, (batch, candidates.shape[-2]), gather and candidates.ndim == 2)
+    shape = (*candidates.shape[:-1], *keys)
+    check_groups("candidate_groups", candidate_groups, shape, candidates.device)
+    shape = (batch, candidates.shape[-2])
+    check_valid(valid, shape, anchors.device, gather and candidates.ndim == 2)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
     return ContrastiveBatch(anchors, positives, candidates, rule)
 
@@ -137,10 +138,13 @@ def turned_mask(
     return valid[:, :batch].T
 
 
-def check_valid(valid: Tensor | None, shape: tuple[int, int], gather: bool) -> None:
+def check_valid(
+    valid: Tensor | None, shape: tuple[int, int], device: torch.device, gather: bool
+) -> None:
     """Refuse a mask of another shape; how many columns all processes have is not known here."""
     if valid is not None:
-        check_mask("valid", valid, (shape[0], "candidates of all processes") if gather else shape)
+        columns = "candidates of all processes" if gather else shape[1]
+        check_mask("valid", valid, (shape[0], columns), device)
         if not gather:
             check_some(valid)
 
@@ -152,20 +156,25 @@ def check_some(valid: Tensor) -> None:
 
 
 def check_groups(
-    name: str, groups: Tensor | None, shape: tuple[int, ...], *, keys: bool = False
+    name: str,
+    groups: Tensor | None,
+    shape: tuple[int, ...],
+    device: torch.device | None = None,
+    *,
+    keys: bool = False,
 ) -> None:
-    """Refuse groups that are no integers or have another shape.
+    """Refuse groups that are not integers or have another shape.
 
     Args:
         name: what messages call them.
         groups: one integer per row, or None.
         shape: what they must have.
+        device: where they must be, if that matters.
         keys: whether they may have one axis more.
     """
     if groups is None:
         return
-    if not isinstance(groups, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(groups).__name__}")
+    check_tensor(name, groups, device)
     if groups.is_floating_point() or groups.is_complex():
         raise ValueError(f"{name} must hold integers, got {groups.dtype}")
     if keys and groups.ndim == len(shape) + 1 and groups.shape[-1] > 0:

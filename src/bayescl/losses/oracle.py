@@ -19,7 +19,7 @@ from bayescl.losses.info_nce import InfoNCELoss
 
 
 class OracleContrastiveLoss(InfoNCELoss):
-    """The loss over true negatives alone: an upper mark for debiasing, since it needs labels.
+    """InfoNCE over true negatives alone, told by labels: the most that leaving out can give.
 
     Call it with ``groups=labels``; candidates of the anchor's label do not count.
 
@@ -92,6 +92,9 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
         rows, columns = rule.anchor_groups, rule.candidate_groups
         if rows is None or columns is None or rule.num_keys > 1:
             raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
+        if rows.ndim > 1:
+            rows, columns = rows[:, 0], columns[..., 0]
+        rows, columns = rows.long().contiguous(), columns.long().contiguous()
         labels = torch.unique(torch.cat([rows, columns.flatten()]))
         anchors, candidates = (
             F.one_hot(torch.searchsorted(labels, some), len(labels)).to(batch.anchors.dtype)

@@ -17,7 +17,7 @@ from bayescl.losses.layouts import check_groups
 class CandidateQueue(nn.Module):
     """The newest embeddings of earlier batches, as further candidates without gradient.
 
-    A queue starts empty, and places that were never filled are never handed out. Rows, groups,
+    A queue starts empty, and hands out only places that were filled. Rows, groups,
     the place of the next row and the number of filled places travel in ``state_dict``, so training
     resumes exactly where it stopped. The last two are numbers on the host: nothing here waits for
     a GPU.
@@ -35,7 +35,7 @@ class CandidateQueue(nn.Module):
         gather: whether the rows of all processes of the default process group are enqueued.
 
     Raises:
-        ValueError: if ``size`` or ``dim`` is no positive whole number.
+        ValueError: if ``size`` or ``dim`` is not a positive whole number.
 
     Example:
         >>> queue = CandidateQueue(size=4, dim=2)
@@ -110,8 +110,8 @@ class CandidateQueue(nn.Module):
             groups: one integer per row, if the queue was made to keep groups.
 
         Raises:
-            ValueError: if shapes do not fit, or groups are given to a queue without or missing
-                for a queue with them; with ``gather``, on all processes if on one.
+            ValueError: if shapes do not fit, or groups are given to a queue that keeps none or
+                missing for one that keeps them; with ``gather``, on all processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
         kept = self._groups

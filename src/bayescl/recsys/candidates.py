@@ -253,7 +253,7 @@ class SharedCandidates(_Drawn):
 
 
 class PerPairCandidates(_Drawn):
-    """Items drawn for every pair anew, with replacement.
+    """Items drawn again for every pair, with replacement.
 
     A draw that may not count is drawn again, up to :attr:`redraws` times, and masked if it still
     may not; so pairs nearly always have all of their candidates.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 import numpy as np
 
 from bayescl._checks import check_choice
@@ -41,7 +44,9 @@ def load_interactions(
         data: a known name (see :func:`bayescl.recsys.sources.known_data_sets`), or the path of
             a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
             ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
-            ``test.csv``, RecBole's ``.inter``, or a table as text or Parquet.
+            ``test.csv``, RecBole's ``.inter``, a table as text or Parquet (also as ``.gz``,
+            ``.bz2``, ``.xz``, or as the only table of a ``.zip``), or a folder with the files
+            that such a table is in.
         evaluate_on: "test" or "validation".
         split: "per-user" (at random 4:1 from each user), "random" (4:1 from all), "last" (each
             user's last interaction by time), "given" (by the files), "author" (ml-100k, as the
@@ -50,10 +55,13 @@ def load_interactions(
             test part, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
             for users with too few interactions.
         split_seed: fixes what is drawn; on purpose not the seed of a run.
-        user_column: the table's column of users; default: "user" (in ``.inter`` "user_id").
-        item_column: the table's column of items; default: "item" (in ``.inter`` "item_id").
-        rating_column: the table's column of ratings; default: "rating".
-        timestamp_column: the table's column of times; default: "timestamp", if it is there.
+        user_column: the table's column of users; default: "user", "user_id", "userId" and the
+            like; see :mod:`bayescl.recsys.readers.naming`.
+        item_column: the table's column of items; default: likewise.
+        rating_column: the table's column of ratings; default: "rating" and the like, read only
+            where there is a ``min_rating``.
+        timestamp_column: the table's column of times; default: "timestamp" and the like, read
+            only where the split is "last".
         min_rating: the lowest rating that counts as an interaction; default: every one.
         k_core: keep only users and items with at least this many interactions among each other.
         separator: what stands between the table's values; default: found out.
@@ -83,15 +91,15 @@ def load_interactions(
     check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
     if split is not None:
         check_choice("split", split, (*SPLITS, GIVEN, AUTHOR, NONE))
-    options = TableOptions(
+    options = table_options(
+        split=split,
         user_column=user_column,
         item_column=item_column,
         rating_column=rating_column,
         timestamp_column=timestamp_column,
+        min_rating=min_rating,
         separator=separator,
         test_data=test_data,
-        ratings=min_rating is not None,
-        times=split == LAST,
     )
     raw = read_interactions(data, options, author_split=split == AUTHOR)
     given = raw.test is not None
@@ -116,6 +124,19 @@ def load_interactions(
             train, kind, share=VALIDATION_SHARE, seed=split_seed, draw=1
         )
     return RankingParts(train, test, evaluate_on, {**report, **_unknown(train, test)}, unseen)
+
+
+def table_options(**reading: Any) -> TableOptions:
+    """What arguments of :func:`load_interactions` say about a table; others are passed over.
+
+    Example:
+        >>> table_options(user_column="who", split="last", k_core=5).columns()
+        {'user': 'who', 'item': None, 'timestamp': None}
+    """
+    names = {field.name for field in fields(TableOptions)}
+    given = {name: value for name, value in reading.items() if name in names}
+    needed = reading.get("min_rating") is not None, reading.get("split") == LAST
+    return TableOptions(**given, ratings=needed[0], times=needed[1])
 
 
 def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import linalg
 
 from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_positive
 from bayescl.recsys.interactions import Interactions
+
+_BLOCK_ENTRIES = 2**22
+"""Entries of the matrix that are made at a time."""
 
 
 class EASE:
@@ -45,7 +50,7 @@ class EASE:
         self.regularization = check_positive("regularization", regularization)
         self.num_users = train.num_users
         self.num_items = items = train.num_items
-        needed = 3 * 8 * items**2  # the Gram matrix in float64, its inverse, a working copy
+        needed = ease_memory(items)
         allowed = _half_of_memory() if memory is None else memory
         if needed > allowed:
             raise ValueError(
@@ -53,18 +58,51 @@ class EASE:
                 f"more than the {allowed / 2**30:.1f} GiB that it may use"
             )
         self.matrix = train.matrix
-        gram = (train.matrix.T @ train.matrix).toarray().astype(np.float64)
-        gram[np.diag_indices(items)] += regularization
-        # Positive definite by the penalty: the Cholesky factor gives the inverse's lower half.
-        factor, _ = linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
-        inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        self.weights = (inverse / -np.diag(inverse)).astype(np.float32)
+        inverse = _inverse_gram(train, regularization)
+        diagonal = np.diag(inverse).copy()
+        self.weights = np.empty((items, items), dtype=np.float32)
+        for rows in _blocks(items):
+            self.weights[rows] = inverse[rows] / -diagonal
         np.fill_diagonal(self.weights, 0)
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the scores of all items for some users."""
         return torch.from_numpy(self.matrix[users.numpy()] @ self.weights)
+
+    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
+        """Return the scores of all items for somebody who has some items."""
+        return torch.from_numpy(self.weights[items.numpy()].sum(axis=0))
+
+
+def ease_memory(items: int) -> int:
+    """Bytes that a fit needs: the Gram matrix in float64, inverted in place, and the weights."""
+    return (8 + 4) * items**2
+
+
+def _inverse_gram(train: Interactions, regularization: float) -> NDArray[np.float64]:
+    """The inverse of the regularised Gram matrix; one matrix is all that is ever held."""
+    items = train.num_items
+    gram = np.empty((items, items))
+    by_item = train.matrix.T.tocsr()
+    for rows in _blocks(items):
+        gram[rows] = (by_item[rows] @ train.matrix).toarray()
+    gram[np.diag_indices(items)] += regularization
+    # Positive definite by the penalty: the Cholesky factor gives the inverse's lower half, in
+    # columns, which is the upper half in rows.
+    factor, _ = linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
+    linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    for rows in _blocks(items):
+        corner = np.triu(gram[rows, rows])
+        gram[rows, rows] = corner + np.triu(corner, 1).T
+        gram[rows.stop :, rows] = gram[rows, rows.stop :].T
+    return gram
+
+
+def _blocks(items: int) -> Iterator[slice]:
+    """Rows of a square matrix, so many at a time that they are small beside it."""
+    size = max(1, _BLOCK_ENTRIES // items)
+    for start in range(0, items, size):
+        yield slice(start, min(start + size, items))
 
 
 def _half_of_memory() -> int:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from bayescl._checks import check_count, check_finite_number
 from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.readers.columns import common_ids
+from bayescl.recsys.readers.columns import common_ids, looked_up
 from bayescl.recsys.readers.raw import RawInteractions
 
 
@@ -153,14 +153,15 @@ def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.i
     """Sorted ids of several columns together, and each column by the numbers of its ids."""
     columns = common_ids(columns)
     together = pl.concat(columns)
+    distinct = together.unique()
     if together.dtype == pl.Int64:
-        values = together.to_numpy()
-        ids = np.unique(together.unique().to_numpy())
-        numbers = np.searchsorted(ids, values)
+        ids = np.sort(distinct.to_numpy())
+        numbers = np.searchsorted(ids, together.to_numpy())
     else:
-        names = together.unique().sort()
-        numbers = together.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
-        ids = np.array(names.to_list(), dtype=np.str_)
+        names = distinct.cast(pl.String)
+        ids = np.array(names.sort().to_list(), dtype=np.str_)
+        places = (names.rank("ordinal") - 1).cast(pl.Int64).to_numpy()
+        numbers = looked_up(together, names, places)
     ends = np.cumsum([len(column) for column in columns])[:-1]
     return ids, np.split(numbers, ends)
 

@@ -206,7 +206,7 @@ class Interactions:
         """The columns of some items, by original id; see :meth:`user_row`.
 
         Raises:
-            ValueError: if there is no such item.
+            ValueError: if there is no such item; it names the first ten that are not there.
 
         Example:
             >>> ids = np.array([40, 7])
@@ -216,9 +216,10 @@ class Interactions:
         """
         columns = {str(item): column for column, item in enumerate(self.item_ids.tolist())}
         wanted = [str(item).strip() for item in item_ids]
-        unknown = [item for item in wanted if item not in columns]
+        unknown = list(dict.fromkeys(item for item in wanted if item not in columns))
         if unknown:
-            raise ValueError(f"{self.name} has no item {unknown[0]}")
+            names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+            raise ValueError(f"{self.name} has no item{'s' * (len(unknown) > 1)} {names}")
         return np.array([columns[item] for item in wanted], dtype=np.int64)
 
     def user_row(self, user_id: int | str) -> int:

@@ -30,6 +30,14 @@ class Scorer(Protocol):
         ...
 
 
+class ScoresNewcomers(Protocol):
+    """Anything that scores every item for somebody who was not there in training."""
+
+    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
+        """Return the score of every item for somebody who has some items, at least one."""
+        ...
+
+
 class EmbeddingScorer:
     """Scores from embeddings of users and items.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,10 +10,12 @@ from bayescl._downloads import data_folder
 from bayescl.recsys.catalog import SOURCES
 from bayescl.recsys.readers.lightgcn import read_lightgcn
 from bayescl.recsys.readers.movielens import read_ml_1m, read_ml_100k
+from bayescl.recsys.readers.naming import chosen_columns, guesses
+from bayescl.recsys.readers.packed import PACKED, table_suffix
 from bayescl.recsys.readers.raw import RawInteractions
 from bayescl.recsys.readers.recbole import SUFFIX as INTER
-from bayescl.recsys.readers.recbole import read_inter
-from bayescl.recsys.readers.table import read_tables
+from bayescl.recsys.readers.recbole import inter_header, read_inter
+from bayescl.recsys.readers.table import PARQUET, read_tables, table_header
 from bayescl.recsys.readers.yahoo import MARKS as YAHOO_MARKS
 from bayescl.recsys.readers.yahoo import read_yahoo_r3
 
@@ -21,19 +23,20 @@ AUTHOR_SPLIT = "author-split"
 """The folder in that of MovieLens-100k with the split of the paper's first author."""
 
 
-_TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".data", ".dat", INTER)
+_TEXT = (".csv", ".tsv")
+_TABLE_SUFFIXES = (*_TEXT, ".txt", *PARQUET, ".data", ".dat", INTER)
 """Of files that may hold interactions in a folder."""
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What has to be said about a table; None is the format's own habit.
+    """What has to be said about a table; None leaves it to be found out.
 
     Attributes:
-        user_column: the column of users; else "user", in ``.inter`` files "user_id".
-        item_column: the column of items; else "item", in ``.inter`` files "item_id".
-        rating_column: the column of ratings; else "rating", read only if ratings count.
-        timestamp_column: the column of times; else "timestamp", which may be missing.
+        user_column: the column of users; else guessed from its name.
+        item_column: the column of items; else guessed.
+        rating_column: the column of ratings; else guessed, and read only if ratings count.
+        timestamp_column: the column of times; else guessed, and read only if times count.
         separator: what stands between values; else found out from the first line.
         test_data: a second table, the test part.
         ratings: whether ratings are needed.
@@ -49,18 +52,14 @@ class TableOptions:
     ratings: bool = False
     times: bool = False
 
-    def columns(self, suffix: str = "") -> tuple[dict[str, str], dict[str, str]]:
-        """The columns that must be there, and those that are read where they are."""
-        must = {
-            "user": self.user_column or f"user{suffix}",
-            "item": self.item_column or f"item{suffix}",
-        }
+    def columns(self) -> dict[str, str | None]:
+        """The columns that are read, and their names as far as they were said."""
+        columns = {"user": self.user_column, "item": self.item_column}
         if self.ratings or self.rating_column is not None:
-            must["rating"] = self.rating_column or "rating"
+            columns["rating"] = self.rating_column
         if self.times or self.timestamp_column is not None:
-            must["timestamp"] = self.timestamp_column or "timestamp"
-            return must, {}
-        return must, {"timestamp": "timestamp"}
+            columns["timestamp"] = self.timestamp_column
+        return columns
 
     def refuse(self, what: str) -> None:
         """Refuse options about a table where there is none."""
@@ -104,6 +103,41 @@ def read_interactions(
     )
 
 
+def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
+    """The columns that :func:`read_interactions` would guess; reads a table's header alone.
+
+    Args:
+        data: a name or path.
+        options: what was said about the columns of a table.
+
+    Returns:
+        By "user", "item", "rating" and "timestamp" the name of the column, where nobody said it
+        and it is another word; nothing for data sets that are not tables.
+
+    Raises:
+        ValueError: if there is no such table, or its header cannot be read or understood.
+    """
+    path, wanted = Path(data), options.columns()
+    if data in _KNOWN or None not in wanted.values():
+        return {}
+    if path.is_dir():
+        if any(
+            all(any(path.glob(mark)) for mark in known.marks)
+            for known in (_YAHOO_BY_ITS_OWN_NAMES, _LIGHTGCN, _ML_100K, _ML_1M)
+        ):
+            return {}
+        pair = _given_pair(path)
+        files = [pair[0]] if pair else sorted(path.glob(f"*{INTER}")) or parts_of(path)
+        if not files:
+            return {}
+        path = files[0]
+    if not path.is_file() or any(path.name in known.marks for known in (_ML_100K, _ML_1M)):
+        return {}
+    is_inter = path.suffix == INTER
+    header = inter_header(path) if is_inter else table_header(path, options.separator)
+    return guesses(wanted, chosen_columns(header, wanted, path))
+
+
 def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
     """The files that :func:`read_interactions` reads for a name or path, as far as they are there.
 
@@ -123,11 +157,12 @@ def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
             for file in Path(data).iterdir()
             if file.suffix in _TABLE_SUFFIXES and file.is_file() and not file.name.startswith(".")
         ]
+        found += parts_of(Path(data))
     else:
         found = [Path(data)]
     if test_data is not None:
         found.append(Path(test_data))
-    return tuple(sorted(file for file in found if file.is_file()))
+    return tuple(sorted({file for file in found if file.is_file()}))
 
 
 def marks(name: str) -> tuple[str, ...]:
@@ -200,7 +235,7 @@ def _author_split(folder: Path, name: str) -> RawInteractions:
             f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
             "rating, as in the repositories of the paper's first author (github.com/liubin06)"
         )
-    columns = {"user": "user", "item": "item", "rating": "rating"}
+    columns: dict[str, str | None] = {"user": "user", "item": "item", "rating": "rating"}
     return read_tables(train, test, columns, name=f"{name}, author split")
 
 
@@ -211,19 +246,51 @@ def _folder(folder: Path, options: TableOptions) -> RawInteractions:
         if all(any(folder.glob(mark)) for mark in known.marks):
             options.refuse(str(folder))
             return known.read(folder, name=name)
-    for suffix in (".csv", ".tsv", ".parquet"):
-        train, test = folder / f"train{suffix}", folder / f"test{suffix}"
-        if train.is_file() and test.is_file():
-            if options.test_data is not None:
-                raise ValueError(f"{folder} has a test part: test_data is for single files")
-            return _tables(train, test, options, name)
+    if pair := _given_pair(folder):
+        if options.test_data is not None:
+            raise ValueError(f"{folder} has a test part: test_data is for single files")
+        return _tables([pair[0]], pair[1], options, name)
     inter = sorted(folder.glob(f"*{INTER}"))
     if len(inter) == 1:
         return _file(inter[0], options)
+    if parts := parts_of(folder):
+        test = None if options.test_data is None else Path(options.test_data)
+        return _tables(parts, test, options, name)
     raise ValueError(
         f"{folder} has no interactions: it must hold train.txt and test.txt, train.csv and "
-        f"test.csv, u.data, ratings.dat or one {INTER} file"
+        f"test.csv, u.data, ratings.dat, one {INTER} file, or the parts of one table"
     )
+
+
+def _given_pair(folder: Path) -> tuple[Path, Path] | None:
+    """Tables called train and test in a folder."""
+    for suffix in (*_TEXT, *PARQUET):
+        for packing in ("", *PACKED):
+            train, test = (folder / f"{part}{suffix}{packing}" for part in ("train", "test"))
+            if train.is_file() and test.is_file():
+                return train, test
+    return None
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """The files of a table that is in several, as other tools write them: in order of their paths.
+
+    Files in folders below count too; those whose path has a part that begins with a point or an
+    underscore do not.
+
+    Raises:
+        ValueError: if there are both text and Parquet files.
+    """
+    found: dict[bool, list[Path]] = {}
+    for file in sorted(folder.rglob("*")):
+        hidden = any(part[0] in "._" for part in file.relative_to(folder).parts)
+        if not hidden and table_suffix(file) in (*_TEXT, *PARQUET) and file.is_file():
+            found.setdefault(table_suffix(file) in PARQUET, []).append(file)
+    if len(found) > 1:
+        raise ValueError(
+            f"{folder} holds both text and Parquet tables: name one file, or a folder with one kind"
+        )
+    return next(iter(found.values()), [])
 
 
 def _file(path: Path, options: TableOptions) -> RawInteractions:
@@ -236,12 +303,12 @@ def _file(path: Path, options: TableOptions) -> RawInteractions:
     if path.suffix == INTER:
         if options.separator is not None:
             raise ValueError(f"{INTER} files are separated by tabs: separator is for tables")
-        must, optional = options.columns("_id")
-        return read_inter(path, test, must, optional=optional, name=path.name)
-    return _tables(path, test, options, path.name)
+        return read_inter(path, test, options.columns(), name=path.name)
+    return _tables([path], test, options, path.name)
 
 
-def _tables(train: Path, test: Path | None, options: TableOptions, name: str) -> RawInteractions:
-    """A table, and maybe a second one as its test part."""
-    must, optional = options.columns()
-    return read_tables(train, test, must, optional=optional, separator=options.separator, name=name)
+def _tables(
+    train: Sequence[Path], test: Path | None, options: TableOptions, name: str
+) -> RawInteractions:
+    """A table in one or several files, and maybe a second one as its test part."""
+    return read_tables(train, test, options.columns(), separator=options.separator, name=name)

@@ -6,7 +6,7 @@ import base64
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from bayescl.report.images.findings import findings
 from bayescl.report.images.markdown import accuracy_table, difference_table
 from bayescl.report.images.page import what_was_run
 from bayescl.report.images.paper_table import table_rows
+from bayescl.report.ranking.beside import baseline_sentences
 from bayescl.report.ranking.collection import read_cells
 from bayescl.report.ranking.differences import against_paper
 from bayescl.report.ranking.figure import cells_figure
@@ -86,7 +87,16 @@ def report_page(folders: Sequence[Path]) -> str:
     Raises:
         ValueError: if a folder is not there, holds no results, or a file in it is damaged.
     """
-    sections = [section_of(folder) for folder in folders]
+    return page_of([section_of(folder) for folder in folders], "made from result files")
+
+
+def page_of(sections: Sequence[Section], source: str) -> str:
+    """Sections as one HTML page, with a table of their scores above where there are several.
+
+    Args:
+        sections: at least one; a single one gives the page its title.
+        source: where the figures come from, a few words.
+    """
     columns = list(dict.fromkeys(name for section in sections for name in section.scores))
     overview = Table(
         ["run", *columns],
@@ -101,7 +111,10 @@ def report_page(folders: Sequence[Path]) -> str:
     environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
     text = environment.get_template("page.html").render(
-        title=title, sections=sections, overview=overview if len(overview.rows) > 1 else None
+        title=title,
+        source=source,
+        sections=sections,
+        overview=overview if len(overview.rows) > 1 else None,
     )
     return text.encode("utf-8", "replace").decode("utf-8")  # names may hold half a letter
 
@@ -164,15 +177,19 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
             section.tables.append(difference_table(result))
             section.findings = findings(result)
         if not (folder / "comparison.png").is_file():
-            section.pictures = [(_CAPTIONS["comparison"], _drawn(comparison_figure, result))]
+            section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
         section.settings, section.origin = settings, origin
         return section
-    title = f"{loss_title(settings['loss'])} on {data_title(settings['data'])}"
-    epochs = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
-    after = ", ".join([*epochs, f"seed {settings['seed']}"])
-    place = f"scored on the {settings['evaluate_on']} part"
-    lead = [f"Run `{folder.resolve().name}`: {after}, {place}."]
+    if {"losses", "baselines"} <= result.keys():
+        return replace(_cells_section(folder, [dict(result)]), settings=settings)
+    name = settings["loss"] if "loss" in settings else settings["encoder"]
+    title = f"{loss_title(name)} on {data_title(settings['data'])}"
+    words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
+    words += [f"seed {settings['seed']}"] if "seed" in settings else []
+    words += [f"scored on the {settings['evaluate_on']} part"]
+    lead = [f"Run `{folder.resolve().name}`: {', '.join(words)}."]
     lead += [str(remark) for remark in result.get("remarks", [])]
+    lead += [f"{sentence}." for sentence in baseline_sentences(result)]
     if "metrics" in result:
         figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
         tops = list(dict.fromkeys(name.partition("@")[2] for name in figures))
@@ -203,7 +220,7 @@ def _cells_section(folder: Path, cells: list[dict[str, Any]]) -> Section:
             table for table in (differences_table(cell), settings_table(cell)) if table.rows
         ]
     if not (folder / "ranking.png").is_file():
-        section.pictures = [(_CAPTIONS["ranking"], _drawn(cells_figure, cells))]
+        section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
     section.origin = {name: cells[0][name] for name in _ORIGIN if cells[0].get(name) is not None}
     return section
 
@@ -240,10 +257,10 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
                 axis.legend(fontsize=8)
         return figure
 
-    return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", _drawn(draw, None)
+    return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", figure_png(draw, None)
 
 
-def _drawn(figure: Any, content: object) -> bytes:
+def figure_png(figure: Any, content: object) -> bytes:
     """A figure as PNG; names are drawn as they are, even where no font has their letters."""
     from matplotlib import rc_context
 

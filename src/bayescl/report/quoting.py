@@ -12,14 +12,15 @@ and a table or a paragraph stands between two comments, each on a line of its ow
 After ``quote:`` come the name of a quotation, a file relative to the page, as in a link, and words
 for the quotation, read as a shell reads them. A file may have a ``*``; of several the last by name
 is meant, which is the newest where names are dates. ``bayescl report --pages`` writes the quotes of
-pages anew, and with ``--check`` compares them.
+pages again, and with ``--check`` compares them.
 
 Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
-``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record. A PLACE is a path of
-keys such as ``losses/hard/metrics/ndcg@20/mean``. The rows of a CSV file are a list of records:
-the conditions leave one, or ``count``, ``max``, ``min``, ``largest`` (of the absolute values) or
-``rate`` (the exponent of the power of the candidates that fits) makes one number of them, as in
-``max/error``. A FORM is one of Python's; with ``~`` in front the zero before the point is left out.
+``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
+values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. The
+rows of a CSV file are a list of records: the conditions leave one, or ``count``, ``max``, ``min``,
+``largest`` (of the absolute values) or ``rate`` (the exponent of the power of the candidates that
+fits) makes one number of them, as in ``max/error``. A FORM is one of Python's; with ``~`` in front
+the zero before the point is left out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _MARK = "<!-- quote:"
 
 
 def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
-    """Write the quotes of pages anew.
+    """Update the quotes of pages.
 
     Args:
         paths: Markdown files, and folders that hold some.
@@ -199,6 +200,8 @@ def taken(content: object, place: str, where: Mapping[str, object] | None = None
             ]
         if isinstance(content, Mapping) and keys[0] in content:
             content = content[keys.pop(0)]
+        elif isinstance(content, Mapping) and keys == ["all"]:
+            return list(content.values())
         elif isinstance(content, list) and keys[0] in _OF_LISTS and not _has(content, keys[0]):
             return _OF_LISTS[keys[0]](content, "/".join(keys[1:]))
         elif isinstance(content, list) and keys[0].isdigit() and int(keys[0]) < len(content):

@@ -46,7 +46,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 raise
             raise OSError(
                 f"cannot write the checkpoint {target}: {reason.strerror or reason}; "
-                "the one before is kept, and --resume goes on from there"
+                "the one before is kept, and --resume continues from there"
             ) from None
 
     def load_checkpoint(

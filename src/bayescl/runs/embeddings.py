@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -10,19 +11,29 @@ import polars as pl
 from bayescl._checks import check_choice
 from bayescl.runs.folder import RunFolder
 
+if TYPE_CHECKING:
+    from torch import nn
+
 RANKING, IMAGES = "train ranking", "train images"
 
 PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
-"""What a run of each kind has embeddings of; the first unless another is asked for."""
+"""What a run of each kind has embeddings of; default: the first."""
 
 
-def run_embeddings(path: Path, of: str | None = None, *, data: str | None = None) -> pl.DataFrame:
+def run_embeddings(
+    path: Path,
+    of: str | None = None,
+    *,
+    data: str | None = None,
+    encoder: nn.Module | None = None,
+) -> pl.DataFrame:
     """Embed everything of one part of a run's data, with the weights that the run keeps.
 
     Args:
         path: the run folder.
         of: one of :data:`PARTS` for the run's kind.
         data: other images to embed; default: the run's own.
+        encoder: the network that a run on images was given, if it was.
 
     Returns:
         ``id`` and ``embedding``, one row each. Of images the id is the number within the part,
@@ -44,16 +55,18 @@ def run_embeddings(path: Path, of: str | None = None, *, data: str | None = None
         from bayescl.runs.ranking.serving import load_recommender
 
         return load_recommender(path).embeddings(of)
-    return _image_features(folder, of, data)
+    return _image_features(folder, of, data, encoder)
 
 
-def _image_features(folder: RunFolder, of: str, data: str | None) -> pl.DataFrame:
+def _image_features(
+    folder: RunFolder, of: str, data: str | None, encoder: nn.Module | None
+) -> pl.DataFrame:
     """Features of every image of a part."""
     from bayescl.runs.images.memory import image_ids
     from bayescl.runs.images.run import ImageRun
     from bayescl.vision.features import extract_features
 
-    _, run, _ = ImageRun.kept(folder.path, data=data)
+    _, run, _ = ImageRun.kept(folder.path, data=data, encoder=encoder)
     store = run.parts.train if of == "train" else run.parts.evaluation
     if store is None:
         raise ValueError(f"the images of {folder.path} have no evaluation part: ask for train")

@@ -7,32 +7,40 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
-from bayescl._files import open_atomically, staged_folder
+from bayescl._files import open_atomically, staged_folder, write_atomically
 from bayescl.runs.folder import as_json, check_vacant
 from bayescl.runs.loading import IMAGES, LoadedRun, load
 
-PROGRAM, MATRICES, CARD = "encoder.pt2", "recommender.npz", "model.json"
+PROGRAM, WEIGHTS, MATRICES, CARD = (
+    "encoder.pt2",
+    "encoder.safetensors",
+    "recommender.npz",
+    "model.json",
+)
 
 
-def export_run(path: Path, to: Path) -> tuple[Path, ...]:
+def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
     """Write what a run learnt into a folder, for programs that have torch or NumPy alone.
 
     Of a run on images: ``encoder.pt2``, made by ``torch.export``, with the preparation of images
-    inside: uint8 images of any number in, features out. Of a recommender: ``recommender.npz`` with
+    inside: uint8 images of any number in, features out; and ``encoder.safetensors``, the encoder's
+    weights alone. Of a recommender: ``recommender.npz`` with
     ids, matrices and what every user has. ``model.json`` says what is what.
 
     Args:
         path: the run folder.
         to: a folder that does not exist yet, or is empty.
+        encoder: the network that the run was given, if it was.
 
     Returns:
         The files.
 
     Raises:
-        ValueError: if there is nothing to export, or ``to`` is no place for it.
+        ValueError: if there is nothing to export, or ``to`` cannot hold it.
     """
-    run = load(path)
+    run = load(path, encoder=encoder)
     write = _write_encoder if run.kind == IMAGES else _write_recommender
     check_vacant(to)
     with staged_folder(to) as folder:
@@ -43,6 +51,7 @@ def export_run(path: Path, to: Path) -> tuple[Path, ...]:
 def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
     """The network with its preparation as a program of torch, and its card."""
     from bayescl.runs.images.memory import ImageMemory
+    from bayescl.runs.weights import as_safetensors
 
     model = run.prepared
     example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
@@ -54,6 +63,7 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         with open_atomically(folder / PROGRAM) as file:
             torch.export.save(program, file)
         features = model(example).shape[1]
+    write_atomically(folder / WEIGHTS, as_safetensors(model.encoder.state_dict()))
     card = {
         "use": f"torch.export.load('{PROGRAM}').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
@@ -62,7 +72,7 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         "settings": dict(run.settings),
     }
     (folder / CARD).write_text(as_json(card), encoding="utf-8")
-    return PROGRAM, CARD
+    return PROGRAM, WEIGHTS, CARD
 
 
 def _write_recommender(run: LoadedRun, folder: Path) -> tuple[str, ...]:

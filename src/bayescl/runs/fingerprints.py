@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
 _AT_ONCE = 1 << 22
 """Bytes read at a time."""
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+_PARQUET = (".parquet", ".pq")
 
 
 class FileRecord(TypedDict):
@@ -17,13 +20,13 @@ class FileRecord(TypedDict):
     Attributes:
         path: where it was, as an absolute path.
         bytes: its size.
-        rows: its lines; of a Parquet file its rows.
+        rows: its lines; of a Parquet file its rows; None of a compressed or damaged file.
         sha256: of its content.
     """
 
     path: str
     bytes: int
-    rows: int
+    rows: int | None
     sha256: str
 
 
@@ -49,8 +52,9 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
         ['my.csv: 3 more rows than the run was trained on']
     """
     found = []
-    current = {Path(one["path"]).name: one for one in now}
-    known = {Path(one["path"]).name: one for one in before}
+    shown = _short_names([one["path"] for one in (*before, *now)])
+    current = {shown[one["path"]]: one for one in now}
+    known = {shown[one["path"]]: one for one in before}
     for name, one in known.items():
         other = current.get(name)
         if other is None:
@@ -63,8 +67,20 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     return found
 
 
-def _difference(before: int, now: int) -> str:
+def _short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Names of files; where two folders have files of one name, with their folders."""
+    distinct = sorted(set(paths))
+    names = {path: Path(path).name for path in distinct}
+    if len(set(names.values())) == len(distinct):
+        return names
+    shared = os.path.commonpath(distinct)
+    return {path: Path(path).relative_to(shared).as_posix() for path in distinct}
+
+
+def _difference(before: int | None, now: int | None) -> str:
     """The number of rows that came or went, or that the content is another one."""
+    if before is None or now is None:
+        return "other content than the run was trained on"
     if now == before:
         return f"other content than the run was trained on, in as many rows ({now})"
     rows = "row" if abs(now - before) == 1 else "rows"
@@ -74,20 +90,30 @@ def _difference(before: int, now: int) -> str:
 
 def _record(file: Path) -> FileRecord:
     """What to remember of one file."""
-    digest, rows, blank = hashlib.sha256(), 0, True
+    digest, lines, blank = hashlib.sha256(), 0, True
     with file.open("rb") as opened:
         while chunk := opened.read(_AT_ONCE):
             digest.update(chunk)
-            rows += chunk.count(b"\n")
+            lines += chunk.count(b"\n")
             blank = chunk.endswith(b"\n")
-    rows += not blank
-    if file.suffix == ".parquet":
-        import polars as pl
-
-        rows = int(pl.scan_parquet(file).select(pl.len()).collect().item())
     return {
         "path": str(file.resolve()),
         "bytes": file.stat().st_size,
-        "rows": rows,
+        "rows": _rows(file, lines + (not blank)),
         "sha256": digest.hexdigest(),
     }
+
+
+def _rows(file: Path, lines: int) -> int | None:
+    """The rows of a file that has so many lines."""
+    kind = file.suffix.lower()
+    if kind in _COMPRESSED:
+        return None
+    if kind not in _PARQUET:
+        return lines
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
+    except pl.exceptions.PolarsError:  # whoever reads it says what is wrong
+        return None

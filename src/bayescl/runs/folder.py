@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from bayescl._files import staged_folder, write_atomically
+from bayescl._files import staged_folder, sweep, write_atomically
 
 _HEADER = "# bayescl "
 """What the first line of ``config.yaml`` begins with; the kind of run follows."""
@@ -31,10 +31,10 @@ class RunFolder:
     and a finished recommender has its matrices in ``embeddings.npz``. A folder of format 1 lacks
     these files and opens all the same.
 
-    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed
-    to the command that makes such runs as ``--config``. The folder comes into being together with
-    it, so that a run folder is a folder with such a file. Every other file is written beside its
-    place and then moved there: a reader, or a run that was killed and goes on, finds the old or
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed to
+    the command that makes such runs as ``--config``. The folder comes into being together with it,
+    so that a run folder is a folder with such a file. Every other file is written beside its place
+    and then moved there: a reader, or a run that continues after it was killed, finds the old or
     the new one whole.
 
     Attributes:
@@ -69,7 +69,7 @@ class RunFolder:
         """The checkpoint that a run's figures are about: of the best epoch, or else the last.
 
         Raises:
-            ValueError: if there is none yet.
+            ValueError: if there is no checkpoint yet.
         """
         for checkpoint in (self.best_checkpoint, self.checkpoint):
             if checkpoint.is_file():
@@ -85,6 +85,11 @@ class RunFolder:
     def result_file(self) -> Path:
         """The figures of the finished run; its presence means that the run is finished."""
         return self.path / "result.json"
+
+    @property
+    def weights_file(self) -> Path:
+        """The weights of the finished run, for any reader of safetensors."""
+        return self.path / "weights.safetensors"
 
     @property
     def is_finished(self) -> bool:
@@ -165,18 +170,33 @@ class RunFolder:
         try:
             with self.metrics_file.open(newline="", encoding="utf-8") as file:
                 return [
-                    {key: float(value) for key, value in row.items() if value != ""}
+                    {key: _number(value) for key, value in row.items() if value != ""}
                     for row in csv.DictReader(file)
                 ]
         except (ValueError, TypeError):
             raise ValueError(f"{self.metrics_file} is damaged") from None
 
+    def sweep(self) -> None:
+        """Remove what a run that was killed left of files it was about to write."""
+        names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
+        matrices = ("images.npz", "interactions.npz", "embeddings.npz")
+        for file in (self.path / name for name in (*names, *matrices)):
+            sweep(file)
+        for file in (self.checkpoint, self.best_checkpoint):
+            sweep(file)
+
+    def go_on(self, config: Mapping[str, object]) -> None:
+        """Give a run that goes on other settings; what it found under the old ones is no more."""
+        for file in (self.result_file, self.weights_file):
+            file.unlink(missing_ok=True)
+        write_atomically(self.config_file, _header(self.kind) + _yaml(config))
+
     def _read_config(self) -> tuple[str, dict[str, Any]]:
-        """Kind and settings, or a ``ValueError`` that says why this is no run folder."""
+        """Kind and settings, or a ``ValueError`` that says why this is not a run folder."""
         if not self.path.is_dir():
             raise ValueError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
-            raise ValueError(f"{self.path} is no run folder: it has no config.yaml")
+            raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
         try:
             text = self.config_file.read_text(encoding="utf-8")
             config = yaml.safe_load(text)
@@ -184,7 +204,7 @@ class RunFolder:
             raise ValueError(f"{self.config_file} is damaged") from None
         first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
-            raise ValueError(f"{self.path} is no run folder: its config.yaml names no run")
+            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
         if second.startswith(_FORMAT_LINE) and second not in _READ:
             raise ValueError(
                 f"{self.path} has {second.removeprefix('# ')} of run folders, from another "
@@ -231,6 +251,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise ValueError(f"{path} is damaged")
+
+
+def _number(text: str) -> float:
+    """A number as it was written, so that it is written alike again."""
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
 def _header(kind: str) -> str:

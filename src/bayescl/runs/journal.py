@@ -175,7 +175,7 @@ class LastCheckpoint(Checkpoint):
 
 
 class PulseCallback(pl.Callback):
-    """Tell how a long epoch gets on.
+    """Report the progress of a long epoch.
 
     Args:
         pulse: what to tell.

@@ -121,6 +121,7 @@ class LoadedRun:
         user: int | str | None = None,
         k: int = 10,
         *,
+        items: Sequence[int | str] | None = None,
         exclude: Sequence[int | str] = (),
         allow_known: bool = False,
     ) -> pl.DataFrame:
@@ -131,6 +132,7 @@ class LoadedRun:
         Args:
             user: the user's id, as the data set has it; default: everyone's lists.
             k: items per list at most.
+            items: what somebody has who is not in the data; in place of a user.
             exclude: ids of further items that no list may hold.
             allow_known: whether lists may hold items that the user has.
 
@@ -140,7 +142,9 @@ class LoadedRun:
         Raises:
             ValueError: if an argument is out of range, or the run is of another kind.
         """
-        return self.recommender.recommend(user, k, exclude=exclude, allow_known=allow_known)
+        return self.recommender.recommend(
+            user, k, items=items, exclude=exclude, allow_known=allow_known
+        )
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The items with the most similar embeddings.

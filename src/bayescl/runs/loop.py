@@ -63,7 +63,7 @@ def fit_in_folder(
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
 
     A checkpoint within an epoch can be resumed exactly if ``batches`` has ``state_dict`` and
-    ``load_state_dict`` and goes on where it stood, as
+    ``load_state_dict`` and continues where it stopped, as
     :class:`~bayescl.vision.batches.StoreBatches` does.
 
     On several devices this is called by one process on each (Lightning starts those that
@@ -82,7 +82,7 @@ def fit_in_folder(
         checkpoint_every: epochs between checkpoints.
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
         progress: told of every finished epoch.
-        pulse: told how an epoch gets on.
+        pulse: told the progress of an epoch.
         judge: gives further columns of ``metrics.csv``, and may end the run early; what it takes
             is not part of an epoch's seconds.
         throughput: name of a column, and how many of what it counts per second one step takes in.

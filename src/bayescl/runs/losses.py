@@ -1,7 +1,7 @@
 """The table of losses: one row says all that runs, commands, tables and figures know of a loss.
 
 A new loss is a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. Its hyper-parameters,
-their types and what is said of them come from its class.
+their types and their help come from its class.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Watching(TypedDict, total=False):
     Attributes:
         checkpoint_every: epochs between checkpoints; default: 1.
         progress: told of every finished epoch.
-        pulse: told how an epoch gets on.
+        pulse: told the progress of an epoch.
         loggers: Lightning's, given every row of ``metrics.csv``.
     """
 
@@ -71,17 +71,23 @@ def run_in_folder(
         What ``result.json`` holds: what the work returned, and where that comes from.
 
     Raises:
-        ValueError: if the input is bad, ``out`` is no place for the run, or it holds another one.
+        ValueError: if the input is bad, ``out`` cannot hold the run or holds another one.
     """
     origin = provenance()  # of the code that runs, whatever the checkout holds at the end
     if resume:
         folder = RunFolder.open(out, kind)
         # Settings younger than the folder stand there by their defaults.
-        if type(settings).from_config(folder.config()).as_config() != settings.as_config():
+        stored = type(settings).from_config(folder.config())
+        changed = stored.as_config() != settings.as_config()
+        if changed and not settings.continues(stored):
             raise ValueError(f"{out} holds a {what} with other settings")
-        if folder.is_finished:
+        if folder.is_finished and not changed:
             return folder.read_result()
         work = begin()
+        if writes:
+            folder.sweep()
+            if changed:
+                folder.go_on(settings.as_config())
     else:
         work = begin()
         # The other processes of a run may come before or after the one that writes.

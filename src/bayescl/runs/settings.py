@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import Self
 
 
 class StoredSettings(ABC):
     """Everything that shapes a run, as ``config.yaml`` holds it."""
+
+    may_change: ClassVar[frozenset[str]] = frozenset()
+    """Options that a resumed run may be given anew; :meth:`continues` says with which values."""
+
+    def continues(self, stored: Self) -> bool:
+        """Whether a run with other settings can go on under these; by default none can.
+
+        Args:
+            stored: the settings that the run has.
+
+        Raises:
+            ValueError: if it cannot for a reason that needs words.
+        """
+        del stored
+        return False
 
     @abstractmethod
     def as_config(self) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def sample_component(
 
 
 def _draws(settings: Settings) -> int:
-    """How often everything is drawn anew."""
+    """How often everything is drawn."""
     return max(2, settings.draws // 2)
 
 

@@ -1,8 +1,8 @@
 r"""How often a positive outscores a true negative, when both are drawn by the model.
 
 The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
-false negative and a true negative drawn independently from the two mixtures are no such pair: for
-any proposal distribution,
+false negative and a true negative drawn independently from the two mixtures are not such a pair:
+for any proposal distribution,
 
 .. math::
     P(x^+ > x^-) = \int \Phi_{TN}\,d\Phi_{FN} = \tfrac12 + \tfrac{2\alpha - 1}{3} \le \tfrac56 .

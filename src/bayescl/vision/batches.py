@@ -80,7 +80,7 @@ class EpochOrder:
 class StoreBatches:
     """The batches of a store, cut out on the store's own device.
 
-    Its state is a place in an epoch: after ``load_state_dict``, that epoch goes on there.
+    Its state is a place in an epoch: after ``load_state_dict``, that epoch continues there.
 
     Args:
         store: the images.

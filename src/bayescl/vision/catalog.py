@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from bayescl._downloads import DataSource, RemoteFile
 
+DIGITS = DataSource(
+    name="digits",
+    kind="images",
+    title="handwritten digits: 1,797 drawings of 8 pixels, 10 classes",
+    files=(),
+    terms="CC BY 4.0; cite Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, 1998",
+    homepage="https://archive.ics.uci.edu/dataset/80",
+    instructions="part of scikit-learn: there is nothing to fetch",
+)
+
 CIFAR10 = DataSource(
     name="cifar10",
     kind="images",

@@ -69,7 +69,7 @@ def _read(
         with members.open(file) as content:
             block = np.frombuffer(content.read(), np.uint8)
         if len(block) == 0 or len(block) % (label_bytes + _PIXELS):
-            raise ValueError(f"{file} is damaged: {len(block)} bytes are no whole records")
+            raise ValueError(f"{file} is damaged: {len(block)} bytes are not whole records")
         blocks.append(block.reshape(-1, label_bytes + _PIXELS))
     records = np.concatenate(blocks)
     labels = records[:, label_bytes - 1].astype(np.int64)

@@ -104,8 +104,8 @@ def load_images(
         classes: only these, by name or, for a number, drawn; labels then count these alone, and
             images without a label are left out. Default: all.
         class_seed: fixes which classes are drawn.
-        max_train_images: train on so many images at most, chosen by a fixed seed and equally
-            many of each class; default: on all.
+        max_train_images: train on at most this many images, chosen by a fixed seed and equally many
+            of each class; default: on all.
         image_size: side in pixels that every image is scaled and cropped to; their own unless
             given, or if a folder holds several sizes, see
             :func:`~bayescl.vision.decoding.common_format`.
@@ -207,7 +207,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        # NumPy leaves a file that it opened by itself open when that is no archive.
+        # NumPy leaves a file that it opened by itself open when that is not an archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:

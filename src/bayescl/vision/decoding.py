@@ -18,7 +18,7 @@ from bayescl._checks import check_count
 from bayescl._cores import usable_cores
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""Endings of image files, in small letters; other files are no images."""
+"""Endings of image files, in small letters; other files are not images."""
 
 LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
 """Where no size is given: pixels up to which a common size is kept, and a new one goes."""
@@ -43,7 +43,7 @@ class Header(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A file that is no readable image."""
+    """A file that is not a readable image."""
 
     path: Path
     reason: str
@@ -71,7 +71,7 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header | None], list[Skipp
         files: image files.
 
     Returns:
-        A header for each file, None for one that is no image; and those, with the reason.
+        A header for each file, None for one that is not an image; and those, with the reason.
     """
     headers: list[Header | None] = []
     skipped = []

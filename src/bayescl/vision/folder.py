@@ -122,7 +122,7 @@ def _images_below(folder: Path) -> list[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """A subfolder that cannot be read is no empty one."""
+    """A subfolder that cannot be read does not count as empty."""
     raise error
 
 

@@ -38,7 +38,7 @@ def load_folder(
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
     """Decode the images of a folder; see :func:`~bayescl.vision.folder.find_parts` for its form.
 
-    Files that are no readable images are left out and counted. From 2,000 images on, the pixels
+    Files that are not readable images are left out and counted. From 2,000 images on, the pixels
     are kept in the user's cache folder (``$BAYESCL_CACHE``), under a key made of the names,
     sizes and times of all files, so that the next run maps them into memory.
 

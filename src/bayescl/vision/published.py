@@ -94,7 +94,7 @@ class TarMembers:
         """A file for reading."""
         content = self.archive.extractfile(self._member(name))
         if content is None:
-            raise FileNotFoundError(f"{name} is no file")
+            raise FileNotFoundError(f"{name} is not a file")
         return content
 
     def _member(self, name: str) -> tarfile.TarInfo:

@@ -59,7 +59,7 @@ def _count(members: Members, file: str) -> int:
     """How many images a file holds."""
     count, rest = divmod(members.size(file), _PIXELS)
     if rest or not count:
-        raise ValueError(f"{file} is damaged: {members.size(file)} bytes are no whole images")
+        raise ValueError(f"{file} is damaged: {members.size(file)} bytes are not whole images")
     return count
 
 

@@ -1,4 +1,4 @@
-"""Some of a data set: so many images, or some classes, by rules that depend on fixed seeds."""
+"""A part of a data set: a number of images, or some classes, by rules with fixed seeds."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def chosen_classes(
     """
     if isinstance(classes, str):
         parts = [part.strip() for part in classes.split(",") if part.strip()]
-        # One class alone is no choice, so that a lone number is a number even of digits.
+        # One class alone is not a choice, so that a lone number is a number even of digits.
         classes = int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() else parts
     if isinstance(classes, int):
         check_count("classes", classes, 2)

@@ -76,7 +76,7 @@ def test_a_line_without_a_title_is_named(write):
         ("1\t2\tgood\t4\n", ", line 1: rating must be a finite number, got 'good'"),
         ("1\t2\tnan\t4\n", ", line 1: rating must be a finite number, got 'nan'"),
         ("1\t2\t3\tlater\n", ", line 1: timestamp must be a number or a date, got 'later'"),
-        (b"1\t2\t3\t4\n1\t\xff\t3\t4\n", ", line 2: this is no UTF-8 text"),
+        (b"1\t2\t3\t4\n1\t\xff\t3\t4\n", ", line 2: this is not UTF-8 text"),
     ],
 )
 def test_damage_in_ml_100k_is_named_with_its_line(write, content, message):
@@ -116,7 +116,7 @@ def test_lightgcn_has_a_user_and_all_items_in_a_line(write):
         ("0 99999999999999999999\n", ", line 1: ids must be whole numbers"),
         ("", " is empty"),
         ("0\n1\n", " has no interactions"),
-        (b"0 1\n\x80 1\n", ", line 2: this is no UTF-8 text"),
+        (b"0 1\n\x80 1\n", ", line 2: this is not UTF-8 text"),
     ],
 )
 def test_damage_in_lightgcn_is_named_with_its_line(write, content, message):
@@ -155,8 +155,8 @@ def test_damage_in_yahoo_is_named_with_file_and_line(write):
 
 
 def test_recbole_finds_fields_by_their_typed_names(write):
-    optional = {"timestamp": "timestamp"}
-    raw = read_inter(write("x.inter", INTER), None, NAMES, optional=optional, name="x")
+    timed = {**NAMES, "timestamp": "timestamp"}
+    raw = read_inter(write("x.inter", INTER), None, timed, name="x")
     assert raw.train.columns == ["user", "item", "timestamp"]
     assert raw.train.rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
     rated = read_inter(write("x.inter", INTER), None, {**NAMES, "rating": "rating"}, name="x")

@@ -113,7 +113,7 @@ def test_measuring_changes_neither_model_nor_generator(settings) -> None:
     for schedule in ("measured", "label-free"):
         callback = alpha_callback(replace(settings, alpha_schedule=schedule), run.parts.train)
         assert callback is not None
-        found = [callback.source.alpha(run.model, epoch) for epoch in (3, 3, 4)]
+        found = [callback.source(run.model, epoch) for epoch in (3, 3, 4)]
         assert found[0] == found[1]
         assert all(0.5 <= alpha <= 1 for alpha in found)
     assert run.model.training
@@ -130,9 +130,9 @@ def test_alpha_with_labels_is_the_auc_of_the_views_of_that_part(settings) -> Non
     same = part.labels[:, None] == part.labels
     others = ~torch.eye(len(part), dtype=torch.bool)
     auc = float(anchor_aucs(scores, same, valid=others).mean())
-    assert LabelledAlpha(part, "auc", 1).alpha(run.model, 5) == pytest.approx(max(auc, 0.5))
+    assert LabelledAlpha(part, "auc", 1)(run.model, 5) == pytest.approx(max(auc, 0.5))
     model = min(1.0, max(0.5, 0.5 + 1.5 * (auc - 0.5)))
-    assert LabelledAlpha(part, "model", 1).alpha(run.model, 5) == pytest.approx(model)
+    assert LabelledAlpha(part, "model", 1)(run.model, 5) == pytest.approx(model)
 
 
 def test_without_labels_no_label_is_looked_at(settings) -> None:
@@ -141,7 +141,7 @@ def test_without_labels_no_label_is_looked_at(settings) -> None:
     shuffled = replace(images, labels=images.labels.flip(0))
     for size in (20, 512):
         one, other = (LabelFreeAlpha(some, size=size) for some in (images, shuffled))
-        assert one.alpha(run.model, 0) == other.alpha(run.model, 0)
+        assert one(run.model, 0) == other(run.model, 0)
 
 
 def test_the_labelled_part_is_stratified_and_of_training_images_alone(settings) -> None:

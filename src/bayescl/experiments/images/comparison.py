@@ -117,7 +117,7 @@ def compare_images(
         What ``result.json`` holds: settings, every run's figures, their summary, provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the comparison or holds another one.
     """
     check_count("workers", workers, 1)

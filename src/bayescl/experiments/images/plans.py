@@ -130,7 +130,7 @@ CIFAR10_JPEG = TuningPlan(
 )
 """Six settings for each loss, 40 runs on fewer images and epochs than the comparison's.
 
-The Bayesian loss has its ``alpha`` from the paper; its ``beta`` is no hardness at all, or one
+The Bayesian loss has its ``alpha`` from the paper; its ``beta`` is 0.5, without hardness, or one
 less one over the number of classes. There is one seed: among settings that come close to one
 another, chance chooses.
 """

@@ -65,13 +65,13 @@ class RankingRequest:
 
     Attributes:
         data: names of data sets, with commas between, or the path of one.
-        split: how the test part comes about; "author" is the paper's, for ml-100k.
+        split: how the test part is chosen; "author" is the paper's, for ml-100k.
         encoders: mf and lightgcn, with commas between.
         losses: with commas between; default: all that the plan of a data set has.
         seeds: number of seeds of the runs on test.
         size: full, or smoke to see in a minute that everything works.
-        results: a folder that collects what several calls made; table and figure are made from
-            all in it; default: the folder of this call.
+        results: a folder that collects the results of several calls; table and figure are made from
+            all of them; default: the folder of this call.
 
     Raises:
         ValueError: if a value is out of its range.

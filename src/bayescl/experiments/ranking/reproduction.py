@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bayescl._checks import check_count
 from bayescl._files import write_atomically
 from bayescl.experiments.ranking.cells import RankingCell
+from bayescl.experiments.ranking.summary import ALIKE, SPREAD, baseline_summary, loss_summary
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
 from bayescl.runs.folder import as_json
 from bayescl.runs.parallel import Progress, train_runs
@@ -16,7 +16,6 @@ from bayescl.runs.provenance import provenance
 from bayescl.runs.ranking.baselines import fit_baseline
 from bayescl.runs.ranking.run import RankingRun, train_ranking
 from bayescl.runs.ranking.settings import RankingSettings
-from bayescl.runs.statistics import mean_and_spread
 
 KIND = "reproduce ranking"
 """The kind of run: the command that makes it."""
@@ -40,8 +39,8 @@ def reproduce_cell(
 ) -> dict[str, Any]:
     """Choose settings on validation, train once more on training plus validation, judge on test.
 
-    Every run has its own folder; finished runs are kept and a broken one goes on from its last
-    checkpoint, so a cell that was broken is gone on with by calling this again.
+    Every run has its own folder; finished runs are kept and an interrupted one continues from its
+    last checkpoint, so a cell that was broken is gone on with by calling this again.
 
     Args:
         cell: what to compare.
@@ -88,18 +87,15 @@ def reproduce_cell(
         "data": plan.fixed.data.title,
         "encoder": plan.fixed.encoder,
         "seeds": cell.seeds,
-        "spread": "standard deviation over seeds",
-        "protocol": example["protocol"],
-        "evaluated_on": example["evaluated_on"],
-        **{key: example[key] for key in ("interactions", "density", "report")},
-        **{key: example[key] for key in ("users", "users_left_out")},
+        "spread": SPREAD,
+        **{key: example[key] for key in ALIKE},
         "tuning": tuning,
         "losses": {
-            loss: _summary([results[f"{loss}-seed{seed}"] for seed in range(cell.seeds)])
+            loss: loss_summary([results[f"{loss}-seed{seed}"] for seed in range(cell.seeds)])
             for loss in cell.losses
         },
         "baselines": {
-            name: {**_baseline(fitted[name]), "tuning": tried}
+            name: {**baseline_summary(fitted[name]), "tuning": tried}
             for name, (_, tried) in baselines.items()
         },
         "workers": workers,
@@ -109,27 +105,3 @@ def reproduce_cell(
     }
     write_atomically(folder / "cell.json", as_json(record))
     return record
-
-
-def _summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of one loss over its seeds."""
-    settings = {key: value for key, value in results[0]["settings"].items() if key != "seed"}
-    return {
-        "metrics": {
-            metric: mean_and_spread([result["metrics"][metric] for result in results])
-            for metric in results[0]["metrics"]
-        },
-        "epochs": results[0]["epochs"],
-        "seconds_per_epoch": mean_and_spread([result["seconds_per_epoch"] for result in results]),
-        "evaluation_seconds": mean_and_spread([result["evaluation_seconds"] for result in results]),
-        "settings": settings,
-    }
-
-
-def _baseline(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures of a baseline in the same form; there is nothing random about it."""
-    return {
-        "metrics": {name: mean_and_spread([value]) for name, value in result["metrics"].items()},
-        "fit_seconds": result["fit_seconds"],
-        "settings": result["settings"],
-    }

@@ -1,17 +1,24 @@
-"""The columns of interactions: ids that are there, numbers that are numbers."""
+"""The columns of interactions: ids that are there, numbers that are numbers.
+
+Tables are read in pieces, and no id becomes a Python object: text ids are numbered while they are
+read (Polars' categoricals), so that a row costs four bytes however long its ids are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
 """Text that is a whole number in the one way of writing it: "7", but neither "07" nor "7.0"."""
 
 
 def interaction_columns(
-    frame: pl.DataFrame, place: Callable[[int], str], *, whole_ids: bool = False
+    frame: pl.DataFrame | pl.LazyFrame, place: Callable[[int], str], *, whole_ids: bool = False
 ) -> pl.DataFrame:
     """Check ids and turn ratings and timestamps into numbers.
 
@@ -26,22 +33,25 @@ def interaction_columns(
         whole_ids: whether ids must be whole numbers.
 
     Returns:
-        The columns without the numbers.
+        The columns without the numbers; ids are Int64 or Categorical.
 
     Raises:
         ValueError: for the first row that lacks an id, rating or timestamp, or has something
             that is none.
     """
-    converters = {"rating": _numbers, "timestamp": _times}
+    lazy = frame.lazy()
+    number, *types = lazy.collect_schema().items()
     ids = _whole_ids if whole_ids else _ids
-    columns = {name: converters.get(name, ids)(frame[name]) for name in frame.columns[1:]}
-    missing = pl.DataFrame([column.is_null() for column in columns.values()])
-    damaged = missing.select(pl.any_horizontal(pl.all())).to_series()
-    if damaged.any():
-        row = damaged.arg_true()[0]
-        where = place(int(frame.to_series(0)[row]))
-        name = next(name for name, column in columns.items() if column[row] is None)
-        value = frame[name][row]
+    converters = {"rating": _numbers, "timestamp": _times}
+    wanted = [converters.get(name, ids)(name, dtype).alias(name) for name, dtype in types]
+    read = lazy.with_columns(wanted).select([name for name, _ in types]).collect(engine="streaming")
+    columns = [_finished(read[name], dtype) for name, dtype in types]
+    places = [column.is_null().arg_true()[0] for column in columns if column.null_count()]
+    if places:
+        row = lazy.slice(min(places), 1).collect()
+        where = place(int(row[number[0]][0]))
+        name = next(column.name for column in columns if column[min(places)] is None)
+        value = row[name][0]
         if value is None or str(value).strip() == "":
             raise ValueError(f"{where}: there is no {name}")
         kind = {"rating": "a finite number", "timestamp": "a number or a date"}.get(name)
@@ -50,47 +60,68 @@ def interaction_columns(
     return pl.DataFrame(columns)
 
 
-def _whole_ids(column: pl.Series) -> pl.Series:
+def _whole_ids(name: str, dtype: pl.DataType) -> pl.Expr:
     """Whole numbers; null where a value is none."""
-    return column.str.strip_chars().cast(pl.Int64, strict=False)
+    del dtype
+    return pl.col(name).str.strip_chars().cast(pl.Int64, strict=False)
 
 
-def _ids(column: pl.Series) -> pl.Series:
-    """Whole numbers or text; null where a value is no id."""
-    dtype = column.dtype
+def _ids(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Whole numbers or text; null where a value is not an id."""
     if dtype.is_integer() and dtype != pl.UInt64:
-        return column.cast(pl.Int64)
+        return pl.col(name).cast(pl.Int64)
     if dtype.is_float():
-        column = column.fill_nan(None)
+        return pl.col(name).fill_nan(None)
+    if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Null):
+        return pl.lit(None)
+    return _named(pl.col(name).cast(pl.String))
+
+
+def _finished(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """What can be decided only when a column has been read as a whole."""
+    if column.name == "timestamp" and column.dtype == pl.String:
+        return _moments(column)
+    if column.name in ("user", "item") and dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
         if ((whole == column) | column.is_null()).all():
             return whole
-    if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Null):
-        return pl.Series(column.name, [None] * len(column), dtype=pl.String)
-    text = column.cast(pl.String).str.strip_chars()
-    return text.to_frame().select(pl.when(text.str.len_bytes() > 0).then(text)).to_series()
+        return column.to_frame().select(_named(pl.first().cast(pl.String))).to_series()
+    return column
 
 
-def _numbers(column: pl.Series) -> pl.Series:
+def _named(text: pl.Expr) -> pl.Expr:
+    """Text without blanks around it, numbered; null where there is none."""
+    text = text.str.strip_chars()
+    return pl.when(text.str.len_bytes() > 0).then(text).cast(pl.Categorical)
+
+
+def _numbers(name: str, dtype: pl.DataType) -> pl.Expr:
     """Finite numbers; null where a value is none."""
-    if column.dtype == pl.String:
+    column = pl.col(name)
+    if dtype == pl.String:
         column = column.str.strip_chars()
-    elif not column.dtype.is_numeric():
-        return pl.Series(column.name, [None] * len(column), dtype=pl.Float64)
+    elif not dtype.is_numeric():
+        return pl.lit(None)
     numbers = column.cast(pl.Float64, strict=False)
-    return numbers.to_frame().select(pl.when(numbers.is_finite()).then(numbers)).to_series()
+    return pl.when(numbers.is_finite()).then(numbers)
 
 
-def _times(column: pl.Series) -> pl.Series:
-    """Numbers as they are, dates as seconds since 1970; null where a value is neither."""
-    if column.dtype == pl.Date:
-        column = column.cast(pl.Datetime("us"))
-    if column.dtype == pl.Datetime:
-        return column.dt.epoch("us").cast(pl.Float64) / 1e6
-    numbers = _numbers(column)
-    if column.dtype == pl.String and numbers.null_count():
+def _times(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Numbers as they are, dates as seconds since 1970; text is left for later."""
+    if dtype == pl.String:
+        return pl.col(name).str.strip_chars()
+    if dtype in (pl.Date, pl.Datetime):
+        moment = pl.col(name).cast(pl.Datetime("us")) if dtype == pl.Date else pl.col(name)
+        return moment.dt.epoch("us").cast(pl.Float64) / 1e6
+    return _numbers(name, dtype)
+
+
+def _moments(text: pl.Series) -> pl.Series:
+    """Numbers or dates in text, as seconds since 1970; null where a value is neither."""
+    numbers = text.to_frame().select(_numbers(text.name, text.dtype).alias(text.name)).to_series()
+    if numbers.null_count():
         try:
-            moments = column.str.strip_chars().str.to_datetime(time_unit="us", strict=False)
+            moments = text.str.to_datetime(time_unit="us", strict=False)
         except pl.exceptions.ComputeError:  # nothing in it looks like a date
             return numbers
         if moments.null_count() < numbers.null_count():
@@ -101,6 +132,12 @@ def _times(column: pl.Series) -> pl.Series:
 def common_ids(columns: list[pl.Series]) -> list[pl.Series]:
     """The same ids in columns of one type: whole numbers if all are, else text.
 
+    Args:
+        columns: of any type that :func:`interaction_columns` returns, or text.
+
+    Returns:
+        Columns that are all Int64 or all Categorical.
+
     Example:
         >>> [ids.to_list() for ids in common_ids([pl.Series(["7", "12"]), pl.Series([3])])]
         [[7, 12], [3]]
@@ -109,7 +146,28 @@ def common_ids(columns: list[pl.Series]) -> list[pl.Series]:
     """
     if all(column.dtype == pl.Int64 for column in columns):
         return columns
-    texts = [column.cast(pl.String) for column in columns]
-    if all(text.str.contains(_WHOLE).all() for text in texts):
-        return [text.cast(pl.Int64) for text in texts]
-    return texts
+    texts = [
+        column.cast(pl.String).cast(pl.Categorical) if column.dtype != pl.Categorical else column
+        for column in columns
+    ]
+    names = [text.unique().cast(pl.String) for text in texts]
+    if not all(name.str.contains(_WHOLE).all() for name in names):
+        return texts
+    return [
+        pl.Series(text.name, looked_up(text, name, name.cast(pl.Int64).to_numpy()))
+        for text, name in zip(texts, names, strict=True)
+    ]
+
+
+def looked_up(column: pl.Series, names: pl.Series, values: NDArray[Any]) -> NDArray[Any]:
+    """A value for each row of a categorical column.
+
+    Args:
+        column: the categories.
+        names: the text of every category of the column, each once.
+        values: what belongs to each name.
+    """
+    places = names.cast(pl.Categorical).to_physical().to_numpy()
+    table = np.zeros(int(places.max(initial=0)) + 1, dtype=values.dtype)
+    table[places] = values
+    return table[column.to_physical().to_numpy()]

@@ -17,10 +17,11 @@ def read_lines(path: Path) -> pl.DataFrame:
         Columns ``number``, counted from 1 with blank lines, and ``text``.
 
     Raises:
-        ValueError: if there is no such file, nothing in it, or it is no UTF-8, naming the line.
+        ValueError: if there is no such file, nothing in it, or it is not UTF-8, naming the line.
     """
-    lines = read_text(path).split("\n")
-    frame = pl.DataFrame({"text": lines}).with_row_index("number", offset=1)
+    whole = pl.DataFrame({"text": [read_text(path)]})
+    lines = whole.select(pl.col("text").str.split("\n").explode())
+    frame = lines.with_row_index("number", offset=1)
     frame = frame.filter(pl.col("text").str.contains(r"\S"))
     if frame.height == 0:
         raise ValueError(f"{path} is empty")
@@ -31,7 +32,7 @@ def read_text(path: Path) -> str:
     """A UTF-8 file as it is.
 
     Raises:
-        ValueError: if there is no such file, or it is no UTF-8, naming the line.
+        ValueError: if there is no such file, or it is not UTF-8, naming the line.
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
@@ -40,7 +41,7 @@ def read_text(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {line}: this is no UTF-8 text") from None
+        raise ValueError(f"{path}, line {line}: this is not UTF-8 text") from None
 
 
 def read_separated(

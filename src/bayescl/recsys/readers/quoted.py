@@ -1,7 +1,7 @@
 """Text tables with a header and values that may stand in double quotes (RFC 4180).
 
-Polars reads the whole file at once. Only when something is wrong does a second, slow pass with
-the standard library's reader find the line to name.
+Polars reads the file in pieces and keeps what is wanted of them. Only when something is wrong does
+a second, slow pass with the standard library's reader find the line to name.
 """
 
 from __future__ import annotations
@@ -33,33 +33,35 @@ def read_quoted(path: Path, *, separator: str, columns: Mapping[str, int]) -> pl
             where a number must be, or breaks its quotes.
     """
     try:
-        table = pl.read_csv(
+        table = pl.scan_csv(
             path,
             separator=separator,
-            infer_schema_length=0,  # every column stays text
+            infer_schema=False,  # every column stays text
             glob=False,
         )
-    except pl.exceptions.PolarsError as error:
+        width = table.collect_schema().len()
+        wanted = (
+            table.with_row_index("row")
+            .filter(~pl.all_horizontal(pl.exclude("row").is_null()))
+            .select("row", *(pl.nth(1 + place).alias(name) for name, place in columns.items()))
+        )
+
+        def place(row: int) -> str:
+            line, values = _line_of(path, separator, row)
+            if len(values) <= max(columns.values()):
+                raise ValueError(
+                    f"{path}, line {line}: there must be {width} values, got {len(values)}"
+                )
+            return f"{path}, line {line}"
+
+        found = interaction_columns(wanted, place)
+    except (pl.exceptions.PolarsError, OSError) as error:
         first_line = str(error).partition("\n")[0]
         damage = _damage(path, separator) or f"cannot read {path}: {first_line}"
         raise ValueError(damage) from None
-    wanted = table.select(
-        pl.int_range(pl.len()).alias("row"),
-        *(pl.nth(position).alias(name) for name, position in columns.items()),
-    )
-    wanted = wanted.filter(~table.select(pl.all_horizontal(pl.all().is_null())).to_series())
-    if wanted.height == 0:
+    if found.height == 0:
         raise ValueError(f"{path} has no interactions")
-
-    def place(row: int) -> str:
-        line, values = _line_of(path, separator, row)
-        if len(values) <= max(columns.values()):
-            raise ValueError(
-                f"{path}, line {line}: there must be {table.width} values, got {len(values)}"
-            )
-        return f"{path}, line {line}"
-
-    return interaction_columns(wanted, place)
+    return found
 
 
 def header_of(path: Path, separator: str) -> list[str]:

@@ -13,8 +13,8 @@ class RawInteractions:
     """Interactions with the ids of their file.
 
     Attributes:
-        train: columns ``user`` and ``item`` (whole numbers or text, never empty) and, where the
-            file has them, ``rating`` and ``timestamp`` (finite numbers).
+        train: columns ``user`` and ``item`` (whole numbers or text, never empty) and, where they
+            were asked for, ``rating`` and ``timestamp`` (finite numbers).
         test: the same for the test part, or None where the files make no difference.
         titles: columns ``item`` and ``title``, or None.
         name: what tables and messages call the data set.

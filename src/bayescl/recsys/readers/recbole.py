@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from bayescl.recsys.readers.lines import read_lines, read_separated
+from bayescl.recsys.readers.naming import chosen_columns
 from bayescl.recsys.readers.raw import RawInteractions
 
 SUFFIX = ".inter"
@@ -23,9 +24,8 @@ _TYPES = {"user": "token", "item": "token", "rating": "float", "timestamp": "flo
 def read_inter(
     path: Path,
     test: Path | None,
-    columns: Mapping[str, str],
+    columns: Mapping[str, str | None],
     *,
-    optional: Mapping[str, str] | None = None,
     name: str,
 ) -> RawInteractions:
     """Read a file, and maybe a second one that is its test part.
@@ -33,16 +33,17 @@ def read_inter(
     Args:
         path: the ``.inter`` file.
         test: another one, or None.
-        columns: field, without its type, of ``user``, ``item`` and what else must be there.
-        optional: the same for fields that are read only where the file has them.
+        columns: field, without its type, of ``user``, ``item`` and what else must be there; None
+            to guess it.
         name: what the data set is called.
 
     Raises:
         ValueError: if a field is missing or of another type, or naming the line of what is
             damaged.
     """
-    parts = [_read(file, columns, optional or {}) for file in (path, test) if file is not None]
-    titles = _titles(path.with_suffix(".item"), columns["item"])
+    parts = [_read(file, columns) for file in (path, test) if file is not None]
+    item = chosen_columns(inter_header(path), columns, path, "field")["item"]
+    titles = _titles(path.with_suffix(".item"), item)
     return RawInteractions(
         train=parts[0], test=parts[1] if test else None, titles=titles, name=name
     )
@@ -72,22 +73,32 @@ def _titles(path: Path, item: str) -> pl.DataFrame | None:
     )
 
 
-def _read(path: Path, columns: Mapping[str, str], optional: Mapping[str, str]) -> pl.DataFrame:
-    """The fields of one file."""
+def inter_header(path: Path) -> list[str]:
+    """The names of the fields, without their types.
+
+    Raises:
+        ValueError: if a field has no type.
+    """
+    return list(_types(path))
+
+
+def _types(path: Path) -> dict[str, str]:
+    """The type of every field."""
     types: dict[str, str] = {}
-    header = read_lines(path)["text"][0].rstrip("\r").split("\t")
-    for field in header:
-        field_name, found, kind = field.rpartition(":")
+    for field in read_lines(path)["text"][0].rstrip("\r").split("\t"):
+        name, found, kind = field.rpartition(":")
         if not found:
             raise ValueError(f"{path}: its header must give a type with each field, got {field!r}")
-        types[field_name] = kind
+        types[name] = kind
+    return types
+
+
+def _read(path: Path, columns: Mapping[str, str | None]) -> pl.DataFrame:
+    """The fields of one file."""
+    types = _types(path)
     names = list(types)
-    wanted = {**columns, **{name: field for name, field in optional.items() if field in types}}
+    wanted = chosen_columns(names, columns, path, "field")
     for name, field in wanted.items():
-        if field not in types:
-            raise ValueError(
-                f"{path} has no field {field!r} for the {name}s; it has {', '.join(names)}"
-            )
         if types[field] != _TYPES[name]:
             raise ValueError(
                 f"{path}: {field} must be of type {_TYPES[name]}, got {types[field]!r}"

@@ -2,44 +2,47 @@
 
 Text: the first line names the columns, every further line is one interaction, values may stand
 in double quotes, blank lines are skipped. The separator is by default that of tab, comma,
-semicolon and bar which the first line has most often. Parquet: any file that Polars reads.
+semicolon and bar which the first line has most often. Parquet: any file that Polars reads. Either
+may be compressed; see :mod:`~bayescl.recsys.readers.packed`. A table may be in several files, of
+which each names its columns.
 
 ``user`` and ``item`` may be whole numbers or text; blanks around text do not count. ``007`` and
 ``7`` are two users: ids are read as numbers only where each is written as a number would be. A
 ``timestamp`` is a number, or a date such as 2024-05-31 or 2024-05-31T12:00:00 (then seconds since
 1970 in UTC). A row that lacks one of the columns used is an error; other columns are not looked
-at, but a line with more values than the header is an error.
+at, but a line with more values than the header is an error. Where nobody says what columns are
+called, it is guessed; see :mod:`~bayescl.recsys.readers.naming`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from bayescl.recsys.readers.columns import interaction_columns
+from bayescl.recsys.readers.columns import common_ids, interaction_columns
+from bayescl.recsys.readers.naming import chosen_columns
+from bayescl.recsys.readers.packed import table_suffix, unpacked
 from bayescl.recsys.readers.quoted import header_of, read_quoted
 from bayescl.recsys.readers.raw import RawInteractions
 
 _SEPARATORS = ("\t", ",", ";", "|")
 _SPELLINGS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 PARQUET = (".parquet", ".pq")
+_HEADER = 1 << 20
+"""Bytes of a compressed text that are unpacked for its header."""
 
 
 def read_table(
-    path: Path,
-    columns: Mapping[str, str],
-    *,
-    optional: Mapping[str, str] | None = None,
-    separator: str | None = None,
+    path: Path, columns: Mapping[str, str | None], *, separator: str | None = None
 ) -> pl.DataFrame:
     """Read named columns of a table.
 
     Args:
-        path: a Parquet file if its name says so, else text.
-        columns: name in the file of ``user``, ``item`` and whatever else must be there.
-        optional: the same for columns that are read only where the file has them.
+        path: a Parquet file if its name says so, else text; maybe compressed.
+        columns: name in the file of ``user``, ``item`` and whatever else must be there; None to
+            guess it.
         separator: one character, or "tab", "comma" or "semicolon"; default: found out.
 
     Returns:
@@ -51,30 +54,76 @@ def read_table(
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    if path.suffix.lower() in PARQUET:
-        return _parquet(path, columns, optional or {})
+    with unpacked(path) as plain:
+        if plain.suffix.lower() in PARQUET:
+            return _parquet(plain, columns)
+        separator = _separator(plain, separator)
+        header = header_of(plain, separator)
+        found = chosen_columns(header, columns, plain)
+        places = {name: header.index(column) for name, column in found.items()}
+        return read_quoted(plain, separator=separator, columns=places)
+
+
+def table_header(path: Path, separator: str | None = None) -> list[str]:
+    """The names of a table's columns.
+
+    Args:
+        path: the table.
+        separator: as for :func:`read_table`.
+
+    Raises:
+        ValueError: if the file cannot be read as a table.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    is_parquet = table_suffix(path) in PARQUET
+    with unpacked(path, first=None if is_parquet else _HEADER) as plain:
+        if plain.suffix.lower() in PARQUET:
+            return _schema(plain)
+        return header_of(plain, _separator(plain, separator))
+
+
+def read_tables(
+    train: Path | Sequence[Path],
+    test: Path | None,
+    columns: Mapping[str, str | None],
+    *,
+    separator: str | None = None,
+    name: str,
+) -> RawInteractions:
+    """Read a table, and maybe a second one that is its test part; see :func:`read_table`.
+
+    Args:
+        train: the table, or the files that it is in.
+        test: its test part, or None.
+        columns: as for :func:`read_table`.
+        separator: as for :func:`read_table`.
+        name: what tables and messages call the data set.
+    """
+    paths = [train] if isinstance(train, Path) else train
+    parts = [read_table(path, columns, separator=separator) for path in paths]
+    given = None if test is None else read_table(test, columns, separator=separator)
+    return RawInteractions(train=_joined(parts), test=given, name=name)
+
+
+def _joined(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of several files, with ids of one type."""
+    if len(parts) == 1:
+        return parts[0]
+    for name in ("user", "item"):
+        series = common_ids([part[name] for part in parts])
+        parts = [part.with_columns(ids) for part, ids in zip(parts, series, strict=True)]
+    return pl.concat(parts)
+
+
+def _separator(path: Path, separator: str | None) -> str:
+    """The character between values."""
     if separator is None:
         separator = max(_SEPARATORS, key=_first_line(path).count)
     separator = _SPELLINGS.get(separator, separator)
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
-    found = _positions(path, header_of(path, separator), columns, optional or {})
-    return read_quoted(path, separator=separator, columns=found)
-
-
-def read_tables(
-    train: Path,
-    test: Path | None,
-    columns: Mapping[str, str],
-    *,
-    optional: Mapping[str, str] | None = None,
-    separator: str | None = None,
-    name: str,
-) -> RawInteractions:
-    """Read a table, and maybe a second one that is its test part; see :func:`read_table`."""
-    paths = [train] if test is None else [train, test]
-    parts = [read_table(path, columns, optional=optional, separator=separator) for path in paths]
-    return RawInteractions(train=parts[0], test=parts[1] if test else None, name=name)
+    return separator
 
 
 def _first_line(path: Path) -> str:
@@ -83,34 +132,26 @@ def _first_line(path: Path) -> str:
         return next((line for line in file if line.strip()), "")
 
 
-def _positions(
-    path: Path, header: list[str], columns: Mapping[str, str], optional: Mapping[str, str]
-) -> dict[str, int]:
-    """Where in the header the columns stand."""
-    for name, column in columns.items():
-        if column not in header:
-            raise ValueError(
-                f"{path} has no column {column!r} for the {name}s; "
-                f"it has {', '.join(header[:12])}: name the right one with {name}_column"
-            )
-    wanted = {**columns, **{name: column for name, column in optional.items() if column in header}}
-    for column in wanted.values():
-        if list(wanted.values()).count(column) > 1:
-            raise ValueError(f"{path}: column {column!r} cannot be two things at once")
-        if header.count(column) > 1:
-            raise ValueError(f"{path} has {header.count(column)} columns called {column!r}")
-    return {name: header.index(column) for name, column in wanted.items()}
-
-
-def _parquet(path: Path, columns: Mapping[str, str], optional: Mapping[str, str]) -> pl.DataFrame:
-    """Named columns of a Parquet file."""
+def _schema(path: Path) -> list[str]:
+    """The names of a Parquet file's columns."""
     try:
-        header = list(pl.read_parquet_schema(path))
-        found = _positions(path, header, columns, optional)
-        frame = pl.read_parquet(path, columns=[header[position] for position in found.values()])
+        return list(pl.read_parquet_schema(path))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}") from None
+
+
+def _parquet(path: Path, columns: Mapping[str, str | None]) -> pl.DataFrame:
+    """Named columns of a Parquet file."""
+    found = chosen_columns(_schema(path), columns, path)
+    try:
+        wanted = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(
+            pl.col(column).alias(name) for name, column in found.items()
+        )
+        frame = interaction_columns(
+            wanted.with_row_index("row"), lambda row: f"{path}, row {row + 1}"
+        )
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}") from None
     if frame.height == 0:
         raise ValueError(f"{path} has no interactions")
-    wanted = frame.select(pl.col(header[position]).alias(name) for name, position in found.items())
-    return interaction_columns(wanted.with_row_index("row"), lambda row: f"{path}, row {row + 1}")
+    return frame

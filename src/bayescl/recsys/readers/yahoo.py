@@ -2,9 +2,9 @@
 
 Yahoo gives the files to those who ask (Webscope R3): two text files whose names end in
 ``-train.txt`` (chosen songs, 15,400 users) and ``-test.txt`` (songs drawn at random, the 5,400 of
-these users who took part), lines of user, song and rating separated by tabs. The paper's table
-has 5,400 users and 182,000 interactions: both parts merged for those users, split anew. The rows
-of other users are left out and counted.
+these users who took part), lines of user, song and rating separated by tabs. The paper's table has
+5,400 users and 182,000 interactions: both parts merged for those users, split again. The rows of
+other users are left out and counted.
 """
 
 from __future__ import annotations

@@ -111,18 +111,19 @@ def differences_table(cell: Cell) -> Table:
 
 
 def settings_table(cell: Cell) -> Table:
-    """The chosen hyper-parameters, epochs and cost of every loss."""
-    rows = []
+    """The hyper-parameters, epochs and cost of every loss, and how many were tried if any were."""
+    rows, tuning = [], cell.get("tuning")
     for loss, entry in cell["losses"].items():
         chosen = entry["settings"]
         values = [
             "density" if name in chosen and chosen[name] is None else _number(chosen.get(name))
             for name in _SETTINGS
         ]
-        tried = str(len(cell["tuning"]["losses"][loss]["scores"]))
+        tried = [str(len(tuning["losses"][loss]["scores"]))] if tuning else []
         seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
-        rows.append([loss_title(loss), tried, *values, str(entry["epochs"]), seconds])
-    head = ["", "chosen of", *_SETTINGS, "epochs", "s/epoch"]
+        rows.append([loss_title(loss), *tried, *values, str(entry["epochs"]), seconds])
+    chosen_of = ["chosen of"] if tuning else []
+    head = ["", *chosen_of, *_SETTINGS, "epochs", "s/epoch"]
     return Table(head, rows, title=_shared(cell))
 
 

@@ -1,18 +1,16 @@
 """Alpha that changes while training: by a schedule, or measured on the encoder as it is.
 
 The value in use is a hyper-parameter of the loss and so part of every checkpoint. When it was set
-is part of the callback's own state. What is measured depends on weights, seed and epoch alone, and
-leaves weights, statistics of batch normalisation and generators as they were: a resumed run goes
-on exactly.
+is part of the state of :class:`~bayescl.integrations.lightning.AlphaCallback`. What is measured
+depends on weights, seed and epoch alone, and leaves weights, statistics of batch normalisation and
+generators as they were: a resumed run goes on exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import lightning.pytorch as pl
 import torch
 
 from bayescl._axes import Float, Tensor
@@ -23,41 +21,17 @@ from bayescl.estimation import (
     LinearRamp,
     MeasuredAlpha,
     Reading,
-    Schedule,
     label_free_alpha,
     macro_auc,
 )
+from bayescl.integrations.lightning import AlphaCallback
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.vision.features import in_eval_mode
 from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 LABELS_PER_CLASS = 20
-"""Labelled images per class that alpha is measured on unless told otherwise."""
-
-
-class AlphaSource(Protocol):
-    """What says which alpha the loss is to have from an epoch on."""
-
-    def alpha(self, model: SimCLR, epoch: int) -> float:
-        """Return a value in [0.5, 1]; the same for the same weights and epoch."""
-        ...
-
-
-@dataclass(frozen=True)
-class ScheduledAlpha:
-    """Alpha as a function of the epoch.
-
-    Attributes:
-        schedule: gives the value.
-    """
-
-    schedule: Schedule
-
-    def alpha(self, model: SimCLR, epoch: int) -> float:
-        """Return the schedule's value."""
-        del model
-        return self.schedule.value(epoch)
+"""Labelled images per class that alpha is measured on; the default."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +50,7 @@ class LabelledAlpha:
     reading: Reading = "model"
     seed: int = 0
 
-    def alpha(self, model: SimCLR, epoch: int) -> float:
+    def __call__(self, model: Any, epoch: int) -> float:
         """Return what is measured on the model as it is."""
         view_1, view_2 = embedded_views(model, self.images, self.seed, epoch)
         loss: Any = model.loss
@@ -111,7 +85,7 @@ class LabelFreeAlpha:
     reading: Reading = "model"
     seed: int = 0
 
-    def alpha(self, model: SimCLR, epoch: int) -> float:
+    def __call__(self, model: Any, epoch: int) -> float:
         """Return the estimate for the model as it is, at the loss's own ``tau_plus``."""
         generator = torch.Generator().manual_seed(
             derived_seed(self.seed, Purpose.ESTIMATES, epoch, 3)
@@ -127,53 +101,6 @@ class LabelFreeAlpha:
             reading=self.reading,
             valid=scored.valid,
         ).alpha
-
-
-class AlphaCallback(pl.Callback):
-    """Set the loss's alpha before the first step of every few epochs.
-
-    Args:
-        source: says the value.
-        every: epochs between two values, at least 1. The authors measure every 20.
-
-    Attributes:
-        set_in: the epoch that the value in use was set in; -1 before the first.
-
-    Raises:
-        ValueError: if ``every`` is not positive.
-    """
-
-    def __init__(self, source: AlphaSource, *, every: int = 20) -> None:
-        self.source = source
-        self.every = check_count("every", every, 1)
-        self.set_in = -1
-
-    def state_dict(self) -> dict[str, Any]:
-        """When the value in use was set; the value itself is in the loss's state."""
-        return {"set_in": self.set_in}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.set_in = int(state_dict["set_in"])
-
-    def on_train_batch_start(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
-    ) -> None:
-        """Set a new value if it is time, but never twice in an epoch that was broken off."""
-        epoch = trainer.current_epoch
-        if epoch % self.every or epoch == self.set_in:
-            return
-        if not isinstance(pl_module, SimCLR):
-            raise TypeError(f"pl_module must be a SimCLR, got {type(pl_module).__name__}")
-        # Every device computes the same; that of the first counts, lest rounding tell them apart.
-        loss: Any = pl_module.loss
-        loss.alpha = trainer.strategy.broadcast(self.source.alpha(pl_module, epoch))
-        self.set_in = epoch
-
-    def column(self, trainer: pl.Trainer) -> Mapping[str, float]:
-        """The value in use, for a row of ``metrics.csv``."""
-        loss: Any = trainer.lightning_module.loss
-        return {"alpha": float(loss.alpha)}
 
 
 def labelled_part(
@@ -259,7 +186,7 @@ def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback
     reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
     if settings.alpha_schedule == "ramp":
         end = settings.loss.resolved()["alpha"]
-        return AlphaCallback(ScheduledAlpha(LinearRamp.over(settings.epochs, end)), every=1)
+        return AlphaCallback(LinearRamp.over(settings.epochs, end))
     if settings.alpha_schedule == "measured":
         part = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
         source = LabelledAlpha(part, reading, settings.seed)

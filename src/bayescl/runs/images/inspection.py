@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_choice, check_count
@@ -60,6 +61,7 @@ def inspect_images(
     anchor_images: Sequence[int] = (),
     seed: int = 0,
     data: str | None = None,
+    encoder: nn.Module | None = None,
 ) -> Inspection:
     """Look at the last checkpoint of a run on images, finished or not.
 
@@ -73,9 +75,10 @@ def inspect_images(
         images: how many images to score at most, in whole batches of the run's size.
         anchors: how many images to show with their candidates.
         shown: candidates at either end to show for each.
-        anchor_images: the images to show, by their number in the part; drawn unless given.
+        anchor_images: the images to show, by their number in the part; default: drawn.
         seed: which images are drawn, and their views.
         data: other images to look at; default: the run's own.
+        encoder: the network that the run was given, if it was.
 
     Returns:
         Figures and files.
@@ -88,7 +91,7 @@ def inspect_images(
     for name, value, least in (("images", images, 2), ("anchors", anchors, 1), ("shown", shown, 1)):
         check_count(name, value, least)
     check_count("seed", seed, 0)
-    folder, run, epochs = ImageRun.kept(path, data=data)
+    folder, run, epochs = ImageRun.kept(path, data=data, encoder=encoder)
     settings = run.settings
     run.model.to(run.device)
     loss: Any = run.model.loss

@@ -6,7 +6,6 @@ holds the id of every image, with its class, its part and a checksum.
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,15 +16,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl._files import open_atomically
 from bayescl.runs.folder import RunFolder, read_json
+from bayescl.runs.memory import Arrays, read_memory, write_memory
 from bayescl.vision.datasets import ImageParts, known_data_sets
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 FILE = "images.npz"
 PARTS = ("train", "evaluation")
 CHECKED = 5000
-"""Images of a data set whose content is checked; of more, so many at equal distances."""
+"""Images of a data set whose content is checked; of more images, this many at equal distances."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +59,24 @@ class ImageMemory:
         return cls(where, preparation, parts.train.class_names, found)
 
     def write(self, folder: RunFolder) -> None:
-        """Write both files into a run's folder, unless they are there."""
+        """Write both files into a run's folder; if they are there, where the images are now."""
         if folder.data_file.is_file():
+            before = read_json(folder.data_file)
+            if before.get("data") != self.data:
+                folder.write_result({**before, "data": self.data}, name=folder.data_file.name)
             return
         arrays = {
             f"{part}_{name}": values
             for part, described in self.images.items()
             for name, values in described.items()
         }
-        with open_atomically(folder.path / FILE) as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
         record = {
             "data": self.data,
             "images": {part: len(described["ids"]) for part, described in self.images.items()},
             "class_names": list(self.class_names),
             "preparation": dict(self.preparation),
         }
-        folder.write_result(record, name=folder.data_file.name)  # last: it says that all is there
+        write_memory(folder, FILE, arrays, record)
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageMemory | None:
@@ -85,21 +85,18 @@ class ImageMemory:
         Raises:
             ValueError: if a file is missing or damaged.
         """
-        if not folder.data_file.is_file():
-            return None
-        record, file = read_json(folder.data_file), folder.path / FILE
-        try:
-            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            images = {
-                part: {name: arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")}
-                for part in PARTS
-                if f"{part}_ids" in arrays
-            }
-            names = tuple(map(str, record["class_names"]))
-            return cls(str(record["data"]), dict(record["preparation"]), names, images)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-            raise ValueError(f"{file} is damaged or missing") from None
+        return read_memory(folder, FILE, cls._made)
+
+    @classmethod
+    def _made(cls, record: Mapping[str, Any], arrays: Arrays) -> ImageMemory:
+        """Put together what both files hold."""
+        images = {
+            part: {name: arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")}
+            for part in PARTS
+            if f"{part}_ids" in arrays
+        }
+        names = tuple(map(str, record["class_names"]))
+        return cls(str(record["data"]), dict(record["preparation"]), names, images)
 
     def refuse_absence(self) -> None:
         """Refuse images that are no longer where they were.

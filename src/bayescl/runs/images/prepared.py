@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from jaxtyping import UInt8
@@ -16,7 +14,7 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.images.encoder import build_encoder
 from bayescl.runs.images.memory import ImageMemory
 from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.reading import read_checkpoint
+from bayescl.runs.weights import read_weights
 from bayescl.vision.store import store_from_arrays
 
 
@@ -88,8 +86,7 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
             "'bayescl embed' reads it where the data still are"
         )
     channels, height, width = map(int, memory.preparation["image_shape"])
-    checkpoint = folder.kept_checkpoint()
-    state: dict[str, Any] = read_checkpoint(checkpoint)["state_dict"]
+    state = read_weights(folder)
     if encoder is None:
         settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})
         encoder = build_encoder(settings, (channels, height, width))
@@ -103,6 +100,6 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(
-            f"the checkpoint {checkpoint} is of another encoder than these settings describe"
+            f"the weights of {folder.path} are of another encoder than these settings describe"
         ) from None
     return PreparedEncoder(encoder, mean, deviation, (channels, height, width)).eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from bayescl.runs.losses import LOSSES
 from bayescl.runs.processes import process_rank
 from bayescl.runs.provenance import provenance
 from bayescl.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
+from bayescl.runs.weights import read_weights, write_weights
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.datasets import ImageParts, load_images
 from bayescl.vision.probes import knn_score, run_probes
@@ -104,7 +106,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return {"data": memory.data, "memory": memory}
 
     def remember(self, folder: RunFolder) -> None:
-        """Write down in the run's folder which images these are, unless it is there."""
+        """Write down in the run's folder which images these are, and where."""
         normalization: Any = self.model.normalization
         preparation = {
             "image_shape": list(self.parts.train.image_shape),
@@ -113,6 +115,23 @@ class ImageRun(TrainedRun[ImageSettings]):
             "deviation": normalization.deviation.flatten().tolist(),
         }
         ImageMemory.of(self.data, self.parts, preparation).write(folder)
+
+    def start_from(self, path: Path) -> None:
+        """Take encoder and projection head of another run.
+
+        Raises:
+            ValueError: if the folder holds no run on images with weights, or of other networks.
+        """
+        state = read_weights(RunFolder.open(path, KIND))
+        try:
+            for name in ("encoder", "projection_head"):
+                start = f"{name}."
+                part = {key[len(start) :]: state[key] for key in state if key.startswith(start)}
+                self.model.get_submodule(name).load_state_dict(part)
+        except RuntimeError:
+            raise ValueError(
+                f"init: {path} has another encoder or projection head than these settings describe"
+            ) from None
 
     def images(self) -> dict[str, int]:
         """How many images there are to train on and to judge by."""
@@ -131,7 +150,8 @@ class ImageRun(TrainedRun[ImageSettings]):
     ) -> Mapping[str, float]:
         """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
         del rows
-        columns = {} if self.alpha is None else dict(self.alpha.column(trainer))
+        loss: Any = self.model.loss
+        columns = {} if self.alpha is None else {"alpha": float(loss.alpha)}
         columns |= pair_columns(
             self.model, self.parts.train, seed=self.settings.seed, epoch=trainer.current_epoch
         )
@@ -148,11 +168,11 @@ class ImageRun(TrainedRun[ImageSettings]):
         **watching: Unpack[Watching],
     ) -> Result:
         """Train in the run's folder, from its last checkpoint if there is one, and judge."""
+        settings = self.settings
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
-        elif self.is_first:
+        if self.is_first:
             self.remember(folder)
-        settings = self.settings
         journal = fit_in_folder(
             self.model,
             self.batches,
@@ -170,6 +190,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         )
         if not self.is_first:
             return {}
+        write_weights(folder, self.model.state_dict())
         return {
             "settings": settings.as_config(),
             "seed": settings.seed,
@@ -205,7 +226,7 @@ def train_images(
             resumed run must be given it again.
         resume: go on with the run in ``out``, from its last checkpoint or, before the first,
             from the start. A finished run is left as it is. Else ``out`` must not exist or be
-            empty.
+            empty. ``settings.data`` may be another place than before if the same images are there.
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none there.
         **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
 
@@ -213,15 +234,23 @@ def train_images(
         What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the run, or holds another run or a damaged checkpoint.
         OSError: if the disk is full; the checkpoint before is kept.
     """
+    moved_to: str | None = None
+    if resume:
+        before = RunFolder.open(out, KIND).config().get("data", settings.data)
+        if settings.data != before:
+            settings, moved_to = replace(settings, data=str(before)), settings.data
 
     def begin() -> Work:
-        given = ImageRun.recalled(RunFolder.open(out, KIND)) if resume else {}
+        given = _met_again(RunFolder.open(out, KIND), moved_to) if resume else {}
+        run = ImageRun(settings, encoder, **given)
+        if settings.init is not None and not RunFolder(out, KIND).checkpoint.is_file():
+            run.start_from(Path(settings.init))
         return partial(
-            ImageRun(settings, encoder, **given).carry_out,
+            run.carry_out,
             checkpoint_every_steps=checkpoint_every_steps,
             **watching,
         )
@@ -234,6 +263,18 @@ def train_images(
         resume=resume,
         writes=process_rank(settings.devices).rank == 0,
     )
+
+
+def _met_again(folder: RunFolder, moved_to: str | None) -> dict[str, Any]:
+    """What to make a run with that goes on, and whose images may have moved."""
+    if moved_to is None:
+        return ImageRun.recalled(folder)
+    memory = ImageMemory.read(folder)
+    if memory is None:
+        raise ValueError(
+            f"{folder.path} does not remember its images: they must be where they were"
+        )
+    return {"data": moved_to, "memory": memory}
 
 
 def evaluate_images(

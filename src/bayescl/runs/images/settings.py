@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -38,44 +39,49 @@ class ImageSettings(StoredSettings):
             an .npz file with arrays "images" and "labels".
         evaluate_on: the part that probes are scored on; "validation" is for choosing settings:
             training then leaves that part out.
-        classes: of the data set's classes only these, their names with commas between, or a
-            number of classes to draw; default: all.
-        max_train_images: train on so many images at most, as many of each class; default: on all.
-        image_size: side in pixels that images are brought to; default: their own.
-        encoder: "small", or a network of torchvision such as resnet18, resnet34 or resnet50.
+        classes: use only these classes: names with commas between them, or a number of classes to
+            draw; default: all.
+        max_train_images: train on at most this many images, equally many of each class; default:
+            all.
+        image_size: side in pixels that images are resized to; default: their own.
+        encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
+            such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
         stride: of the small encoder's first convolution; 2 is cheaper on larger images.
         hidden_dim: width of the projection head's hidden layer.
         embedding_dim: length of an embedding.
         augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto:
             affine noise for images of one channel and at most 32 pixels.
-        strength: how much views differ from their image; default: 0.75 of affine noise and 1 of
-            the recipe.
-        view_size: side of the recipe's views in pixels; default: that of the images.
+        strength: how much views differ from their image; default: 0.75 for affine noise and 1 for
+            the simclr recipe.
+        view_size: side in pixels of the simclr recipe's views; default: that of the images.
         joint_views: send both views through the network in one call, so that batch normalisation
             sees them together.
         epochs: passes over the training images.
         batch_size: images per step on all devices together; each gives two views.
-        optimizer: what changes the weights.
+        optimizer: which optimizer trains.
         lr: highest learning rate; it follows a cosine down to 0.
         weight_decay: of the optimizer.
-        warmup_epochs: epochs in which the learning rate rises first.
-        cache_chunk: images that go through the network together, where a step does not fit into
-            memory; default: all of a batch.
+        warmup_epochs: epochs at the start in which the learning rate rises.
+        cache_chunk: images that go through the network at a time, for batches that do not fit into
+            memory; default: the whole batch.
         precision: float32, or bfloat16 by autocast.
-        channels_last: lay images out in memory pixel by pixel.
-        compiled: send the network through torch.compile.
-        alpha_schedule: how alpha comes about, for a loss that has one: fixed as given; by a ramp
-            from 0.501 to what is given, in up to 20 steps; measured with labels of a few training
-            images; or label-free, from two views of training images.
+        channels_last: use PyTorch's channels-last memory format.
+        compiled: compile the network with torch.compile.
+        alpha_schedule: where alpha comes from, for a loss that has one: fixed at its value; a ramp
+            from 0.501 to its value in up to 20 steps; measured on labels of a few training images;
+            or label-free, from two views of training images.
         alpha_every: epochs between two measurements.
         alpha_reading: how a measured AUC becomes alpha: by the paper's model, or as the auc itself,
             as the paper's authors do.
         alpha_labels: labelled images of each class that alpha is measured with.
         knn_every: epochs between k-NN scores while training; 0 for none.
-        linear_protocol: of the linear probe: fast on cached features, or the paper's.
+        linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
+            paper.
+        init: the folder of a run whose encoder and projection head training starts from; default:
+            start anew.
         seed: of weights, order and views.
-        device: what trains; auto is a GPU where there is one.
+        device: where to train; auto is a GPU if there is one.
         devices: devices of each node, each with a process of its own.
         num_nodes: nodes; start the command on each of them with torchrun.
 
@@ -114,13 +120,17 @@ class ImageSettings(StoredSettings):
     alpha_labels: Annotated[int, at_least(2)] = 20
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
+    init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
+    may_change = frozenset({"data", "epochs"})
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.init is not None:  # a run that goes on elsewhere finds it
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
@@ -143,11 +153,20 @@ class ImageSettings(StoredSettings):
                 f"got {self.alpha_schedule!r}"
             )
         if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
-            raise ValueError("beta must be below 1 where alpha is measured, for that may be 1 too")
+            raise ValueError("beta must be below 1 where alpha is measured: alpha may be 1 too")
 
     def torch_device(self, number: int = 0) -> torch.device:
         """The device that the run uses on this machine; of several GPUs the one of a number."""
         return chosen_device(self.device, number if self.devices > 1 else None)
+
+    def continues(self, stored: ImageSettings) -> bool:
+        """No other settings will do; of epochs it says why."""
+        if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
+                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+            )
+        return False
 
     def choice_of_images(self) -> dict[str, Any]:
         """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
@@ -162,6 +181,8 @@ class ImageSettings(StoredSettings):
         """
         config = asdict(self)
         del config["loss"]
+        if self.init is None:
+            del config["init"]
         if self.alpha_schedule == "fixed":
             config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import Unpack
 
+from bayescl.recsys.ease import ease_memory
 from bayescl.recsys.interactions import RankingParts
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.ranking.fitting import fitted
 from bayescl.runs.ranking.memory import RankingMemory
-from bayescl.runs.ranking.settings import EASE_NAME, KIND, POPULARITY, BaselineSettings
+from bayescl.runs.ranking.settings import (
+    BASELINES,
+    EASE_NAME,
+    KIND,
+    POPULARITY,
+    BaselineSettings,
+)
 from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
 """What a reader sees instead of a baseline's name."""
+
+_MOST_BESIDE = 2**30
+"""Bytes that EASE may take where nobody asked for it."""
 
 
 def fit_baseline(
@@ -25,30 +36,77 @@ def fit_baseline(
     out: Path,
     *,
     resume: bool = False,
+    beside: bool = False,
     **watching: Unpack[Watching],
 ) -> Result:
     """Fit a baseline, judge it by a full ranking and write the figures into a run folder.
 
-    The folder has no checkpoint: who wants lists fits the baseline anew.
+    The folder has no checkpoint: to make lists, the baseline is fitted again.
 
     Args:
         settings: the settings of the baseline.
         out: the run folder.
         resume: read the result if there is one, else begin again.
+        beside: whether to judge the other baseline too; see :func:`baselines_beside`.
         **watching: has no meaning here: nothing trains.
 
     Returns:
         What ``result.json`` holds: settings, metrics, seconds, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used, or ``out`` is no place for the run or holds
+        ValueError: if the data cannot be used, or ``out`` cannot hold the run or holds
             another one.
     """
     del watching
-    return run_in_folder(out, KIND, settings, lambda: _carry_out(settings), resume=resume)
+    return run_in_folder(out, KIND, settings, lambda: _carry_out(settings, beside), resume=resume)
 
 
-def _carry_out(settings: BaselineSettings) -> Work:
+def baselines_beside(
+    parts: RankingParts, ks: Sequence[int] = (5, 10, 20), *, without: str | None = None
+) -> dict[str, dict[str, Any]]:
+    """What baselines come to on the parts that a recommender is judged by.
+
+    EASE is left out where its matrix of items times items would take more than a gigabyte, which
+    would also take minutes to invert.
+
+    Args:
+        parts: what to learn from, and what to find.
+        ks: lengths of lists.
+        without: a baseline that is not wanted.
+
+    Returns:
+        By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or
+        ``left_out`` with the reason. Nothing where there is nothing to judge by.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    if parts.evaluation.num_interactions == 0:
+        return found
+    for name in BASELINES:
+        if name == without:
+            continue
+        needed = ease_memory(parts.train.num_items)
+        if name == EASE_NAME and needed > _MOST_BESIDE:
+            found[name] = {
+                "left_out": f"EASE is left out: its matrix for {parts.train.num_items:,} items "
+                f"takes {needed / 2**30:.1f} GiB; --encoder ease fits it on its own"
+            }
+            continue
+        settings = BaselineSettings(name)
+        started = time.perf_counter()
+        recommender = fitted(settings, parts.train)
+        done = time.perf_counter()
+        metrics = metrics_and_users(judged_figures(recommender, parts, ks))["metrics"]
+        is_ease = name == EASE_NAME
+        found[name] = {
+            "metrics": metrics,
+            "fit_seconds": done - started,
+            "evaluation_seconds": time.perf_counter() - done,
+            "settings": {"regularization": settings.regularization} if is_ease else {},
+        }
+    return found
+
+
+def _carry_out(settings: BaselineSettings, beside: bool) -> Work:
     """Fit a baseline; what is left to do is to judge it."""
     memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
     parts = memory.parts(settings.evaluate_on)
@@ -60,7 +118,10 @@ def _carry_out(settings: BaselineSettings) -> Work:
         memory.write(folder, settings.data)
         began = time.perf_counter()
         figures = metrics_and_users(judged_figures(recommender, parts))
-        return _result(settings, parts, figures, done - started, time.perf_counter() - began)
+        result = _result(settings, parts, figures, done - started, time.perf_counter() - began)
+        if beside:
+            result["baselines"] = baselines_beside(parts, without=settings.encoder)
+        return result
 
     return judge
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bayescl.recsys.interactions import RankingParts
 
 Split = Literal["per-user", "random", "last", "given", "author", "none"]
-"""How a test part comes about."""
+"""How a test part is chosen."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,19 @@ class RankingData:
 
     Attributes:
         data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
-            Parquet, RecBole's .inter) or of a folder with train.txt and test.txt.
-        split: how the test part comes about: per-user (at random 4:1), random, last (by time),
-            given, author (ml-100k), or none: everything trains and nothing judges;
-            default: given where the files have a test part, else per-user.
+            Parquet, also compressed, or RecBole's .inter), of a folder with the parts of a table,
+            or of one with train.txt and test.txt.
+        split: how the test part is chosen: per-user (at random 4:1), random, last (by time), given,
+            author (ml-100k), or none: all interactions train and nothing is judged; default: given
+            if the files have a test part, else per-user.
         split_seed: fixes what a split draws.
-        user_column: a table's column of users; default: "user".
-        item_column: a table's column of items; default: "item".
-        rating_column: a table's column of ratings; default: "rating".
-        timestamp_column: a table's column of times; default: "timestamp".
-        min_rating: the lowest rating that counts; default: every one.
-        k_core: fewest interactions of a user or item that stays.
-        separator: what stands between a table's values; default: found out.
+        user_column: a table's column of users; default: guessed (user, user_id, userId, ...).
+        item_column: a table's column of items; default: guessed (item, item_id, movieId, ...).
+        rating_column: a table's column of ratings; default: guessed where ratings count.
+        timestamp_column: a table's column of times; default: guessed where times count.
+        min_rating: the lowest rating that counts; default: all count.
+        k_core: leave out users and items with fewer interactions than this.
+        separator: what separates a table's values; default: detected.
         test_data: a second table with the test part.
 
     Raises:
@@ -66,6 +67,19 @@ class RankingData:
         from bayescl.recsys.datasets import load_interactions
 
         return load_interactions(evaluate_on=evaluate_on, **asdict(self))
+
+    def guessed_columns(self) -> dict[str, str]:
+        """The table's columns that nobody named, by "user", "item", "rating" and "timestamp".
+
+        Only the table's header is read. Columns that are called "user" and so on are left out.
+
+        Raises:
+            ValueError: if the table cannot be read, or nothing in it looks like what is needed.
+        """
+        from bayescl.recsys.datasets import table_options
+        from bayescl.recsys.sources import guessed_columns
+
+        return guessed_columns(self.data, table_options(**asdict(self)))
 
     @property
     def title(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.provenance import provenance
+from bayescl.runs.ranking.baselines import baselines_beside
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.memory import RankingMemory
 from bayescl.runs.ranking.serving import load_recommender
@@ -28,7 +29,8 @@ def evaluate_run(
             trained on are left out.
 
     Returns:
-        What ``evaluation.json`` holds: metrics, the epochs the weights saw, and provenance.
+        What ``evaluation.json`` holds: metrics, those of baselines, the epochs the weights saw,
+        and provenance.
 
     Raises:
         ValueError: if the folder holds no recommender, or no usable checkpoint yet, or the
@@ -52,6 +54,7 @@ def evaluate_run(
         "of_epochs": recommender.of_epochs,
         "evaluated_on": parts.evaluated_on if data is None else data,
         **metrics_and_users(figures),
+        "baselines": baselines_beside(parts, ks, without=folder.config().get("encoder")),
         "report": dict(parts.report),
         "settings": folder.config(),
         **provenance(),

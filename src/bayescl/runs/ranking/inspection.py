@@ -37,7 +37,7 @@ from bayescl.runs.ranking.run import KIND, RankingRun
 from bayescl.runs.ranking.settings import BASELINES, RankingSettings
 
 MOST_PAIRS = 4_000_000
-"""Pairs of user and item that are looked at unless more users are asked for by number."""
+"""Pairs of user and item that are looked at by default."""
 CHUNK = 128
 """Users at a time."""
 

@@ -6,7 +6,6 @@ holds the ids and every interaction with the part that it was in.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescl._files import open_atomically
 from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.sources import source_files
 from bayescl.runs.fingerprints import changes, file_records
-from bayescl.runs.folder import RunFolder, read_json
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.memory import Arrays, read_memory, write_memory
 from bayescl.runs.ranking.data import RankingData
 
 FILE = "interactions.npz"
@@ -37,6 +36,8 @@ class RankingMemory:
         report: what reading left out or merged.
         files: what :func:`~bayescl.runs.fingerprints.file_records` says of the files read.
         judged: other interactions to judge by, of the same users and items; None for the run's own.
+        folder: where all of those files lay, if the data were a folder.
+        columns: the table's columns that were guessed, by "user" and so on.
     """
 
     train: Interactions
@@ -45,6 +46,8 @@ class RankingMemory:
     report: Mapping[str, int] = field(default_factory=dict)
     files: tuple[Mapping[str, Any], ...] = ()
     judged: Interactions | None = None
+    folder: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingMemory:
@@ -59,13 +62,18 @@ class RankingMemory:
             ValueError: if it cannot be read as described.
         """
         files = tuple(file_records(source_files(data.data, data.test_data)))
+        place = Path(data.data)
+        folder = str(place.resolve()) if place.is_dir() and data.test_data is None else None
         parts = data.load(evaluate_on)
+        train, validation = parts.train, None
+        test: Interactions | None = parts.evaluation
         if evaluate_on == "validation":
-            return cls(parts.train, parts.evaluation, parts.unseen, parts.report, files)
-        if not watches:
-            return cls(parts.train, None, parts.evaluation, parts.report, files)
-        inner = data.load("validation")
-        return cls(inner.train, inner.evaluation, parts.evaluation, parts.report, files)
+            validation, test = parts.evaluation, parts.unseen
+        elif watches:
+            inner = data.load("validation")
+            train, validation = inner.train, inner.evaluation
+        columns = data.guessed_columns()
+        return cls(train, validation, test, parts.report, files, folder=folder, columns=columns)
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """What a result is judged by: lists leave out all that lies before that part."""
@@ -101,18 +109,18 @@ class RankingMemory:
             if some is not None:
                 arrays[f"{part}_users"], arrays[f"{part}_items"] = map(_small, some.pairs())
                 counts[part] = some.num_interactions
-        with open_atomically(folder.path / FILE) as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
         record = {
             "data": data.data,
             "reading": asdict(data),
             "files": list(self.files),
+            "folder": self.folder,
+            "columns": dict(self.columns),
             "users": self.train.num_users,
             "items": self.train.num_items,
             "interactions": counts,
             "report": dict(self.report),
         }
-        folder.write_result(record, name=folder.data_file.name)  # last: it says that all is there
+        write_memory(folder, FILE, arrays, record)
 
     @classmethod
     def read(cls, folder: RunFolder) -> RankingMemory | None:
@@ -121,39 +129,54 @@ class RankingMemory:
         Raises:
             ValueError: if a file is missing or damaged.
         """
-        if not folder.data_file.is_file():
-            return None
-        record, file = read_json(folder.data_file), folder.path / FILE
-        try:
-            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            parts = {part: _part(arrays, part) for part in PARTS}
-            train = parts["train"]
-            if train is None:
-                raise KeyError("train")
-            return cls(
-                train,
-                parts["validation"],
-                parts["test"],
-                record["report"],
-                tuple(record["files"]),
-            )
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-            raise ValueError(f"{file} is damaged or missing") from None
+        return read_memory(folder, FILE, cls._made)
+
+    @classmethod
+    def _made(cls, record: Mapping[str, Any], arrays: Arrays) -> RankingMemory:
+        """Put together what both files hold."""
+        parts = {part: _part(arrays, part) for part in PARTS}
+        train = parts["train"]
+        if train is None:
+            raise KeyError("train")
+        return cls(
+            train,
+            parts["validation"],
+            parts["test"],
+            record["report"],
+            tuple(record["files"]),
+            folder=record.get("folder"),
+            columns=record.get("columns", {}),
+        )
 
     def refuse_changes(self) -> None:
         """Refuse files that are no longer what the run was trained on.
 
-        Files that are all gone are no change: what they held is in the run's folder.
+        Files that are all gone do not count as a change: what they held is in the run's folder.
 
         Raises:
             ValueError: if a file changed; it says which one and by how much.
         """
-        there = [Path(one["path"]) for one in self.files if Path(one["path"]).is_file()]
-        if there and (found := changes(self.files, file_records(there))):
+        there = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
+        if there and self.folder is not None:
+            there |= {file.resolve() for file in source_files(self.folder)}
+        if there and (found := changes(self.files, file_records(sorted(there)))):
             raise ValueError(
                 f"{'; '.join(found)}: restore the data, or judge on other data with --data"
             )
+
+    def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the users and the items of others stand among those of this run, by id.
+
+        Args:
+            other: interactions of any users and items.
+
+        Returns:
+            A row for each user, and one for each item; -1 for those that the run does not know.
+        """
+        return (
+            _places(other.user_ids, self.train.user_ids),
+            _places(other.item_ids, self.train.item_ids),
+        )
 
     def on(self, data: RankingData) -> RankingMemory:
         """The same run, to be judged by other interactions of the users and items it knows.
@@ -167,8 +190,8 @@ class RankingMemory:
         parts = replace(data, split="none").load("test")
         other = parts.train
         users, items = other.pairs()
-        rows = _places(other.user_ids, self.train.user_ids)[users]
-        columns = _places(other.item_ids, self.train.item_ids)[items]
+        of_users, of_items = self.rows_of(other)
+        rows, columns = of_users[users], of_items[items]
         known = (rows >= 0) & (columns >= 0)
         found = Interactions.from_pairs(
             rows[known],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from typing_extensions import Unpack
 
 from bayescl._randomness import Purpose, derived_seed, seeded
@@ -25,6 +25,7 @@ from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.module import RankingModule
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.loop import fit_in_folder
+from bayescl.runs.ranking.baselines import baselines_beside
 from bayescl.runs.ranking.matrices import write_embeddings
 from bayescl.runs.ranking.memory import RankingMemory
 from bayescl.runs.ranking.settings import KIND, PAPER, RankingSettings
@@ -37,6 +38,7 @@ from bayescl.runs.ranking.watch import (
     stopping_epoch,
 )
 from bayescl.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
+from bayescl.runs.weights import read_weights, write_weights
 
 __all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
 
@@ -112,6 +114,31 @@ class RankingRun(TrainedRun[RankingSettings]):
         reading = RankingSettings.from_config(folder.config()).data
         return {"memory": memory.on(replace(reading, data=data, test_data=None))}
 
+    def start_from(self, path: Path) -> None:
+        """Take the embeddings of users and items that another run knows too.
+
+        Raises:
+            ValueError: if the folder holds no recommender with weights, or its embeddings have
+                another length.
+        """
+        folder = RunFolder.open(path, KIND)
+        memory = RankingMemory.read(folder)
+        if memory is None:
+            raise ValueError(f"init: {path} does not remember its users and items")
+        state = read_weights(folder)
+        encoder = self.model.encoder
+        tables = {"user_table": encoder.user_table, "item_table": encoder.item_table}
+        for (name, table), rows in zip(tables.items(), memory.rows_of(self.train), strict=True):
+            source = state[f"encoder.{name}"]
+            if source.shape[1] != table.shape[1]:
+                raise ValueError(
+                    f"dim must be {source.shape[1]} as in {path} to start from its embeddings, "
+                    f"got {table.shape[1]}"
+                )
+            known = torch.from_numpy(rows >= 0)
+            with torch.no_grad():
+                table[known] = source[torch.from_numpy(rows)[known]].to(table)
+
     def judge(self) -> dict[str, float]:
         """Judge the recommender as it is now: figures, counts of users, and seconds."""
         self.model.to(self.settings.torch_device())
@@ -160,6 +187,7 @@ class RankingRun(TrainedRun[RankingSettings]):
             self.load(folder.best_checkpoint)
         judged = self.judge()
         write_embeddings(folder, self.model.scorer(), chosen or len(journal.rows))
+        write_weights(folder, self.model.state_dict())
         return {
             "settings": settings.as_config(),
             "seed": settings.seed,
@@ -178,7 +206,12 @@ class RankingRun(TrainedRun[RankingSettings]):
 
 
 def train_ranking(
-    settings: RankingSettings, out: Path, *, resume: bool = False, **watching: Unpack[Watching]
+    settings: RankingSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    beside: bool = False,
+    **watching: Unpack[Watching],
 ) -> Result:
     """Train a recommender, judge it by a full ranking and write both into a run folder.
 
@@ -191,21 +224,45 @@ def train_ranking(
         resume: go on with the run in ``out``, from its last checkpoint or, before the first,
             from the start. A finished run is left as it is. Else ``out`` must not exist or be
             empty.
+        beside: whether to judge popularity and EASE too; see
+            :func:`~bayescl.runs.ranking.baselines.baselines_beside`.
         **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
 
     Returns:
         What ``result.json`` holds: settings, metrics, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the run, or holds another run or a damaged checkpoint.
     """
 
     def begin() -> Work:
-        given = RankingRun.recalled(RunFolder.open(out, KIND)) if resume else {}
-        return partial(RankingRun(settings, **given).carry_out, **watching)
+        folder = RunFolder(out, KIND)
+        given: dict[str, Any] = {}
+        if resume:
+            _refuse_more_after_early_stop(settings, folder)
+            given = RankingRun.recalled(folder)
+        run = RankingRun(settings, **given)
+        if settings.init is not None and not folder.checkpoint.is_file():
+            run.start_from(Path(settings.init))
+
+        def carry_out(folder: RunFolder) -> Result:
+            result = run.carry_out(folder, **watching)
+            return {**result, "baselines": baselines_beside(run.parts)} if beside else result
+
+        return carry_out
 
     return run_in_folder(out, KIND, settings, begin, resume=resume)
+
+
+def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:
+    """Refuse more epochs for a run that patience ended."""
+    stopped = stopping_epoch(folder.read_metrics(), settings.patience)
+    if stopped is not None and settings.epochs > folder.config()["epochs"]:
+        raise ValueError(
+            f"epochs: the run in {folder.path} stopped early, after {stopped}, and more change "
+            "nothing: start another run from its weights with --init"
+        )
 
 
 def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:

@@ -10,18 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count
 from bayescl.functional.similarity import unit_vectors
-from bayescl.recsys.full_ranking import full_ranking, top_columns
+from bayescl.recsys.ease import EASE
+from bayescl.recsys.fold_in import NewcomerScorer
+from bayescl.recsys.full_ranking import TopItems, full_ranking, top_columns
 from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.popularity import Popularity
-from bayescl.recsys.scorers import EmbeddingScorer, Scorer
+from bayescl.recsys.scorers import EmbeddingScorer, Scorer, ScoresNewcomers
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.ranking.fitting import fitted
 from bayescl.runs.ranking.matrices import read_embeddings
@@ -52,6 +56,7 @@ class Recommender:
         user_id: int | str | None = None,
         k: int = 10,
         *,
+        items: Sequence[int | str] | None = None,
         exclude: Sequence[int | str] = (),
         allow_known: bool = False,
     ) -> pl.DataFrame:
@@ -61,42 +66,83 @@ class Recommender:
         judged on another, but the user has all of it. Users of whom training saw nothing, and
         users who are not in the data, get the most popular items; see :meth:`is_trained_on`.
 
+        Somebody new who has some items gets a list by these: with embeddings by
+        :mod:`bayescl.recsys.fold_in`, with EASE by its own formula. Items of which training saw
+        nothing say nothing; where there are no others, the list is that of popular items.
+
         Args:
             user_id: whose, as the data set names the user; default: everyone's.
             k: items per list at most; users who have nearly all items get fewer.
+            items: what somebody has who is not in the data, by the ids of the data set; in place
+                of ``user_id``.
             exclude: ids of further items that no list may hold.
             allow_known: whether lists may hold items that the user has.
 
         Returns:
-            One row per item, list by list: ``user``, ``rank`` from 1, ``item``, ``title`` where
-            the data set has titles, and ``score``: of popular items the number of their users.
+            One row per item, list by list: ``user`` (not where there are ``items``), ``rank``
+            from 1, ``item``, ``title`` where the data set has titles, and ``score``: of popular
+            items the number of their users.
 
         Raises:
-            ValueError: if there is no item of an id in ``exclude``, or ``k`` is below 1.
+            ValueError: if there is no item of an id in ``exclude`` or ``items``, both a user and
+                items are given, ``items`` is empty, or ``k`` is below 1.
         """
         check_count("k", k, 1)
+        if items is not None:
+            if user_id is not None:
+                raise ValueError("give either a user or the items of somebody new, not both")
+            return self._by_items(items, k, exclude, allow_known=allow_known)
         without = torch.from_numpy(self.known.item_columns(exclude))
         scorer: Scorer = _WithFallback(self.scorer, self._popularity, self._trained, without)
         seen = None if allow_known else self.known
         ids, rows = self.known.user_ids, None
         if user_id is not None and self._row(user_id) is None:
-            scorer, seen, rows = _Everybody(self._popularity, without), None, torch.tensor([0])
-            ids = np.array([user_id])
+            scorer, seen, ids = (
+                _OneList(self._popularity.counts, without),
+                None,
+                np.array([user_id]),
+            )
         elif user_id is not None:
             rows = torch.tensor([self._row(user_id)])
         top = full_ranking(scorer, k, seen=seen, users=rows)
+        return self._frame(top, ids)
+
+    def _frame(self, top: TopItems, user_ids: NDArray[Any] | None) -> pl.DataFrame:
+        """Lists as rows, with the ids of their users where there are any."""
         places = torch.arange(1, top.items.shape[1] + 1).expand_as(top.items)
         there = top.items >= 0
-        users = top.users[:, None].expand_as(top.items)[there].numpy()
         items = top.items[there].numpy()
-        columns = {
-            "user": ids[users],
-            "rank": places[there].numpy(),
-            "item": self.known.item_ids[items],
-        }
+        columns: dict[str, NDArray[Any]] = {}
+        if user_ids is not None:
+            columns["user"] = user_ids[top.users[:, None].expand_as(top.items)[there].numpy()]
+        columns |= {"rank": places[there].numpy(), "item": self.known.item_ids[items]}
         if self.known.item_titles is not None:
             columns["title"] = self.known.item_titles[items]
         return pl.DataFrame({**columns, "score": top.scores[there].numpy()})
+
+    def says_nothing(self, items: Sequence[int | str]) -> bool:
+        """Whether training saw nothing of any of some items, so that lists by them are popular."""
+        return not bool(self._trained_items[self.known.item_columns(items)].any())
+
+    def _by_items(
+        self,
+        items: Sequence[int | str],
+        k: int,
+        exclude: Sequence[int | str],
+        *,
+        allow_known: bool,
+    ) -> pl.DataFrame:
+        """The list of somebody who has some items."""
+        columns = torch.from_numpy(np.unique(self.known.item_columns(items)))
+        if len(columns) == 0:
+            raise ValueError("items must name at least one item, got none")
+        without = torch.from_numpy(self.known.item_columns(exclude))
+        if not allow_known:
+            without = torch.cat([without, columns])
+        telling = columns[self._trained_items[columns]]
+        newcomers = self._newcomers if len(telling) else self._popularity
+        scorer = _OneList(newcomers.scores_from(telling), without)
+        return self._frame(full_ranking(scorer, k), None)
 
     def is_trained_on(self, user_id: int | str) -> bool:
         """Whether training saw an interaction of a user; other users get popular items."""
@@ -170,6 +216,21 @@ class Recommender:
         return Popularity(self.known)
 
     @cached_property
+    def _newcomers(self) -> ScoresNewcomers:
+        """What scores items for somebody who is not in the data."""
+        if isinstance(self.scorer, EmbeddingScorer):
+            return NewcomerScorer(self.scorer, self.parts.train)
+        if isinstance(self.scorer, (EASE, Popularity)):
+            return self.scorer
+        raise ValueError(f"{type(self.scorer).__name__} has no lists for somebody new")
+
+    @cached_property
+    def _trained_items(self) -> Bool[Tensor, " items"]:
+        """True for items of which training saw something."""
+        train = self.parts.train
+        return torch.from_numpy(np.bincount(train.matrix.indices, minlength=train.num_items) > 0)
+
+    @cached_property
     def _trained(self) -> Bool[Tensor, " users"]:
         """True for users of whom training saw something."""
         return torch.from_numpy(np.diff(self.parts.train.matrix.indptr) > 0)
@@ -178,7 +239,7 @@ class Recommender:
 def load_recommender(path: Path) -> Recommender:
     """Take a run's best weights, or its last ones where no epoch was chosen.
 
-    A baseline is fitted anew.
+    A baseline is fitted again.
 
     Args:
         path: the run folder; the run may still be going on.
@@ -238,17 +299,15 @@ class _WithFallback:
         return scores
 
 
-class _Everybody:
-    """One row for whoever is not in the data: popularity."""
+class _OneList:
+    """The same scores for whoever asks."""
 
-    def __init__(self, popularity: Popularity, without: Int[Tensor, " items"]) -> None:
-        self.popularity = popularity
-        self.without = without
+    def __init__(self, scores: Float[Tensor, " items"], without: Int[Tensor, " items"]) -> None:
+        self.row = scores.clone()
+        self.row[without] = -torch.inf
         self.num_users = 1
-        self.num_items = popularity.num_items
+        self.num_items = len(scores)
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Scores of all items, of those left out minus infinity."""
-        scores = self.popularity.scores(users)
-        scores[:, self.without] = -torch.inf
-        return scores
+        return self.row.repeat(len(users), 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -50,9 +51,9 @@ class RankingSettings(StoredSettings):
         initial_scale: standard deviation of each coordinate at the start.
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
         count: candidates that are drawn, per batch or per pair.
-        mask_known: whether items that a user has never count against the user.
-        extra_positives: further items that a pair's user has, drawn anew in every step, behind
-            the correction of the debiased loss.
+        mask_known: whether a user's known items are left out of the user's candidates.
+        extra_positives: further items of a pair's user, drawn anew in every step, that the debiased
+            loss takes its correction from.
         batch_size: pairs per step.
         lr: learning rate of Adam.
         weight_decay: of Adam.
@@ -60,14 +61,16 @@ class RankingSettings(StoredSettings):
         epochs: passes over the training pairs, at most.
         evaluate_on: the part that the result is about; "validation" is for choosing settings:
             training then leaves that part out.
-        watch_every: epochs between looks at a validation part, which is taken out of training and
-            chooses the epoch (in the paper's protocol it is the test part); 0 for none, then the
-            last epoch is kept.
-        patience: looks without a better one after which training stops; 0 never stops early.
-        protocol: standard; or paper, for the best epoch on test, of each metric separately: that
-            inflates figures, and results are marked.
+        watch_every: epochs between two evaluations on a validation part, which is taken out of
+            training and chooses the epoch (in the paper's protocol it is the test part); 0: none,
+            and the last epoch is kept.
+        patience: stop after this many evaluations without a better one; 0 never stops early.
+        protocol: standard; or paper: the best epoch on test for each metric separately, which
+            inflates figures; the results are marked.
+        init: the folder of a run whose embeddings training starts from, where it knows the user
+            or item; default: start anew.
         seed: of weights, order and candidates.
-        device: what trains; auto is a GPU where there is one.
+        device: where to train; auto is a GPU if there is one.
 
     Raises:
         ValueError: if a value is out of its range, or values contradict each other.
@@ -94,11 +97,15 @@ class RankingSettings(StoredSettings):
     watch_every: CountOr0 = 0
     patience: CountOr0 = 0
     protocol: Literal["standard", "paper"] = "standard"
+    init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
+    may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.init is not None:  # a run that goes on elsewhere finds it
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
         check_item_norm_exponent(self.item_norm_exponent, self.score)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
@@ -124,6 +131,21 @@ class RankingSettings(StoredSettings):
             )
         check_device(self.device)
 
+    def continues(self, stored: RankingSettings) -> bool:
+        """Whether these only ask for more epochs, at the same learning rate throughout."""
+        if replace(self, epochs=stored.epochs).as_config() != stored.as_config():
+            return False
+        if self.schedule == "cosine":
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
+                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+            )
+        if self.epochs < stored.epochs:
+            raise ValueError(
+                f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
+            )
+        return True
+
     def torch_device(self) -> torch.device:
         """The device that the run uses on this machine."""
         return chosen_device(self.device)
@@ -132,6 +154,8 @@ class RankingSettings(StoredSettings):
         """The settings as plain values; of the loss, every hyper-parameter it takes."""
         config = asdict(self)
         del config["loss"], config["data"]
+        if self.init is None:
+            del config["init"]
         loss = {"loss": self.loss.loss, **self.loss.resolved(score=self.score)}
         return {**asdict(self.data), **loss, **config}
 

@@ -24,9 +24,9 @@ class TableRequest(StoredSettings):
         datasets: some of the table's data sets, with commas between; default: all.
         losses: some of the table's losses, with commas between; default: all.
         seeds: number of seeds; default: the table's own.
-        epochs: of every run; default: the size's own. With another number, no value of the paper
-            is shown.
-        device: what trains.
+        epochs: epochs of every run; default: those of the size. With another number the paper's
+            values are not shown.
+        device: where to train.
 
     Raises:
         ValueError: if a value is out of its range, or the paper's size is asked for where there

@@ -35,7 +35,7 @@ def reproduce_table(
         table: the table.
         request: which part of it, at which size.
         out: the folder; every run has its own run folder in ``out/runs``.
-        resume: go on with the table in ``out``: finished runs are kept, a broken one goes on
+        resume: continue the table in ``out``: finished runs are kept, an interrupted one continues
             from its last checkpoint.
         workers: processes that train at a time, each with one thread; one if the table measures
             time.
@@ -46,7 +46,7 @@ def reproduce_table(
         remarks, provenance.
 
     Raises:
-        ValueError: if a data set cannot be used, or ``out`` is no place for the table or holds
+        ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds
             another one.
     """
     check_count("workers", workers, 1)

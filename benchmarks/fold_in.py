@@ -1,0 +1,163 @@
+"""How good lists are for users whom training has not seen, by how their vector is made.
+
+    BAYESCL_DATA=data python benchmarks/fold_in.py --seeds 2
+
+Every sixth user of MovieLens-100k is left out of training; the user's training items then make a
+vector, and lists are judged by NDCG@20 on the user's test items. Compared are the map of
+``bayescl.recsys.fold_in``, the mean of the items, least squares on the user's own items (the best
+of four penalties, chosen on these users, which favours it), a vector trained by the loss with items
+fixed, and the user's own vector where training had seen everybody. Writes a dated JSON file to
+``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import lightning.pytorch as pl
+import torch
+from harness import write_result
+from rich.console import Console
+from torch import Tensor
+from torch.nn import functional as F
+
+from bayescl.recsys.fold_in import NewcomerScorer
+from bayescl.recsys.full_ranking import full_ranking
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.metrics import ranking_metrics
+from bayescl.recsys.scorers import EmbeddingScorer
+from bayescl.runs.loop import quiet_lightning
+from bayescl.runs.losses import RankingLoss
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.memory import RankingMemory
+from bayescl.runs.ranking.run import RankingRun
+from bayescl.runs.ranking.settings import RankingSettings
+from bayescl.runs.statistics import mean_and_spread
+
+DATA = RankingData("ml-100k")
+EVERY = 6
+EPOCHS = 8
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+MODELS = {
+    "mf": {"encoder": "mf", "lr": 0.01},
+    "lightgcn": {"encoder": "lightgcn", "lr": 0.01, "item_norm_exponent": 0.25},
+    "mf_inner": {"encoder": "mf", "lr": 0.005, "score": "inner"},
+}
+
+
+def trained(settings: RankingSettings, train: Interactions, test: Interactions) -> EmbeddingScorer:
+    """The embeddings that training on some interactions leaves."""
+    run = RankingRun(settings, memory=RankingMemory(train, None, test))
+    with quiet_lightning():
+        pl.Trainer(
+            accelerator="cpu",
+            max_epochs=EPOCHS,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        ).fit(run.model, run.batches)
+    return run.model.scorer()
+
+
+def by_the_loss(items: Tensor, has: Tensor, settings: RankingSettings) -> Tensor:
+    """Vectors that make the loss small, by a hundred steps of Adam from the mean."""
+    is_cosine = settings.score == "cosine"
+    temperature = settings.loss.resolved(score=settings.score)["temperature"]
+    fixed = F.normalize(items, dim=1) if is_cosine else items
+    vectors = (has @ items / has.sum(dim=1, keepdim=True)).requires_grad_()
+    optimizer = torch.optim.Adam([vectors], lr=0.05)
+    for _ in range(100):
+        logits = (F.normalize(vectors, dim=1) if is_cosine else vectors) @ fixed.T / temperature
+        others = logits.masked_fill(has > 0, -1e9).logsumexp(dim=1, keepdim=True)
+        losses = (F.softplus(others - logits) * has).sum(dim=1) / has.sum(dim=1)
+        optimizer.zero_grad()
+        losses.sum().backward()
+        optimizer.step()
+    return vectors.detach()
+
+
+def measure(model: str, seed: int) -> dict[str, float]:
+    """NDCG@20 of users left out, by method."""
+    parts = DATA.load("test")
+    settings = RankingSettings(
+        loss=RankingLoss("info_nce"),
+        data=DATA,
+        candidates="shared",
+        count=512,
+        batch_size=2048,
+        epochs=EPOCHS,
+        seed=seed,
+        device="cpu",
+        **MODELS[model],
+    )
+    users, _ = parts.train.pairs()
+    known = parts.train.subset(users % EVERY > 0)
+    rows = torch.arange(0, parts.train.num_users, EVERY)
+    has = torch.from_numpy(parts.train.matrix.toarray())[rows]
+    scorer = trained(settings, known, parts.evaluation)
+    items = scorer.items
+
+    def judged(scores: Callable[[Tensor], Tensor]) -> float:
+        one = _Scores(scores, parts.train.num_users, len(items))
+        top = full_ranking(one, 20, seen=parts.train, users=rows)
+        return ranking_metrics(top, parts.evaluation, [20])["ndcg@20"]
+
+    def by_vectors(vectors: Tensor) -> float:
+        return judged(lambda some: vectors[some // EVERY] @ items.T)
+
+    def least_squares(penalty: float) -> Tensor:
+        own = [items[row > 0] for row in has]
+        eye = penalty * torch.eye(items.shape[1])
+        return torch.stack([torch.linalg.solve(one.T @ one + eye, one.sum(dim=0)) for one in own])
+
+    newcomers = NewcomerScorer(scorer, known)
+    mapped = torch.stack([newcomers.embedding(row.nonzero()[:, 0]) for row in has])
+    everybody = trained(settings, parts.train, parts.evaluation)
+    return {
+        "the map from the mean": by_vectors(mapped),
+        "the mean itself": by_vectors(has @ items / has.sum(dim=1, keepdim=True)),
+        "least squares on the user's items": max(
+            by_vectors(least_squares(penalty)) for penalty in PENALTIES
+        ),
+        "trained by the loss, items fixed": by_vectors(by_the_loss(items, has, settings)),
+        "had training known the user": judged(everybody.scores),
+    }
+
+
+class _Scores:
+    """A function as a scorer."""
+
+    def __init__(self, scores: Callable[[Tensor], Tensor], users: int, items: int) -> None:
+        self.scores = scores
+        self.num_users = users
+        self.num_items = items
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    found: dict[str, dict[str, list[float]]] = {}
+    for model in MODELS:
+        for seed in range(arguments.seeds):
+            for method, figure in measure(model, seed).items():
+                found.setdefault(method, {}).setdefault(model, []).append(figure)
+    rows = [
+        {"method": method, **{model: mean_and_spread(some) for model, some in by_model.items()}}
+        for method, by_model in found.items()
+    ]
+    console = Console()
+    for row in rows:
+        means = ", ".join(f"{model} {row[model]['mean']:.4f}" for model in MODELS)
+        console.print(f"{row['method']}: {means}")
+    line = f"python benchmarks/fold_in.py --seeds {arguments.seeds}"
+    body = {"seeds": arguments.seeds, "metric": "ndcg@20", "epochs": EPOCHS, "measurements": rows}
+    console.print(f"written to {write_result('fold-in', line, body)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Files of embeddings that anybody may have written; nothing in them is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_NAMES = {
+    "embeddings": ("embeddings", "embedding", "view_1"),
+    "second_view": ("second_view", "view_2"),
+    "labels": ("labels", "label"),
+}
+"""What each array may be called in a file that holds several."""
+
+_LARGEST_HEADER = 100_000_000
+_SAFETENSORS = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+    "BOOL": "?",
+}
+
+
+class EmbeddingArrays(NamedTuple):
+    """What :func:`read_embeddings` finds."""
+
+    embeddings: Array
+    second_view: Array | None
+    labels: Array | None
+
+
+def is_embedding_file(path: Path) -> bool:
+    """Whether a path is a file, or would be one by its name."""
+    return path.is_file() or (path.suffix in _READERS and not path.is_dir())
+
+
+def read_embeddings(
+    path: Path, *, second_view: Path | None = None, labels: Path | None = None
+) -> EmbeddingArrays:
+    """Read embeddings, and a second view and labels from the same file or from their own.
+
+    Args:
+        path: an .npy, .npz, .parquet or .safetensors file.
+        second_view: a file of its own with the second view, if any.
+        labels: a file of its own with labels, numbers or words, if any.
+
+    Raises:
+        ValueError: if a file is not there, cannot be read, lacks an array or holds objects.
+    """
+    arrays = _read(path, _NAMES)
+    if second_view is not None:
+        arrays["second_view"] = _only(second_view, "second_view")
+    if labels is not None:
+        arrays["labels"] = _only(labels, "labels")
+    return EmbeddingArrays(
+        _numbers(path, "embeddings", arrays["embeddings"]),
+        _numbers(second_view or path, "second_view", arrays["second_view"])
+        if "second_view" in arrays
+        else None,
+        _codes(labels or path, arrays["labels"]) if "labels" in arrays else None,
+    )
+
+
+def _only(path: Path, role: str) -> Array:
+    """The one array of a file that plays a role."""
+    found = _read(path, {role: (*_NAMES[role], *_NAMES["embeddings"])})
+    return found[role]
+
+
+def _read(path: Path, roles: Mapping[str, Iterable[str]]) -> dict[str, Array]:
+    """The arrays of a file by their roles; a lone array plays the first."""
+    if path.suffix not in _READERS:
+        raise ValueError(f"{path} must end in {', '.join(_READERS)}")
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    try:
+        names, read = _READERS[path.suffix](path)
+        chosen = {
+            role: name
+            for role, known in roles.items()
+            for name in [next((one for one in known if one in names), None)]
+            if name is not None
+        }
+        first = next(iter(roles))
+        if first not in chosen and len(names) == 1:
+            chosen = {first: names[0]}
+        if first not in chosen:
+            shown = ", ".join(names[:8]) or "no array"
+            raise ValueError(f"it needs an array called {first}, but has {shown}")
+        return {role: read(name) for role, name in chosen.items()}
+    except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        reason = str(error).partition("\n")[0] or "it is damaged"
+        if "bject" in reason or "pickle" in reason:
+            reason = "it holds Python objects, which may run code when they are loaded"
+        raise ValueError(f"cannot read {path}: {reason}") from None
+
+
+Opened = tuple[list[str], Callable[[str], Array]]
+"""The names of a file's arrays, and what reads one of them."""
+
+
+def _npy(path: Path) -> Opened:
+    return ["embeddings"], lambda _: np.lib.format.open_memmap(path, mode="r")
+
+
+def _npz(path: Path) -> Opened:
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+
+    def read(name: str) -> Array:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            array: Array = arrays[name]
+        return array
+
+    return names, read
+
+
+def _safetensors(path: Path) -> Opened:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(size - 8, _LARGEST_HEADER):
+            raise ValueError("it is not a safetensors file")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+
+    def read(name: str) -> Array:
+        entry = header[name]
+        kind, (begin, end) = entry["dtype"], entry["data_offsets"]
+        shape = [int(one) for one in entry["shape"]]
+        if kind not in _SAFETENSORS:
+            raise ValueError(f"{name} is of type {kind}, which is not known here")
+        dtype = np.dtype(_SAFETENSORS[kind])
+        count = math.prod(shape)
+        fits = begin >= 0 and end - begin == count * dtype.itemsize and 8 + length + end <= size
+        if not fits or min(shape, default=0) < 0:
+            raise ValueError(f"it is damaged: {name} has the wrong size")
+        array = np.fromfile(path, dtype, count, offset=8 + length + begin).reshape(shape)
+        if kind == "BF16":  # the upper half of a float32
+            array = (array.astype("<u4") << 16).view("<f4")
+        return array
+
+    return list(header), read
+
+
+def _parquet(path: Path) -> Opened:
+    import polars as pl
+
+    def read(name: str) -> Array:
+        column = pl.read_parquet(path, columns=[name])[name]
+        if column.null_count():
+            raise ValueError(f"{name} has {column.null_count()} empty rows")
+        if isinstance(column.dtype, pl.List):
+            widths = column.list.len().unique()
+            if len(widths) != 1:
+                raise ValueError(f"{name} has rows of {len(widths)} different lengths")
+            column = column.cast(pl.Array(column.dtype.inner, int(widths[0])))
+        if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+            return np.array(column.to_list(), dtype=str)
+        return column.to_numpy()
+
+    try:
+        return list(pl.read_parquet_schema(path)), _polars_errors(read)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error)) from None
+
+
+def _polars_errors(read: Callable[[str], Array]) -> Callable[[str], Array]:
+    """The same function, whose errors are those of other readers."""
+    import polars as pl
+
+    def told(name: str) -> Array:
+        try:
+            return read(name)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(str(error)) from None
+
+    return told
+
+
+_READERS: Mapping[str, Callable[[Path], Opened]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".parquet": _parquet,
+    ".safetensors": _safetensors,
+}
+
+
+def _numbers(path: Path, role: str, array: Array) -> Array:
+    """Embeddings as floating-point numbers of this machine."""
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{path}: {role} must hold real numbers, got {array.dtype}")
+    return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
+
+
+def _codes(path: Path, array: Array) -> Array:
+    """Labels as whole numbers; words are numbered in the order of the alphabet."""
+    if array.dtype.kind in "US":
+        return np.unique(array, return_inverse=True)[1].reshape(array.shape)
+    if array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    if array.dtype.kind == "f" and bool((np.isfinite(array) & (array % 1 == 0)).all()):
+        return array.astype(np.int64)
+    raise ValueError(f"{path}: labels must be whole numbers or words, got {array.dtype}")

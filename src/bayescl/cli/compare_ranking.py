@@ -1,0 +1,85 @@
+"""``bayescl compare ranking``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from bayescl._fields import Count
+from bayescl.cli._folders import Place, Workers
+from bayescl.cli._losses import RankingHyperparameters
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.settings import EncoderName, RankingSettings
+
+
+def command(
+    *,
+    data: RankingData,
+    encoder: EncoderName = "mf",
+    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
+    seeds: Count = 4,
+    given: RankingHyperparameters,
+    hyperparameters: dict[str, dict[str, Any]] | None = None,
+    settings: partial[RankingSettings],
+    workers: Workers,
+    place: Place,
+) -> int:
+    """Train several losses over several seeds and compare their recommenders.
+
+    Everything but the loss is the same in all runs, and runs of one seed start from the same
+    weights and see the same batches and candidates, so that differences are taken seed by seed.
+    Popularity and EASE stand beside. Settings are those given: "reproduce ranking" is the command
+    that also chooses them, for every loss, on validation.
+
+    Args:
+        data: what is read, and how.
+        encoder: what makes embeddings.
+        losses: names with commas between them. Hyper-parameters follow, for every loss that takes
+            them.
+        seeds: number of seeds; --seed is the first of them.
+        given: hyper-parameters.
+        hyperparameters: those of single losses, by loss and name; for configuration files.
+        settings: of every run.
+        workers: runs at a time.
+        place: the folder; finished runs in it are kept.
+    """
+    from bayescl._files import write_atomically
+    from bayescl.cli._comparison_tables import print_cell
+    from bayescl.cli._console import EpochBar, console
+    from bayescl.cli._tables import print_guesses
+    from bayescl.experiments.ranking.comparison import (
+        KIND,
+        RankingComparison,
+        compare_ranking,
+        settle_losses,
+    )
+    from bayescl.report.html import report_page
+    from bayescl.report.ranking.figure import draw_cells
+    from bayescl.report.ranking.table import tables_markdown
+
+    settled = settle_losses(losses, given=given, hyperparameters=hyperparameters)
+    shared = settings(loss=settled[0], data=data, encoder=encoder)
+    comparison = RankingComparison(losses=settled, seeds=seeds, shared=shared)
+    runs, screen = comparison.runs(), console()
+    folder = place.folder(f"compare-{encoder}-{data.data}")
+    if not place.resume:
+        print_guesses(screen, data.guessed_columns())
+    with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
+        result = compare_ranking(
+            comparison,
+            folder,
+            resume=place.resume,
+            workers=workers.number(shared.torch_device(), len(runs)),
+            progress=lambda run, _, done: bar.update(run, done),
+        )
+    figure, page = folder / "comparison.png", folder / "report.html"
+    draw_cells([result], figure)
+    write_atomically(folder / "comparison.md", tables_markdown([result]))
+    write_atomically(page, report_page([folder]))
+    print_cell(screen, result)
+    screen.print(
+        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\n"
+        f"picture: {figure}\npage: {page}",
+        soft_wrap=True,
+    )
+    return 0

@@ -1,0 +1,412 @@
+"""What anybody's embeddings hold: how many false negatives, and what each loss would weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from bayescl._axes import Float, Int, Tensor
+from bayescl._checks import check_choice, check_count, check_interval, check_shape
+from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
+from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
+from bayescl.diagnostics.summary import Diagnosis, diagnose
+from bayescl.diagnostics.weights import candidate_weights
+from bayescl.estimation import tau_plus_of_labels
+from bayescl.functional.similarity import unit_vectors
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+    OracleContrastiveLoss,
+)
+from bayescl.losses.hyperparameters import class_prior
+from bayescl.losses.latent import memory_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+EmbeddingLayout = Literal["two_views", "in_batch"]
+LAYOUTS: tuple[EmbeddingLayout, ...] = ("two_views", "in_batch")
+
+NEAREST = 10
+"""How many of the most similar candidates of each anchor are looked at."""
+
+_MOST_FITTED = 4096
+"""Items that latent classes are fitted to at most, so that many classes take seconds."""
+
+_NEVER = 2**62
+"""Calls between two fits, where there shall be one fit."""
+
+_BINS = 50
+
+
+@dataclass(frozen=True)
+class LossDiagnosis:
+    """What one loss would do with the embeddings.
+
+    Attributes:
+        diagnosis: all figures of :func:`diagnose`.
+        false_share: share of the repulsion that falls on false negatives: of the sum of
+            ``w e^s`` over an anchor's candidates, the mean over anchors. None without labels.
+        weight_by_similarity: mean weight of the candidates in each bin of similarity; NaN where
+            a bin is empty.
+    """
+
+    diagnosis: Diagnosis
+    false_share: float | None
+    weight_by_similarity: Float[Tensor, " bins"]
+
+
+@dataclass(frozen=True)
+class EmbeddingDiagnosis:
+    """What :func:`diagnose_embeddings` finds.
+
+    Attributes:
+        items: items given.
+        dim: coordinates of an embedding.
+        views: 1 or 2.
+        layout: how a batch was laid out.
+        batch_size: items in each batch that was scored.
+        batches: how many batches were scored.
+        candidates: candidates of each anchor in such a batch.
+        temperature: softmax scale of every loss.
+        tau_plus: share of false negatives among the candidates: measured with labels, else given
+            or assumed.
+        tau_plus_from: "labels", "given" or "default".
+        similarity: cosines of the candidates, apart by kind where there are labels.
+        nearest_false: share of false negatives among the ten most similar candidates of each
+            anchor; None without labels.
+        losses: what each loss would do, by its title.
+        fitted: items that latent classes were fitted to; 0 where there were none.
+        trust: how far the latent classes are believed, from 0 to 1; None where none were fitted.
+        found: false negatives of an anchor that the latent classes expect, the sum of the
+            posterior over its candidates; None where none were fitted.
+    """
+
+    items: int
+    dim: int
+    views: int
+    layout: EmbeddingLayout
+    batch_size: int
+    batches: int
+    candidates: int
+    temperature: float
+    tau_plus: float
+    tau_plus_from: Literal["labels", "given", "default"]
+    similarity: WeightHistogram
+    nearest_false: float | None
+    losses: Mapping[str, LossDiagnosis]
+    fitted: int
+    trust: float | None
+    found: float | None
+
+    @property
+    def false_negatives(self) -> float:
+        """False negatives of an anchor in one batch: ``tau_plus`` times its candidates."""
+        return self.tau_plus * self.candidates
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there were labels."""
+        return self.tau_plus_from == "labels"
+
+    def figures(self) -> dict[str, Any]:
+        """Plain numbers for a file."""
+        plain = (
+            *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
+            *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
+            *("nearest_false", "fitted", "trust", "found"),
+        )
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "similarity": self.similarity.figures(),
+            "losses": {
+                title: {
+                    "false_share": one.false_share,
+                    "weight_by_similarity": [
+                        None if value != value else value
+                        for value in one.weight_by_similarity.tolist()
+                    ],
+                    **one.diagnosis.figures(),
+                }
+                for title, one in self.losses.items()
+            },
+        }
+
+
+@torch.no_grad()
+def diagnose_embeddings(
+    embeddings: Float[Tensor, "items dim"] | NDArray[np.generic],
+    second_view: Float[Tensor, "items dim"] | NDArray[np.generic] | None = None,
+    *,
+    labels: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
+    num_classes: int | None = None,
+    tau_plus: float | None = None,
+    temperature: float = 0.5,
+    layout: EmbeddingLayout = "two_views",
+    batch_size: int = 256,
+    items: int = 1024,
+    seed: int = 0,
+) -> EmbeddingDiagnosis:
+    """Say how many false negatives a batch holds, how well they are told, and what losses weigh.
+
+    Batches are drawn at random and scored as InfoNCE, the hard, the Bayesian and the latent-class
+    loss and, with labels, the oracle would score them. Labels only judge, and set ``tau_plus``.
+    With a second view latent classes are fitted to items that are not scored.
+
+    Args:
+        embeddings: one row for each item, of any length; they are scaled to length 1.
+        second_view: the same items seen otherwise: another augmentation, the matching text. Without
+            it each item is its own positive, and latent classes are not looked for.
+        labels: the class of each item, whole numbers of at least 0.
+        num_classes: about how many classes there are; ``tau_plus`` is one over it. Not needed
+            with labels.
+        tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default: as
+            measured with labels, else from ``num_classes``, else 0.1.
+        temperature: softmax scale of every loss, positive.
+        layout: with a second view, ``"two_views"`` lets every row of both views be an anchor, as
+            SimCLR does; ``"in_batch"`` takes first views for anchors and second views for
+            candidates, as for queries and documents.
+        batch_size: items in a batch, at least 2; fewer where there are fewer items.
+        items: how many items to score at most; whole batches of them are scored.
+        seed: which items are drawn.
+
+    Returns:
+        The figures. Without labels those that need them are None.
+
+    Raises:
+        ValueError: if there are fewer than 4 items, shapes do not fit, embeddings are not finite,
+            or an argument leaves its range.
+
+    Example:
+        >>> labels = torch.arange(64) % 4
+        >>> embeddings = torch.eye(4)[labels] + 0.1 * torch.eye(64)[:, :4]
+        >>> found = diagnose_embeddings(embeddings, labels=labels)
+        >>> found.candidates, round(found.false_negatives, 2), found.nearest_false
+        (63, 15.0, 1.0)
+
+    See Also:
+        ``bayescl inspect FILE``: the same for files, as one HTML page.
+    """
+    check_choice("layout", layout, LAYOUTS)
+    for name, value, least in (
+        ("batch_size", batch_size, 2),
+        ("items", items, 2),
+        ("seed", seed, 0),
+    ):
+        check_count(name, value, least)
+    if tau_plus is not None:
+        check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
+    first = _rows("embeddings", embeddings)
+    if len(first) < 4:
+        raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
+    second = first if second_view is None else _rows("second_view", second_view)
+    check_shape("second_view", second, first.shape)
+    classes = None if labels is None else _classes(labels, len(first))
+    given = tau_plus is not None or num_classes is not None
+    measured = None if classes is None else tau_plus_of_labels(classes)
+    # With all labels different there would be no class of two to look for.
+    default = 0.1 if measured is None else max(measured, 1 / len(first))
+    assumed = class_prior(tau_plus, num_classes, default)
+
+    order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
+    # Latent classes are judged on other items than those that they are fitted to.
+    most = min(items, len(first) if second_view is None else len(first) // 2)
+    size = min(batch_size, most)
+    rows = order[: most // size * size]
+    sample = _Sample(
+        first,
+        second,
+        classes,
+        batches=rows.split(size),
+        layout="in_batch" if second_view is None else layout,
+    )
+    losses: dict[str, ContrastiveLoss] = {
+        "InfoNCE": InfoNCELoss(temperature=temperature),
+        "hard": HardContrastiveLoss(temperature=temperature, tau_plus=assumed),
+        "Bayesian": BayesianContrastiveLoss(temperature=temperature, tau_plus=assumed),
+    }
+    latent = None
+    fitted = order[len(rows) :][:_MOST_FITTED]
+    if second_view is not None:
+        latent = _latent_classes(sample, fitted, rows, assumed, temperature)
+    if latent is not None:
+        losses["latent classes"] = latent
+    if classes is not None:
+        losses["oracle"] = OracleContrastiveLoss(temperature=temperature)
+
+    plain = sample.scored(losses["InfoNCE"])
+    return EmbeddingDiagnosis(
+        items=len(first),
+        dim=first.shape[1],
+        views=1 if second_view is None else 2,
+        layout=sample.layout,
+        batch_size=size,
+        batches=len(sample.batches),
+        candidates=int(plain[0].valid[0].sum()),
+        temperature=temperature,
+        tau_plus=assumed if measured is None else measured,
+        tau_plus_from="labels" if measured is not None else "given" if given else "default",
+        similarity=_similarities(plain, temperature),
+        nearest_false=None if classes is None else _nearest_false(plain),
+        losses={title: _diagnosed(sample, loss) for title, loss in losses.items()},
+        fitted=0 if latent is None else len(fitted),
+        trust=None if latent is None else latent.trust,
+        found=None if latent is None else _expected(sample.scored(latent)),
+    )
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Embeddings and the batches of them that are scored."""
+
+    first: Float[Tensor, "items dim"]
+    second: Float[Tensor, "items dim"]
+    classes: Int[Tensor, " items"] | None
+    batches: Sequence[Int[Tensor, " batch"]]
+    layout: EmbeddingLayout
+
+    def scored(self, loss: ContrastiveLoss) -> list[ScoredCandidates]:
+        """Every batch as a loss sees it."""
+        return [
+            score_candidates(
+                loss,
+                self.first[some],
+                self.second[some],
+                layout=self.layout,
+                labels=None if self.classes is None else self.classes[some],
+            )
+            for some in self.batches
+        ]
+
+
+def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
+    """Embeddings as a float32 matrix of unit vectors; anything else is refused."""
+    tensor = torch.as_tensor(values).detach().cpu()
+    check_shape(name, tensor, ("items", "dim"))
+    if tensor.dtype == torch.bool or tensor.is_complex():
+        raise ValueError(f"{name} must hold real numbers, got {tensor.dtype}")
+    if tensor.shape[1] == 0:
+        raise ValueError(f"{name} must have at least one column, got none")
+    tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
+    bad = ~torch.isfinite(tensor).all(dim=1)
+    if bool(bad.any()):
+        raise ValueError(
+            f"{name} must be finite, got NaN or infinity in {int(bad.sum())} of {len(bad)} rows, "
+            f"the first of them row {int(bad.int().argmax())}"
+        )
+    return unit_vectors(tensor).float()
+
+
+def _classes(labels: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
+    """Labels as whole numbers, one for each item."""
+    tensor = torch.as_tensor(labels).detach().cpu()
+    check_shape("labels", tensor, (items,))
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise ValueError(f"labels must be whole numbers, got {tensor.dtype}")
+    lowest = int(tensor.min())
+    if lowest < 0:
+        raise ValueError(f"labels must be at least 0, got {lowest}: leave out items of no class")
+    return tensor.long()
+
+
+def _latent_classes(
+    sample: _Sample,
+    fitted: Int[Tensor, " fitted"],
+    scored: Int[Tensor, " scored"],
+    tau_plus: float,
+    temperature: float,
+) -> LatentClassContrastiveLoss | None:
+    """A loss that has fitted latent classes to some items; None where they are too few for it."""
+    loss = LatentClassContrastiveLoss(
+        tau_plus=tau_plus,
+        temperature=temperature,
+        memory_size=min(memory_for(tau_plus), _MOST_FITTED),
+        refit_every=_NEVER,
+    )
+    # The first call is remembered and fitted, the second one says how far its views agree.
+    for rows in (fitted, scored):
+        loss.in_batch(sample.first[rows], sample.second[rows])
+        if loss.memory.classes is None:
+            return None
+    return loss.eval()
+
+
+def _diagnosed(sample: _Sample, loss: ContrastiveLoss) -> LossDiagnosis:
+    """What one loss would do."""
+    batches = sample.scored(loss)
+    weights = [candidate_weights(scored) for scored in batches]
+    labelled = sample.classes is not None
+    found = diagnose(batches)
+    if sample.first is sample.second:  # a row is its own positive, which says nothing of alpha
+        found = replace(found, label_free=None)
+    return LossDiagnosis(
+        diagnosis=found,
+        false_share=_false_share(batches, weights) if labelled else None,
+        weight_by_similarity=_weight_by_similarity(batches, weights, loss.temperature),
+    )
+
+
+def _cosines(scored: ScoredCandidates, temperature: float) -> Float[Tensor, " some"]:
+    """Similarities of the candidates that count."""
+    return (scored.unlabeled[scored.valid] * temperature).clamp(-1, 1)
+
+
+def _similarities(batches: Sequence[ScoredCandidates], temperature: float) -> WeightHistogram:
+    """How similarities are spread, apart by kind where there are labels."""
+    values = torch.cat([_cosines(scored, temperature) for scored in batches])
+    kinds = [scored.false_negative for scored in batches]
+    false = [kind[s.valid] for s, kind in zip(batches, kinds, strict=True) if kind is not None]
+    return weight_histogram(
+        values, torch.cat(false) if false else None, bins=_BINS, span=(-1.0, 1.0)
+    )
+
+
+def _weight_by_similarity(
+    batches: Sequence[ScoredCandidates], weights: Sequence[Tensor], temperature: float
+) -> Float[Tensor, " bins"]:
+    """Mean weight in each bin of similarity; NaN where there is no candidate."""
+    values = torch.cat([_cosines(scored, temperature) for scored in batches]).double()
+    flat = torch.cat([w[s.valid] for s, w in zip(batches, weights, strict=True)]).double()
+    bins = ((values + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
+    return torch.zeros(_BINS, dtype=torch.float64).index_add(0, bins, flat) / bins.bincount(
+        minlength=_BINS
+    )
+
+
+def _nearest_false(batches: Sequence[ScoredCandidates]) -> float:
+    """Share of false negatives among the most similar candidates."""
+    shares = []
+    for scored in batches:
+        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
+        count = min(NEAREST, int(scored.valid.sum(dim=1).min()))
+        nearest = logits.topk(count, dim=1).indices
+        shares.append(scored.truth.gather(1, nearest).double().mean())
+    return float(torch.stack(shares).mean())
+
+
+def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]) -> float:
+    """Share of the sum of weighted exponentials that false negatives have."""
+    shares = []
+    for scored, weight in zip(batches, weights, strict=True):
+        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
+        repulsion = weight * (logits - logits.amax(dim=1, keepdim=True)).exp()
+        shares.append(repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1))
+    return float(torch.cat(shares).nan_to_num(0.0).double().mean())
+
+
+def _expected(batches: Sequence[ScoredCandidates]) -> float:
+    """False negatives of an anchor by the posterior of latent classes; 0 if nothing is believed."""
+    sums = [
+        torch.zeros(len(s.positive))
+        if s.same_class is None
+        else s.same_class.where(s.valid, 0).sum(1)
+        for s in batches
+    ]
+    return float(torch.cat(sums).double().mean())

@@ -1,0 +1,137 @@
+"""Compressed tables: ``.gz``, ``.bz2``, ``.xz``, and ``.zip`` with exactly one table.
+
+They are unpacked into a temporary file, which is read like any other and removed.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+ZIP = ".zip"
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+PACKED = (*_OPENERS, ZIP)
+"""What the names of compressed tables end in."""
+
+_TABLES = (".csv", ".tsv", ".parquet", ".pq")
+_PERHAPS_TABLES = (".txt", ".data", ".dat")
+_AT_ONCE = 1 << 20
+_LEAST_BOMB = 1 << 30
+_MOST_TIMES = 200
+"""No table of interactions shrinks to a two-hundredth; what claims to is made to fill a disk."""
+
+_DAMAGE = (
+    EOFError,
+    OSError,
+    NotImplementedError,  # compression that nobody uses
+    RuntimeError,  # a password
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def table_suffix(path: Path) -> str:
+    """What the name of a table ends in, without that of the compression.
+
+    Example:
+        >>> table_suffix(Path("a.csv.gz")), table_suffix(Path("a.tsv"))
+        ('.csv', '.tsv')
+    """
+    plain = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    return plain.suffix.lower()
+
+
+@contextmanager
+def unpacked(path: Path, *, first: int | None = None) -> Iterator[Path]:
+    """A table as a plain file, for as long as the block runs; itself where it is not compressed.
+
+    A ``ValueError`` raised in the block that names the plain file leaves it with the name of the
+    compressed one.
+
+    Args:
+        path: the file, or a name that is not there, which is left to the block.
+        first: unpack no more than so many bytes.
+
+    Raises:
+        ValueError: if the file is damaged, needs a password, is an archive of several tables or
+            of none, or unpacks to absurdly much.
+    """
+    kind = path.suffix.lower()
+    if kind not in PACKED or not path.is_file():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="bayescl-") as folder:
+        try:
+            if kind == ZIP:
+                with zipfile.ZipFile(path) as archive:
+                    member = _only_table(path, archive)
+                    with archive.open(member) as source:
+                        plain = _copied(path, source, Path(folder, _name(member.filename)), first)
+                shown = f"{path} ({member.filename})"
+            else:
+                if Path(path.stem).suffix.lower() == ".tar":
+                    raise ValueError(f"{path} is an archive: unpack it and name the table in it")
+                with _OPENERS[kind](path) as source:
+                    plain = _copied(path, source, Path(folder, path.stem), first)
+                shown = str(path)
+        except _DAMAGE as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(f"cannot unpack {path}: {reason}") from None
+        try:
+            yield plain
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(plain), shown)) from None
+
+
+def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    """The one member of an archive that is a table."""
+    members = [one for one in archive.infolist() if not one.is_dir() and not _is_hidden(one)]
+    for suffixes in (_TABLES, _PERHAPS_TABLES):
+        tables = [one for one in members if PurePosixPath(one.filename).suffix.lower() in suffixes]
+        if len(tables) == 1:
+            return tables[0]
+        if tables:
+            names = ", ".join(one.filename for one in tables[:5])
+            raise ValueError(
+                f"{path} holds {len(tables)} tables ({names}): unpack it and name one of them"
+            )
+    raise ValueError(f"{path} holds no table: none of its files ends in {', '.join(_TABLES)}")
+
+
+def _is_hidden(member: zipfile.ZipInfo) -> bool:
+    """Whether a member is what some systems put into every archive."""
+    return any(part.startswith((".", "__")) for part in PurePosixPath(member.filename).parts)
+
+
+def _name(member: str) -> str:
+    """A harmless file name with the ending of a member's."""
+    return f"table{PurePosixPath(member).suffix.lower()}"
+
+
+def _copied(path: Path, source: IO[bytes], target: Path, first: int | None) -> Path:
+    """Write what a source holds to a file."""
+    most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
+    done = 0
+    with target.open("wb") as file:
+        while (first is None or done < first) and (chunk := source.read(_AT_ONCE)):
+            done += len(chunk)
+            if done > most:
+                raise ValueError(
+                    f"{path} unpacks to more than {_MOST_TIMES} times its size: "
+                    "unpack it yourself if it is a table"
+                )
+            file.write(chunk)
+    return target

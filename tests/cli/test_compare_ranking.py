@@ -1,0 +1,93 @@
+"""Comparisons of recommenders' losses as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from ranking_data import write_groups
+
+DATA = "--data bought.csv --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 2 --device cpu"
+LINE = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --workers 1"
+
+
+@pytest.fixture(autouse=True)
+def bought(bayescl, tmp_path) -> Path:
+    """A table of purchases in the folder where commands run."""
+    return write_groups(tmp_path)
+
+
+def test_losses_are_compared_resumed_and_reported(bayescl):
+    outcome = bayescl(f"{LINE} --alpha 0.8 --out comparison")
+    assert outcome.status == 0
+    for words in ("InfoNCE", "Bayesian", "BPR", "popularity", "EASE", "NDCG@20", "paired by seed"):
+        assert words in outcome.out
+    files = {path.name for path in Path("comparison").iterdir()}
+    made = {"comparison.md", "comparison.png", "config.yaml", "report.html", "result.json", "runs"}
+    assert files == made
+    runs = {path.name for path in Path("comparison/runs").iterdir()}
+    assert runs == {f"{loss}-seed{n}" for loss in ("info_nce", "bayesian", "bpr") for n in (0, 1)}
+    result = json.loads(Path("comparison/result.json").read_text())
+    assert result["settings"]["hyperparameters"]["bayesian"]["alpha"] == 0.8
+    assert {"command", "commit", "hardware", "versions"} <= result.keys()
+    page = Path("comparison/report.html").read_text()
+    assert "above InfoNCE, paired by seed" in page
+    assert "Training: 6 runs" in page
+
+    kept = Path("comparison/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
+    again = bayescl("compare ranking --resume --out comparison")
+    assert again.status == 0
+    assert outcome.out.endswith(again.out)  # what came before is which columns were guessed
+    assert Path("comparison/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns == kept
+    assert bayescl("report comparison").status == 0
+
+
+def test_the_configuration_of_a_comparison_repeats_it(bayescl):
+    assert bayescl(f"{LINE} --split random --out first").status == 0
+    config = yaml.safe_load(Path("first/config.yaml").read_text())
+    assert (config["losses"], config["split"]) == ("info_nce,bayesian,bpr", "random")
+    assert bayescl("compare ranking --config first/config.yaml --out second").status == 0
+    one, two = (json.loads(Path(name, "result.json").read_text()) for name in ("first", "second"))
+    for loss in ("info_nce", "bayesian", "bpr"):
+        assert one["losses"][loss]["metrics"] == two["losses"][loss]["metrics"]
+
+
+def test_a_broken_comparison_goes_on_and_refuses_other_data(bayescl):
+    assert bayescl(f"{LINE} --out comparison").status == 0
+    before = Path("comparison/result.json").read_text()
+    Path("comparison/result.json").unlink()
+    Path("comparison/runs/bpr-seed1/result.json").unlink()
+    assert bayescl("compare ranking --resume --out comparison").status == 0
+    after = json.loads(Path("comparison/result.json").read_text())
+    assert after["losses"]["bpr"]["metrics"] == json.loads(before)["losses"]["bpr"]["metrics"]
+    Path("comparison/result.json").unlink()
+    with Path("bought.csv").open("a") as file:
+        file.write("u-1,film 9,3\n")
+    complaint = bayescl("compare ranking --resume --out comparison").complaint
+    assert "bought.csv: 1 more row than the run was trained on" in complaint
+    assert "losses" in bayescl("compare ranking --resume --out comparison --losses bpr").complaint
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--losses oracle", "loss must be one of info_nce"),
+        ("--losses bpr,bpr", "losses must name every loss once, got bpr, bpr"),
+        ("--losses ,", "losses must name at least one loss, got none"),
+        ("--losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
+        ("--losses bpr,hard --candidates in-batch", "the loss bpr needs candidates that are drawn"),
+        ("--seeds 0", "seeds must be a whole number of at least 1"),
+        ("--split none", "split must leave something to judge by, got 'none'"),
+        ("--encoder ease", "encoder must be one of mf, lightgcn, got 'ease'"),
+        ("--loss bpr", "unrecognized arguments: --loss (is it --losses?)"),
+        ("--user-column buyer", "bought.csv has no column 'buyer' for the users"),
+        ("--resume", "nowhere is not a run folder"),
+    ],
+)
+def test_what_makes_no_sense_leaves_nothing(bayescl, tmp_path, line, message):
+    outcome = bayescl(f"compare ranking --data bought.csv --out nowhere {line}")
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["bought.csv"]

@@ -1,0 +1,129 @@
+"""Encoders of timm and of the user's own, and other weights to start from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayescl as library
+
+OWN = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU())
+
+def nothing():
+    return 3
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch) -> str:
+    """A file with encoders in the folder that the user is in."""
+    (tmp_path / "my_networks.py").write_text(OWN)
+    yield "my_networks:build"
+    sys.modules.pop("my_networks", None)
+
+
+def test_an_encoder_of_ones_own_trains_and_is_used_where_it_is_named(
+    bayescl, bars, own_module
+) -> None:
+    assert bayescl(f"train images {bars} --out run --encoder {own_module}").status == 0
+    again = f"--encoder {own_module}"
+    for line in ("evaluate run", "inspect run", "embed run --out e.npy", "export run --to out"):
+        refused = bayescl(line)
+        assert refused.status == 2
+        assert f"name it again with {again}" in refused.complaint
+        assert bayescl(f"{line} {again}").status == 0
+    assert np.load("e.npy").shape[1] == 12
+    # The same seed draws the same weights.
+    bayescl(f"train images {bars} --out second --encoder {own_module}")
+    weights = [Path(out, "weights.safetensors").read_bytes() for out in ("run", "second")]
+    assert weights[0] == weights[1]
+
+
+def test_a_folder_alone_never_makes_the_program_import_what_it_names(
+    bayescl, bars, own_module
+) -> None:
+    bayescl(f"train images {bars} --out run --encoder {own_module}")
+    Path("run/result.json").unlink()
+    Path("my_networks.py").write_text("raise SystemExit('imported')")
+    sys.modules.pop("my_networks", None)
+    outcome = bayescl("train images --out run --resume")
+    assert outcome.status == 2
+    assert "the run has an encoder of its own, my_networks:build" in outcome.complaint
+    with pytest.raises(ValueError, match="an encoder of its own"):
+        library.load("run").encoder  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("my_networks:absent", "has no attribute 'absent'"),
+        ("my_networks:nothing", "must make a torch.nn.Module, got int"),
+        ("no_such_module:build", "No module named 'no_such_module'"),
+        (":build", "encoder :build"),
+        ("timm:resnet18", "pip install 'bayescl[timm]'"),
+    ],
+)
+def test_encoders_that_cannot_be_had_are_refused_in_one_line(
+    bayescl, bars, own_module, monkeypatch, encoder, message
+) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    monkeypatch.delitem(sys.modules, "bayescl.integrations.timm", raising=False)
+    outcome = bayescl(f"train images {bars} --out run --encoder {encoder}")
+    assert outcome.status == 2
+    assert message in outcome.complaint
+    assert not Path("run").exists()
+
+
+def test_a_network_of_timm_is_an_encoder_by_name(bayescl, bars) -> None:
+    pytest.importorskip("timm")
+    line = f"train images {bars} --image-size 32 --epochs 1 --out run --encoder timm:test_resnet"
+    assert bayescl(line).status == 0
+    assert bayescl("embed run --out e.npy").status == 0
+
+
+def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_run) -> None:
+    line = f"train images {bars} --epochs 1 --init {image_run} --out second"
+    assert bayescl(line).status == 0
+    assert str(Path(image_run).resolve()) in Path("second/config.yaml").read_text()
+    outcome = bayescl(f"train images {bars} --width 8 --init {image_run} --out third")
+    assert outcome.status == 2
+    assert "has another encoder or projection head" in outcome.complaint
+    assert not Path("third").exists()
+
+
+def test_more_epochs_of_a_finished_run_on_images_name_what_to_do(bayescl, bars, image_run) -> None:
+    outcome = bayescl(f"train images --out {image_run} --resume --epochs 99")
+    assert outcome.status == 2
+    assert "start another run from its weights with --init" in outcome.complaint
+    assert bayescl(f"train images --out {image_run} --resume --lr 2").complaint.endswith(
+        "a resumed run keeps its settings"
+    )
+
+
+def test_a_finished_run_is_loaded_from_safetensors_without_its_checkpoint(
+    bayescl, bars, image_run
+) -> None:
+    before = library.load(image_run).embed(np.zeros((3, 6, 6)))
+    for file in Path(image_run, "checkpoints").iterdir():
+        file.unlink()
+    assert library.load(image_run).embed(np.zeros((3, 6, 6))).equal(before)
+    Path(image_run, "weights.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"weights.safetensors is damaged"):
+        library.load(image_run).embed(np.zeros((3, 6, 6)))
+
+
+def test_exports_hold_the_encoders_weights_too(bayescl, bars, image_run) -> None:
+    from safetensors.torch import load_file
+
+    assert bayescl(f"export {image_run} --to out").status == 0
+    weights = load_file("out/encoder.safetensors")
+    own = library.load(image_run).encoder.state_dict()
+    assert weights.keys() == own.keys()
+    assert all(value.equal(own[name]) for name, value in weights.items())

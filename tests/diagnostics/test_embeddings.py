@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from bayescl._figures import png
+from bayescl.diagnostics import diagnose_embeddings, similarity_figure
+from bayescl.estimation import tau_plus_of_labels
+from bayescl.runs.losses import LOSSES
+
+
+@pytest.fixture(scope="module")
+def clusters() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Two views of 600 items in six classes that are easy to tell, and their labels."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(600) % 6
+    centres = torch.randn(6, 12, generator=generator)
+    items = centres[labels] + 0.6 * torch.randn(600, 12, generator=generator)
+    noise = 0.2 * torch.randn(2, 600, 12, generator=generator)
+    return items + noise[0], items + noise[1], labels
+
+
+def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
+    first, second, labels = clusters
+    found = diagnose_embeddings(first, second, labels=labels, batch_size=100, items=300)
+    assert (found.items, found.dim, found.views) == (600, 12, 2)
+    assert (found.batches, found.batch_size, found.candidates) == (3, 100, 198)
+    assert found.tau_plus == pytest.approx(tau_plus_of_labels(labels))
+    assert found.false_negatives == pytest.approx(198 * 99 / 599)
+    counted = found.losses["InfoNCE"].diagnosis.measured_tau_plus
+    assert counted == pytest.approx(found.tau_plus, abs=0.01)
+
+
+def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(clusters) -> None:
+    first, second, labels = clusters
+    found = diagnose_embeddings(first, second, labels=labels, batch_size=100)
+    shares = {name: loss.false_share for name, loss in found.losses.items()}
+    assert shares["oracle"] == 0
+    assert shares["latent classes"] < 0.5 * shares["Bayesian"] < shares["InfoNCE"] < shares["hard"]
+    assert found.trust > 0.9
+    assert found.found == pytest.approx(found.false_negatives, rel=0.25)
+    assert found.nearest_false > 0.9
+    assert found.losses["latent classes"].diagnosis.confident.precision > 0.9
+    told = [found.losses[name].diagnosis.by_weight.roc_auc for name in ("Bayesian", "InfoNCE")]
+    assert told[0] > 0.9 > told[1] == 0.5
+
+
+def test_labels_judge_and_set_the_prior_and_change_nothing_else(clusters) -> None:
+    first, second, labels = clusters
+    by_labels = diagnose_embeddings(first, second, labels=labels, batch_size=100)
+    same = diagnose_embeddings(first, second, tau_plus=by_labels.tau_plus, batch_size=100)
+    assert (by_labels.tau_plus_from, same.tau_plus_from) == ("labels", "given")
+    assert same.trust == by_labels.trust
+    for name, loss in same.losses.items():
+        other = by_labels.losses[name]
+        assert loss.false_share is None
+        assert loss.diagnosis.effective == other.diagnosis.effective
+        torch.testing.assert_close(
+            loss.weight_by_similarity, other.weight_by_similarity, equal_nan=True
+        )
+
+
+def test_views_that_share_no_classes_are_not_trusted() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, 400, 12, generator=generator)
+    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100)
+    assert found.trust == 0
+    assert found.found == 0
+    weights = found.losses["latent classes"].weight_by_similarity
+    assert bool((weights[~weights.isnan()] == 1).all())
+
+
+def test_latent_classes_are_judged_on_items_that_they_were_not_fitted_to(clusters) -> None:
+    first, second, _ = clusters
+    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100, items=600)
+    assert found.fitted == 300
+    assert found.batches * found.batch_size == 300
+
+
+def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> None:
+    first, _, labels = clusters
+    found = diagnose_embeddings(first, labels=labels, batch_size=100)
+    assert (found.views, found.layout, found.candidates) == (1, "in_batch", 99)
+    assert (found.trust, found.found, found.fitted) == (None, None, 0)
+    assert "latent classes" not in found.losses
+    assert all(loss.diagnosis.label_free is None for loss in found.losses.values())
+
+
+def test_few_items_or_many_classes_leave_no_latent_classes(clusters) -> None:
+    first, second, _ = clusters
+    found = diagnose_embeddings(first, second, tau_plus=0.001, batch_size=100)
+    assert found.trust is None
+    assert "latent classes" not in found.losses
+    few = diagnose_embeddings(first[:4], second[:4], labels=torch.tensor([0, 0, 1, 2]))
+    assert (few.batches, few.batch_size, few.candidates) == (1, 2, 2)
+
+
+def test_all_labels_different_mean_no_false_negatives(clusters) -> None:
+    first, second, _ = clusters
+    found = diagnose_embeddings(first, second, labels=torch.arange(600), batch_size=100)
+    assert (found.tau_plus, found.false_negatives, found.nearest_false) == (0, 0, 0)
+    assert found.losses["Bayesian"].false_share == 0
+
+
+def test_any_numbers_of_any_scale_give_the_same(clusters) -> None:
+    first, second, labels = clusters
+    expected = diagnose_embeddings(first, second, labels=labels, batch_size=100).figures()
+    other = diagnose_embeddings(
+        1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
+    ).figures()
+    assert other["false_negatives"] == expected["false_negatives"]
+    assert other["trust"] == pytest.approx(expected["trust"], abs=1e-3)
+
+
+def test_figures_are_plain_numbers_and_the_same_each_time(clusters) -> None:
+    first, second, labels = clusters
+    found = [diagnose_embeddings(first, second, labels=labels, batch_size=100) for _ in range(2)]
+    texts = [json.dumps(one.figures(), allow_nan=False) for one in found]
+    assert texts[0] == texts[1]
+    assert png(similarity_figure(found[0])) == png(similarity_figure(found[1]))
+    without = diagnose_embeddings(first, batch_size=100)
+    assert png(similarity_figure(without)).startswith(b"\x89PNG")
+
+
+def test_losses_are_called_as_in_every_other_table(clusters) -> None:
+    first, second, labels = clusters
+    found = diagnose_embeddings(first, second, labels=labels, batch_size=100)
+    assert set(found.losses) <= {row.title for row in LOSSES.values()}
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        (torch.zeros(3, 2), {}, r"embeddings must have at least 4 rows, got 3"),
+        (torch.zeros(8), {}, r"embeddings must have shape \[items, dim\], got \[8\]"),
+        (torch.zeros(8, 0), {}, "at least one column"),
+        (torch.zeros(8, 2, dtype=torch.complex64), {}, "must hold real numbers"),
+        (np.zeros((8, 2), dtype=bool), {}, "must hold real numbers"),
+        (torch.ones(8, 2).index_fill(0, torch.tensor([3, 5]), torch.nan), {}, "2 of 8 rows.*row 3"),
+        (torch.ones(8, 2), {"second_view": torch.ones(7, 2)}, r"second_view must have shape \[8"),
+        (torch.ones(8, 2), {"labels": torch.arange(7)}, r"labels must have shape \[8\]"),
+        (torch.ones(8, 2), {"labels": torch.rand(8)}, "labels must be whole numbers"),
+        (torch.ones(8, 2), {"labels": torch.arange(8) - 1}, "labels must be at least 0, got -1"),
+        (torch.ones(8, 2), {"labels": torch.zeros(8).long()}, "at least two classes"),
+        (torch.ones(8, 2), {"tau_plus": 1.0}, r"tau_plus must lie in \(0, 1\)"),
+        (torch.ones(8, 2), {"num_classes": 1}, "num_classes must be"),
+        (torch.ones(8, 2), {"temperature": 0}, "temperature must be positive"),
+        (torch.ones(8, 2), {"layout": "sampled"}, "layout must be one of two_views, in_batch"),
+        (torch.ones(8, 2), {"batch_size": 1}, "batch_size must be a whole number of at least 2"),
+        (torch.ones(8, 2), {"seed": -1}, "seed must be a whole number of at least 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given, options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        diagnose_embeddings(given, **options)

@@ -1,0 +1,459 @@
+"""A random call of a random loss, and the logits that it stands for, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from reference import log_space as reference
+from torch import Tensor
+
+import bayescl
+from bayescl.functional import LogSumObjective
+
+Row = NDArray[np.float64]
+DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+class Dice:
+    """Draws from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def below(self, count: int) -> int:
+        return int(torch.randint(count, (), generator=self.generator))
+
+    def chance(self, share: float) -> bool:
+        return float(torch.rand((), generator=self.generator)) < share
+
+    def one(self, *choices: Any) -> Any:
+        return choices[self.below(len(choices))]
+
+    def uniform(self, low: float, high: float) -> float:
+        return low + (high - low) * float(torch.rand((), generator=self.generator))
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(shape, dtype=torch.float64, generator=self.generator)
+
+    def integers(self, below: int, *shape: int) -> Tensor:
+        return torch.randint(below, shape, generator=self.generator)
+
+    def mask(self, share: float, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=self.generator) < share
+
+
+def margin(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+    """An objective of a user's own."""
+    kept = unlabeled if valid is None else unlabeled.masked_fill(~valid, 0.0)
+    return torch.nn.functional.softplus(kept.tanh().sum(dim=1) - positive.tanh())
+
+
+class MeanExponential(LogSumObjective):
+    """An objective of a user's own, as data."""
+
+    powers = (1.0, 0.0)
+
+    def from_log_sums(self, positive: Tensor, log_sums: tuple[Tensor, ...]) -> Tensor:
+        total, count = log_sums
+        some = count > -torch.inf
+        mean = torch.where(some, total, 0.0) - torch.where(some, count, 0.0)
+        return torch.where(some, torch.nn.functional.softplus(mean - positive), 0.0)
+
+
+@dataclass
+class Drawn:
+    """A loss to be made with some engine, and the value of one anchor by the slow way."""
+
+    name: str
+    make: Callable[..., bayescl.ContrastiveLoss]
+    row: Callable[[float, Row, Row | None, float], float]
+    """Of the positive's logit, those of candidates, their posterior, and the temperature."""
+    ranks: str | None = None
+    slope: float = 1.0
+    """How much more than a logit its value may be off by."""
+    signed: bool = False
+    crowd: float = 0.0
+    """The slope grows by so much with every candidate."""
+
+
+def draw_loss(dice: Dice) -> Drawn:
+    name = dice.one(
+        "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "attracting oracle",
+        "latent", "own", "own data",
+    )  # fmt: skip
+    tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
+    floor = dice.one(-1.0, -1.0, -2.0)
+    crowd = 2 * tau_plus / (1 - tau_plus)
+    if name == "debiased":
+        return Drawn(
+            name,
+            lambda **k: bayescl.DebiasedContrastiveLoss(
+                tau_plus=tau_plus, minimum_similarity=floor, **k
+            ),
+            lambda p, u, _, t: reference.hard(
+                p, u, tau_plus=tau_plus, concentration=0.0, minimum_logit=floor / t
+            ),
+            crowd=crowd,
+        )
+    if name == "hard":
+        power = dice.one(0.0, 0.5, 1.0, 3.0)
+        return Drawn(
+            name,
+            lambda **k: bayescl.HardContrastiveLoss(
+                tau_plus=tau_plus, concentration=power, minimum_similarity=floor, **k
+            ),
+            lambda p, u, _, t: reference.hard(
+                p, u, tau_plus=tau_plus, concentration=power, minimum_logit=floor / t
+            ),
+            slope=1 + 2 * power,
+            crowd=crowd * (1 + 2 * power),
+        )
+    if name == "bayesian":
+        alpha, beta = dice.one(0.5, 0.7, 0.9, 1.0), dice.one(0.5, 0.5, 0.7, 0.9, 1.0)
+        if alpha == beta == 1:
+            beta = 0.9
+        ranks = dice.one("mid", "mid", "upper", "histogram")
+        exact = "mid" if ranks == "histogram" else ranks
+        return Drawn(
+            name,
+            lambda **k: bayescl.BayesianContrastiveLoss(
+                alpha=alpha, beta=beta, tau_plus=tau_plus, ranks=ranks, **k
+            ),
+            lambda p, u, _, t: reference.bayesian(
+                p, u, alpha=alpha, beta=beta, tau_plus=tau_plus, ranks=exact
+            ),
+            ranks=ranks if alpha > 0.5 or beta > 0.5 else None,
+        )
+    if name in ("latent", "attracting oracle"):
+        pull = dice.one(0.0, 0.5, 1.0, 3.0)
+        threshold = dice.one(0.0, 0.5, 0.9) if name == "latent" else 0.5
+        classes = 4
+
+        def latent(p: float, u: Row, same: Row | None, t: float) -> float:
+            if same is None:
+                return reference.info_nce(p, u)
+            return reference.latent(p, u, same, attraction=pull, threshold=threshold)
+
+        if name == "attracting oracle":
+            make = lambda **k: bayescl.AttractingOracleContrastiveLoss(attraction=pull, **k)  # noqa: E731
+        else:
+            make = lambda **k: bayescl.LatentClassContrastiveLoss(  # noqa: E731
+                num_classes=classes, attraction=pull, threshold=threshold, memory_size=64,
+                refit_every=1, **k,
+            )  # fmt: skip
+        return Drawn(name, make, latent, signed=True, slope=2.0)
+    if name == "own":
+
+        def own(p: float, u: Row, _: Row | None, t: float) -> float:
+            return reference.softplus(float(np.tanh(u).sum() - np.tanh(p)))
+
+        return Drawn(
+            name, lambda **k: bayescl.ContrastiveLoss(margin, **k), own, slope=1.0, crowd=1.0
+        )
+    if name == "own data":
+
+        def mean(p: float, u: Row, _: Row | None, t: float) -> float:
+            if not len(u):
+                return 0.0
+            return reference.softplus(reference.logsumexp(u) - np.log(len(u)) - p)
+
+        return Drawn(name, lambda **k: bayescl.ContrastiveLoss(MeanExponential(), **k), mean)
+    make = bayescl.OracleContrastiveLoss if name == "oracle" else bayescl.InfoNCELoss
+    return Drawn(name, make, lambda p, u, _, t: reference.info_nce(p, u))
+
+
+@dataclass
+class Logits:
+    """Those of one direction, in float64."""
+
+    positive: Tensor
+    unlabeled: Tensor
+    counted: Tensor
+    """Which candidates count, groups aside."""
+    apart: Tensor
+    """Which candidates share no group with their anchor."""
+
+
+@dataclass
+class Call:
+    """What a loss is called with."""
+
+    layout: str
+    tensors: dict[str, Tensor]
+    options: dict[str, Any]
+    temperature: float
+    normalize: bool
+    own_temperature: str
+    """Where it comes from: the loss, a parameter of the loss, or the call."""
+    bound: float = field(default=0.0, init=False)
+    """No sum or product on the way to a logit exceeds it."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        dtype = torch.float32
+        for tensor in self.tensors.values():
+            dtype = torch.promote_types(dtype, tensor.dtype)
+        return dtype
+
+    def run(self, drawn: Drawn, memory: Any, precise: bool = False, **settings: Any) -> Answer:
+        """Make the loss and call it, in float64 if ``precise``."""
+        temperature: Any = self.temperature
+        dtype = torch.float64 if precise else self.dtype
+        if self.own_temperature == "learnable":
+            temperature = bayescl.LearnableTemperature(
+                temperature, temperature / 4, temperature * 4
+            )
+            temperature.to(dtype)
+        loss = drawn.make(
+            temperature=temperature if self.own_temperature != "call" else 0.7,
+            normalize=self.normalize,
+            **settings,
+        )
+        if memory is not None:
+            loss.memory.set_extra_state(memory)
+        posteriors: list[Any] = []
+        per_anchor = loss._per_anchor
+
+        def watched(batch: Any, scale: Any) -> Tensor:
+            known = batch.same_class
+            posteriors.append(None if known is None else known.tile(slice(0, batch.num_anchors)))
+            return per_anchor(batch, scale)
+
+        loss._per_anchor = watched  # type: ignore[method-assign]
+        leaves = {
+            name: tensor.to(torch.float64 if precise else tensor.dtype, copy=True).requires_grad_()
+            for name, tensor in self.tensors.items()
+        }
+        options = dict(self.options)
+        if self.own_temperature == "call":
+            scale = torch.tensor(temperature, dtype=dtype, requires_grad=True)
+            options["temperature"] = scale
+        call = loss if self.layout == "two_views" else getattr(loss, self.layout)
+        value = call(*leaves.values(), **options) if self.layout != "in_batch" else call(
+            leaves["anchors"], leaves["positives"], extra=leaves.get("extra"), **options
+        )  # fmt: skip
+        gradients: dict[str, Tensor] = {}
+        if value.requires_grad:
+            wanted = dict(leaves)
+            if self.own_temperature == "call":
+                wanted["temperature"] = options["temperature"]
+            elif self.own_temperature == "learnable":
+                wanted["temperature"] = temperature.logit
+            weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).view(value.shape)
+            found = torch.autograd.grad(
+                value, list(wanted.values()), weights, materialize_grads=True
+            )
+            gradients = dict(zip(wanted, found, strict=True))
+        return Answer(value.detach(), gradients, loss, posteriors)
+
+    def logits(self) -> list[Logits]:
+        """What the call stands for, of each direction."""
+        wide = {name: tensor.double() for name, tensor in self.tensors.items()}
+        valid, groups = self.options.get("valid"), self.options.get("groups")
+        if self.layout == "from_logits":
+            positive, unlabeled = wide.values()
+            counted = unlabeled != -torch.inf
+            if valid is not None:
+                counted &= valid
+            finite = [x[x.isfinite()].abs() for x in (positive, unlabeled)]
+            self.bound = max([float(x.max()) for x in finite if x.numel()], default=0.0)
+            return [Logits(positive, unlabeled, counted, torch.ones_like(counted))]
+        if self.normalize:
+            wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
+        if self.layout == "two_views":
+            both = torch.cat(list(wide.values()))
+            count = len(both) // 2
+            place = torch.arange(2 * count)
+            counted = place[:, None] % count != place[None] % count
+            keys = None if groups is None else torch.cat([groups, groups])
+            return [self._logits(both, both.roll(count, 0), both, counted, keys, keys, valid)]
+        if self.layout == "in_batch":
+            first, second = wide["anchors"], wide["positives"]
+            extra = wide.get("extra")
+            found = []
+            for turn in range(1 + bool(self.options.get("both_directions"))):
+                anchors, positives = (first, second) if turn == 0 else (second, first)
+                columns, keys, mask = positives, groups, valid
+                if turn == 0 and extra is not None:
+                    columns = torch.cat([positives, extra])
+                    more = self.options.get("extra_groups")
+                    if groups is not None and more is None:
+                        more = torch.full((len(extra), *groups.shape[1:]), -99)
+                    keys = None if groups is None else torch.cat([groups, more])
+                if turn == 1 and valid is not None:
+                    mask = valid[:, : len(first)].T
+                counted = ~torch.eye(len(first), len(columns), dtype=torch.bool)
+                found.append(self._logits(anchors, positives, columns, counted, groups, keys, mask))
+            return found
+        anchors, positives, candidates = wide.values()
+        counted = torch.ones(len(anchors), candidates.shape[-2], dtype=torch.bool)
+        keys = self.options.get("candidate_groups")
+        return [self._logits(anchors, positives, candidates, counted, groups, keys, valid)]
+
+    def _logits(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        candidates: Tensor,
+        counted: Tensor,
+        groups: Tensor | None,
+        keys: Tensor | None,
+        valid: Tensor | None,
+    ) -> Logits:
+        apart = torch.ones_like(counted)
+        if groups is not None and keys is not None:
+            mine = groups[:, None] if groups.ndim == 2 else groups[:, None, None]
+            theirs = keys if groups.ndim == 2 else keys[..., None]
+            apart = (mine != theirs).all(dim=-1)
+        if valid is not None:
+            counted = counted & valid
+        columns = candidates if candidates.ndim == 3 else candidates[None]
+        products = anchors[:, None] * columns
+        pairs = anchors * positives
+        finite = [
+            rows[rows.isfinite()].abs().max()
+            for rows in (anchors, anchors / self.temperature, candidates, positives)
+            if rows.isfinite().any()
+        ]
+        sums = [
+            x.abs().nan_to_num(0.0, 0.0, 0.0).sum(dim=-1).max() / self.temperature
+            for x in (products, pairs)
+        ]
+        self.bound = max(self.bound, *map(float, finite + sums))
+        of_pairs, of_candidates = (x.sum(dim=-1) / self.temperature for x in (pairs, products))
+        return Logits(of_pairs, of_candidates, counted, apart)
+
+
+def directions(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows of length 1; zero where a coordinate of the given precision is too small to divide."""
+    largest = rows.abs().amax(dim=-1, keepdim=True)
+    small = largest < torch.finfo(dtype).tiny
+    scaled = rows / torch.where(small, 1.0, largest)
+    length = torch.where(small, 1.0, scaled.square().sum(dim=-1, keepdim=True).sqrt())
+    return torch.where(small, 0.0, scaled / length)
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    value: Tensor
+    gradients: dict[str, Tensor]
+    loss: bayescl.ContrastiveLoss
+    posteriors: list[Any]
+
+
+def draw_rows(dice: Dice, count: int, dim: int, dtype: torch.dtype, *, hostile: bool) -> Tensor:
+    """Embeddings of one of several kinds, in some memory layout."""
+    rows = dice.normal(count, dim)
+    kind = dice.one(*["plain"] * 6, "equal", "repeated", "grid", "zero", "large", "small", "wide")
+    if kind == "equal":
+        rows = rows[:1].expand(count, dim).clone()
+    elif kind == "repeated":
+        rows = rows[dice.integers(max(1, count // 2), count)]
+    elif kind == "grid":
+        rows = rows.round()
+    elif kind == "zero":
+        rows[dice.below(count)] = 0
+    elif kind == "large":
+        rows = rows * dice.one(1e3, 1e4, 1e18, 1e30)
+    elif kind == "small":
+        rows = rows * dice.one(1e-3, 1e-7, 1e-20, 1e-38, 1e-42)
+    elif kind == "wide":
+        rows = rows * torch.logspace(-6, 6, count, dtype=torch.float64)[:, None]
+    rows = rows.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max).to(dtype)
+    if hostile:
+        rows[dice.below(count), dice.below(dim)] = dice.one(torch.nan, torch.inf, -torch.inf)
+    memory = dice.below(4)
+    if memory == 0:
+        return rows.T.contiguous().T
+    if memory == 1:
+        return torch.cat([rows, rows], dim=1)[:, ::2] if dim == 1 else rows
+    return rows
+
+
+def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
+    """The call of a seed: the loss, what it is called with, and what it remembers."""
+    dice = Dice(seed)
+    drawn = draw_loss(dice)
+    layout = dice.one("two_views", "in_batch", "sampled", "from_logits")
+    dtype, dim = dice.one(*DTYPES), dice.one(1, 2, 5, 16, 33)
+    batch = dice.one(2, 2, 3, 5, 8, 17)
+    columns = dice.one(1, 2, 7, 20)
+    hostile = dice.chance(0.25)
+    needs_groups = drawn.name in ("oracle", "attracting oracle")
+    with_groups = needs_groups or (layout != "from_logits" and dice.chance(0.3))
+    keys = () if drawn.name == "attracting oracle" else dice.one((), (), (1,), (2,))
+    labels = dice.one(torch.int64, torch.int64, torch.int32, torch.int8)
+
+    def rows(count: int, width: int = dim) -> Tensor:
+        other = dice.one(*DTYPES) if dice.chance(0.1) else dtype
+        return draw_rows(dice, count, width, other, hostile=hostile and dice.chance(0.5))
+
+    def groups(*shape: int) -> Tensor:
+        return dice.integers(dice.one(2, 4, 50), *shape, *keys).to(labels)
+
+    def valid(*shape: int) -> Tensor:
+        mask = dice.mask(dice.one(0.2, 0.7, 1.0), *shape)
+        if dice.chance(0.3):
+            mask[dice.below(shape[0])] = False
+        mask[0, :2] = True  # nothing at all is refused
+        return mask
+
+    tensors: dict[str, Tensor]
+    options: dict[str, Any] = {}
+    masked = dice.chance(0.3)
+    if layout == "two_views":
+        tensors = {"view_1": rows(batch), "view_2": rows(batch)}
+        if with_groups:
+            options["groups"] = groups(batch)
+        if masked:
+            options["valid"] = valid(2 * batch, 2 * batch)
+    elif layout == "in_batch":
+        tensors = {"anchors": rows(batch), "positives": rows(batch)}
+        if dice.chance(0.4):
+            tensors["extra"] = rows(columns)
+        if with_groups:
+            options["groups"] = groups(batch)
+            if "extra" in tensors and (needs_groups or dice.chance(0.5)):
+                options["extra_groups"] = groups(columns)
+        if masked:
+            options["valid"] = valid(batch, batch + (columns if "extra" in tensors else 0))
+        options["both_directions"] = dice.chance(0.3)
+    elif layout == "sampled":
+        own = dice.chance(0.5)
+        candidates = rows(batch * columns).view(batch, columns, dim) if own else rows(columns)
+        tensors = {"anchors": rows(batch), "positives": rows(batch), "candidates": candidates}
+        if with_groups:
+            options["groups"] = groups(batch)
+            options["candidate_groups"] = groups(*candidates.shape[:-1])
+        if masked:
+            options["valid"] = valid(batch, columns)
+    else:
+        logits = rows(batch, columns)
+        if dice.chance(0.3):
+            logits[dice.mask(0.2, *logits.shape)] = -torch.inf
+        tensors = {"positive": rows(batch, 1).squeeze(1), "unlabeled": logits}
+        if masked or needs_groups:
+            options["valid"] = valid(batch, columns)
+    temperature = dice.one(0.5, 0.1, 0.07, 0.01, 1.0, 10.0, 1e-4, 1e-9, 1e4)
+    where = dice.one("loss", "loss", "learnable", "call")
+    call = Call(layout, tensors, options, temperature, dice.chance(0.7), where)
+    memory = None
+    if drawn.name == "latent" and layout != "from_logits" and dice.chance(0.8):
+        memory = remembered(dice, drawn, dim)
+    return dice, drawn, call, memory
+
+
+def remembered(dice: Dice, drawn: Drawn, dim: int) -> Any:
+    """What a loss remembers of four steps with items of four classes."""
+    loss, centers = drawn.make(), dice.normal(4, dim)
+    for _ in range(4):
+        item = centers[dice.integers(4, 24)]
+        loss(*((item + 0.1 * dice.normal(24, dim)).float() for _ in range(2)))
+    return loss.memory.get_extra_state()

@@ -1,0 +1,237 @@
+"""What must hold for any call, whatever its values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fuzz.calls import Answer, Call, Drawn, Logits, draw_call
+
+AGREEMENT = 1e-4
+"""What values may be off by, of themselves or of 1, beside the rounding of logits."""
+
+
+def violations(seed: int) -> list[str]:
+    """What is wrong with the answers to the call of a seed; nothing if all is well."""
+    dice, drawn, call, memory = draw_call(seed)
+    reduction, chunk = dice.one("mean", "sum", "none"), 1 + dice.below(6)
+    settings = {"reduction": reduction, "check_finite": False}
+    told = f"{drawn.name}, {call.layout}, {call.dtype}, temperature {call.temperature:g}"
+    try:
+        engine = dice.one("dense", "chunked")
+        each = call.run(drawn, memory, reduction="none", engine=engine, chunk_size=chunk)
+        dense = call.run(drawn, memory, engine="dense", **settings)
+        chunked = call.run(drawn, memory, engine="chunked", chunk_size=chunk, **settings)
+        precise = call.run(drawn, memory, engine="dense", precise=True, **settings)
+        both = call.run(drawn, memory, engine="chunked", chunk_size=chunk, precise=True, **settings)
+    except Exception as problem:  # any call that is drawn here must be answered
+        return [f"{told}: {type(problem).__name__}: {problem}"]
+    found = [
+        *_values(drawn, call, each),
+        *_finite_gradients(call, dense, "dense"),
+        *_finite_gradients(call, chunked, "chunked"),
+    ]
+    if not _at_a_jump(drawn, call, each):
+        found += _same("reduced", _reduced(each.value, reduction), dense.value, call, drawn)
+        found += _same("chunked", dense.value, chunked.value, call, drawn)
+        found += _same_gradients(drawn, call, precise, both)
+    if seed % 3 == 0:
+        found += _check(drawn, call, memory, each, settings)
+    if memory is not None:
+        found += _afterwards(each, memory)
+    return [f"{told}: {problem}" for problem in found]
+
+
+def _reduced(losses: Tensor, reduction: str) -> Tensor:
+    reduce = {"mean": Tensor.mean, "sum": Tensor.sum, "none": lambda each: each}
+    return reduce[reduction](losses)
+
+
+def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Logits, Tensor | None]]:
+    """Logits of each direction with what counts for this loss, and its posterior."""
+    found: list[tuple[Logits, Tensor | None]] = []
+    for turn, logits in enumerate(call.logits()):
+        same = None
+        if drawn.name == "attracting oracle" and call.layout != "from_logits":
+            same = (~logits.apart).double()
+        else:
+            logits.counted &= logits.apart
+        if drawn.name == "latent" and answer.posteriors and answer.posteriors[turn] is not None:
+            same = answer.posteriors[turn].double()
+        found.append((logits, same))
+    return found
+
+
+def _slack(call: Call, drawn: Drawn, value: float, candidates: int) -> float:
+    """What a value may be off by: a share of itself, and the rounding of logits."""
+    if drawn.ranks == "histogram":
+        return 0.1 * (1 + abs(value)) + 1e-4 * call.bound
+    rounding = 8 * torch.finfo(call.dtype).eps * call.bound
+    return AGREEMENT * (1 + abs(value)) + rounding * (drawn.slope + drawn.crowd * candidates)
+
+
+def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
+    """Each anchor's loss against the slow way; NaN exactly where a logit that counts is bad."""
+    losses = iter(answer.value.tolist())
+    at_a_jump = drawn.name == "latent" and _at_a_jump(drawn, call, answer)
+    largest = torch.finfo(call.dtype).max
+    for logits, same in _logits(call, drawn, answer):
+        for row in range(len(logits.positive)):
+            value, counted = next(losses), logits.counted[row]
+            some = logits.unlabeled[row][counted]
+            seen = torch.cat([some, logits.positive[row : row + 1]])
+            if not seen.isfinite().all() or seen.abs().max() > 1.01 * largest:
+                if math.isfinite(value):
+                    yield f"anchor {row}: {value:g} from logits that are not finite"
+                continue
+            if call.bound > largest / 1e3:
+                continue  # sums and products on the way may overflow
+            if not math.isfinite(value):
+                yield f"anchor {row}: {value} from finite logits up to {seen.abs().max():g}"
+                continue
+            if at_a_jump:
+                continue
+            mine = None if same is None else same[row][counted].numpy()
+            positive = float(logits.positive[row])
+            expected = [
+                drawn.row(positive, variant.numpy(), mine, call.temperature)
+                for variant in (_variants(call, some) if drawn.ranks else [some])
+            ]
+            slack = _slack(call, drawn, expected[0], len(some))
+            if not min(expected) - slack <= value <= max(expected) + slack:
+                yield f"anchor {row}: {value:.7g}, not {expected[0]:.7g}"
+            if value < 0 and not drawn.signed:
+                yield f"anchor {row}: {value:g} is negative"
+
+
+def _variants(call: Call, logits: Tensor) -> list[Tensor]:
+    """Logits as they are, and with what rounding may tie tied, or with nothing tied."""
+    ordered, places = logits.sort()
+    close = ordered.diff() <= _rounding(call)
+    if not bool(close.any()):
+        return [logits]
+    run = torch.cat([torch.zeros(1, dtype=torch.int64), (~close).long().cumsum(0)])
+    first = torch.searchsorted(run, run)
+    tied, apart = torch.empty_like(logits), torch.empty_like(logits)
+    tied[places] = ordered[first]
+    # Apart by less than it takes to change a sum.
+    step = 1e-9 * max(1.0, float(logits.abs().max()))
+    apart[places] = ordered[first] + step * torch.arange(len(logits))
+    return [logits, tied, apart]
+
+
+def _rounding(call: Call) -> float:
+    return 16 * torch.finfo(call.dtype).eps * max(call.bound, 1e-30)
+
+
+def _nearly_tied(call: Call, logits: Tensor) -> bool:
+    """Whether rounding may order or tie logits otherwise."""
+    return bool((logits.sort().values.diff() <= _rounding(call)).any())
+
+
+def _any_nearly_tied(call: Call) -> bool:
+    return any(_nearly_tied(call, row) for logits in call.logits() for row in logits.unlabeled)
+
+
+def _at_a_jump(drawn: Drawn, call: Call, answer: Answer) -> bool:
+    """Whether the loss jumps where rounding decides, so that no two ways need agree."""
+    if drawn.ranks:
+        return _any_nearly_tied(call)
+    for same in answer.posteriors:
+        if same is not None and drawn.name == "latent":
+            threshold = answer.loss.threshold
+            near_threshold = bool(((same - threshold).abs() < 1e-5).any())
+            # What weighs nothing but for rounding may be all there is, or have a large logit.
+            sure = bool((same > 1 - 1e-3).any())
+            if near_threshold or sure:
+                return True
+    return False
+
+
+def _same(what: str, one: Tensor, other: Tensor, call: Call, drawn: Drawn) -> Iterator[str]:
+    """Two ways to the same values."""
+    candidates = max(logits.unlabeled.shape[1] for logits in call.logits())
+    scale = one.numel() if one.ndim else len(call.logits()) * len(call.logits()[0].positive)
+    for mine, theirs in zip(one.flatten().tolist(), other.flatten().tolist(), strict=True):
+        if math.isnan(mine) and math.isnan(theirs):
+            continue
+        slack = _slack(call, drawn, mine if math.isfinite(mine) else 0.0, candidates) * scale
+        overflow = call.bound > torch.finfo(call.dtype).max / 1e3
+        if not abs(mine - theirs) <= slack and mine != theirs and not overflow:
+            yield f"{what}: {mine:.7g} and {theirs:.7g}"
+
+
+def _finite_gradients(call: Call, answer: Answer, engine: str) -> Iterator[str]:
+    """They are finite where values are."""
+    if all(bool(one.isfinite().all()) for one in (answer.value, *call.tensors.values())):
+        for name, gradient in answer.gradients.items():
+            if not _may_overflow(call, name, gradient) and not bool(gradient.isfinite().all()):
+                yield f"{engine} gradient of {name} is not finite"
+
+
+def _same_gradients(drawn: Drawn, call: Call, precise: Answer, both: Answer) -> Iterator[str]:
+    """Those of both engines agree."""
+    if not all(bool(one.isfinite().all()) for one in (precise.value, *call.tensors.values())):
+        return
+    if 1e-16 * call.bound > 1e-8:
+        return
+    for name, mine in precise.gradients.items():
+        theirs = both.gradients[name]
+        scale = float(mine.abs().max())
+        if not math.isfinite(scale) or _may_overflow(call, name, mine):
+            continue
+        off = float((mine - theirs).abs().max())
+        rounding = 1e-12 * max(call.bound, _growth(call, name))
+        candidates = call.logits()[0].unlabeled.shape[1]
+        rounding *= drawn.slope + drawn.crowd * candidates
+        if not off <= AGREEMENT * scale + rounding:
+            yield f"gradient of {name}: {off:g} apart of {scale:g}"
+
+
+def _growth(call: Call, name: str) -> float:
+    """About the largest gradient that a tensor can have."""
+    if call.layout == "from_logits" or name == "temperature":
+        return max(call.bound, 1.0) / min(call.temperature, 1.0)
+    growth = max(call.bound, 1.0) / min(call.temperature, 1.0)
+    if call.normalize:
+        lengths = call.tensors[name].double().abs().amax(dim=-1)
+        lengths = lengths[lengths.isfinite() & (lengths > 0)]
+        growth /= min(1.0, float(lengths.min()) if len(lengths) else 1.0)
+    return growth
+
+
+def _may_overflow(call: Call, name: str, gradient: Tensor) -> bool:
+    """Whether the true gradient may be larger than its type can hold."""
+    narrow = min(torch.finfo(gradient.dtype).max, torch.finfo(call.dtype).max)
+    return _growth(call, name) * 100 > narrow
+
+
+def _check(
+    drawn: Drawn, call: Call, memory: Any, each: Answer, settings: dict[str, object]
+) -> Iterator[str]:
+    """``check_finite=True`` refuses what would be NaN, and names something."""
+    try:
+        call.run(drawn, memory, **{**settings, "check_finite": True})
+    except ValueError as problem:
+        names = "|".join([*call.tensors, "logits"])
+        if not re.match(f"({names}) must be finite", str(problem)):
+            yield f"check_finite: {problem}"
+        inputs = [tensor.isfinite().all() for tensor in call.tensors.values()]
+        if bool(each.value.isfinite().all()) and all(inputs):
+            yield f"check_finite refuses what is finite: {problem}"
+        return
+    if not bool(each.value.isfinite().all()):
+        yield "check_finite lets values pass that are not finite"
+
+
+def _afterwards(answer: Answer, memory: Any) -> Iterator[str]:
+    """A bad call does not spoil what a loss remembers."""
+    clean = memory["items"].chunk(2, dim=1)
+    values = [answer.loss(*clean) for _ in range(3)]
+    if not all(bool(value.isfinite().all()) for value in values):
+        yield "a clean call is not finite after this one"

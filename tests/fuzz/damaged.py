@@ -1,0 +1,164 @@
+"""A random call with one bad argument, and the refusal that it must meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import bayescl
+from fuzz.calls import Dice, draw_call
+
+NUMBERS = (
+    None,
+    "much",
+    float("nan"),
+    float("inf"),
+    -1.0,
+    0.0,
+    0.3,
+    1.0,
+    1.5,
+    1e-42,
+    [0.5],
+    1j,
+    True,
+)
+COUNTS = (None, 0, -3, 2.5, "many", True, 2**70, float("nan"))
+MAKERS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]] = {
+    "InfoNCELoss": (bayescl.InfoNCELoss, (), ()),
+    "DebiasedContrastiveLoss": (
+        bayescl.DebiasedContrastiveLoss, ("tau_plus", "minimum_similarity"), ("num_classes",)
+    ),
+    "HardContrastiveLoss": (
+        bayescl.HardContrastiveLoss, ("tau_plus", "concentration"), ("num_classes",)
+    ),
+    "BayesianContrastiveLoss": (
+        bayescl.BayesianContrastiveLoss, ("tau_plus", "alpha", "beta"), ("num_classes", "bins")
+    ),
+    "AttractingOracleContrastiveLoss": (
+        bayescl.AttractingOracleContrastiveLoss, ("attraction",), ()
+    ),
+    "LatentClassContrastiveLoss": (
+        bayescl.LatentClassContrastiveLoss,
+        ("tau_plus", "attraction", "threshold"),
+        ("num_classes", "memory_size", "refit_every"),
+    ),
+    "LearnableTemperature": (bayescl.LearnableTemperature, ("initial", "minimum", "maximum"), ()),
+    "CandidateQueue": (bayescl.CandidateQueue, (), ("size", "dim")),
+}  # fmt: skip
+
+
+def violations(seed: int) -> list[str]:
+    """What is wrong with the refusal of the damaged call of a seed; nothing if all is well."""
+    dice = Dice(seed)
+    told, attempt, names = _bad_setting(dice) if dice.chance(0.3) else _bad_argument(dice, seed)
+    try:
+        value = attempt()
+    except (ValueError, TypeError) as problem:
+        if not any(re.search(rf"\b{name}\b", str(problem)) for name in names):
+            return [f"{told}: {type(problem).__name__} names none of {names}: {problem}"]
+        return []
+    except Exception as problem:
+        return [f"{told}: {type(problem).__name__}: {problem}"]
+    if isinstance(value, Tensor) and not bool(value.isfinite().all()):
+        return [f"{told}: not refused, and the value is not finite"]
+    return []
+
+
+def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
+    owner = dice.one(*MAKERS)
+    maker, numbers, counts = MAKERS[owner]
+    shared = {
+        "temperature": NUMBERS,
+        "reduction": ("median", None, 3, []),
+        "engine": ("fast", None, 3, []),
+        "chunk_size": COUNTS,
+    }
+    choices: dict[str, tuple[Any, ...]] = dict.fromkeys(numbers, NUMBERS)
+    choices |= dict.fromkeys(counts, COUNTS)
+    settings: dict[str, Any] = {}
+    if owner == "LearnableTemperature":
+        settings["initial"] = 0.1
+    elif owner == "CandidateQueue":
+        settings |= {"size": 4, "dim": 2}
+    else:
+        choices |= shared
+    name = dice.one(*choices)
+    settings[name] = dice.one(*choices[name])
+    # Bounds are refused together, and so are alpha and beta in their corner.
+    names = {name, "minimum", "maximum", "initial"} if owner == "LearnableTemperature" else {name}
+    if name in ("alpha", "beta"):
+        names |= {"alpha", "beta"}
+    return f"{owner}(**{settings})", lambda: maker(**settings), names
+
+
+def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set[str]]:
+    _, drawn, call, memory = draw_call(dice.below(10**6))
+    for tensor in call.tensors.values():
+        tensor.nan_to_num_(0.5, 2.0, -2.0).clamp_(-4, 4)
+    arguments = [name for name in (*call.tensors, *call.options) if name != "both_directions"]
+    name = dice.one(*arguments, "temperature")
+    bad: Any
+    if name == "temperature":
+        bad = dice.one(
+            0.0, -1.0, "warm", float("nan"), torch.ones(2), torch.tensor(1), [0.5],
+            torch.tensor(-1.0), torch.tensor(0.0), torch.tensor(1j), 1e-42,
+        )  # fmt: skip
+        call.own_temperature = "loss"
+    else:
+        good = call.tensors.get(name, call.options.get(name))
+        bad = _damage(dice, good)
+    told = f"{drawn.name}.{call.layout}({name}={_shown(bad)})"
+
+    def attempt() -> object:
+        loss = drawn.make(temperature=0.5, normalize=call.normalize)
+        if memory is not None:
+            loss.memory.set_extra_state(memory)
+        given = {**call.tensors, **call.options, name: bad}
+        if call.layout == "two_views":
+            given.pop("both_directions", None)
+            return loss(given.pop("view_1"), given.pop("view_2"), **given)
+        return getattr(loss, call.layout)(**given)
+
+    # Sizes of several arguments must fit, so the other one may be what is named.
+    names = {name, *call.tensors, *call.options}
+    if memory is not None:
+        names.add("embeddings")
+    return told, attempt, names
+
+
+def _shown(bad: Any) -> str:
+    if isinstance(bad, Tensor):
+        return f"{bad.layout} {bad.dtype} {list(bad.shape)}"
+    return repr(bad)[:60]
+
+
+def _damage(dice: Dice, good: Tensor) -> Any:
+    """Something that is not what it should be, or is and has another form."""
+    kinds: list[Callable[[], Any]] = [
+        lambda: good[0],
+        lambda: good[:0],
+        lambda: good[None],
+        lambda: good[..., None],
+        lambda: good[:-1],
+        lambda: torch.cat([good, good]),
+        lambda: good.long() if good.dtype != torch.int64 else good.double(),
+        lambda: good.to(torch.complex64),
+        lambda: good.bool() if good.dtype != torch.bool else good.int(),
+        lambda: good.tolist(),
+        lambda: good.numpy() if good.dtype != torch.bfloat16 else good.float().numpy(),
+        lambda: dice.one(None, 3, 0.5, "rows", object()),
+        lambda: good.to_sparse(),
+        lambda: good.to("meta"),
+        lambda: torch.cat([good, good], dim=-1),
+    ]
+    if good.is_floating_point():
+        kinds.append(lambda: good.to(torch.float8_e4m3fn))
+        kinds.append(lambda: good[..., :0])
+    if good.dtype == torch.bool:
+        kinds.append(lambda: torch.zeros_like(good))
+    return dice.one(*kinds)()

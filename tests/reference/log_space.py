@@ -1,0 +1,87 @@
+"""Each objective on one row of logits, in float64 and log space: right at any size of the logits.
+
+``positive`` is a number, ``unlabeled`` a vector of those that count. No gradients.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Row = NDArray[np.float64]
+
+
+def softplus(value: float) -> float:
+    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
+
+
+def info_nce(positive: float, unlabeled: Row) -> float:
+    return softplus(logsumexp(unlabeled) - positive) if len(unlabeled) else 0.0
+
+
+def cdf(unlabeled: Row, ranks: str) -> Row:
+    """Mid- or upper ranks over their number, by comparison with every other."""
+    below = (unlabeled[None, :] < unlabeled[:, None]).sum(axis=1)
+    equal = (unlabeled[None, :] == unlabeled[:, None]).sum(axis=1)
+    return (below + (equal if ranks == "upper" else equal / 2)) / len(unlabeled)
+
+
+def bayesian(
+    positive: float, unlabeled: Row, *, alpha: float, beta: float, tau_plus: float, ranks: str
+) -> float:
+    if not len(unlabeled):
+        return 0.0
+    low = alpha * (1 - tau_plus) + (1 - alpha) * tau_plus
+    b, u = 2 * low, cdf(unlabeled, ranks)
+    # Exactly 1 at the end, where a weight may be exactly 0.
+    proposal = np.where(u == 1, 1.0, 2 * u / (b + np.sqrt(np.abs(b * b + 4 * (1 - b) * u))))
+    target = (1 - beta) * alpha / ((1 - beta) * alpha + beta * (1 - alpha))
+    if low == 1:  # both densities vanish alike at the end
+        weights = np.ones_like(u)
+    else:
+        weights = (target * (1 - proposal) + (1 - target) * proposal) / (
+            low * (1 - proposal) + (1 - low) * proposal
+        )
+    kept = weights > 0
+    if not kept.any():
+        return 0.0
+    return softplus(logsumexp(unlabeled[kept], b=weights[kept]) - positive)
+
+
+def hard(
+    positive: float,
+    unlabeled: Row,
+    *,
+    tau_plus: float,
+    concentration: float,
+    minimum_logit: float,
+) -> float:
+    if not len(unlabeled):
+        return 0.0
+    log_count = math.log(len(unlabeled))
+    total = logsumexp((1 + concentration) * unlabeled)
+    total -= logsumexp(concentration * unlabeled) - log_count
+    rest = floor = log_count + minimum_logit
+    if tau_plus == 0:
+        rest = total
+    elif (share := math.log(tau_plus) + log_count + positive - total) < 0:
+        rest = total + math.log(-math.expm1(share)) - math.log1p(-tau_plus)
+    return softplus(max(rest, floor) - positive)
+
+
+def latent(
+    positive: float, unlabeled: Row, same_class: Row, *, attraction: float, threshold: float
+) -> float:
+    if not len(unlabeled):
+        return 0.0
+    negative = 1 - same_class
+    loss = 0.0
+    if negative.sum() > 0:
+        weights = negative * len(negative) / negative.sum()
+        loss = softplus(logsumexp(unlabeled, b=weights) - positive)
+    pulls = attraction * np.where(same_class > threshold, same_class, 0.0)
+    apart = np.where(pulls > 0, positive - unlabeled, 0.0)
+    return loss + float((pulls * apart).sum() / (1 + pulls.sum()))
