@@ -4,6 +4,7 @@
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
+#   make bench-gpu  check, measure and train on a CUDA device, in 25 minutes; goes on after a break
 #   make fuzz    30,000 random calls of the losses, against a slow reference in float64
 #   make test-integrations   the losses inside other libraries (installs those)
 
@@ -14,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 CASES ?= 30000
 
-.PHONY: demo test fuzz test-integrations check docs bench clean
+.PHONY: demo test fuzz test-integrations check docs bench bench-gpu clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
@@ -47,8 +48,12 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/recsys_speed.py
+	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/bayescl report --pages benchmarks/README.md
+
+bench-gpu: $(INSTALLED)
+	$(BIN)/python benchmarks/gpu.py --seconds 1440 $(if $(DATA),--data $(DATA))
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,20 +1,24 @@
-"""Everything that needs a GPU, in one go and in under eight minutes.
+"""Everything that needs a GPU, in one go and within a budget of seconds.
 
-    python benchmarks/gpu.py
-    python benchmarks/gpu.py --sections cifar10 --data FOLDER --name gpu-cifar10
+    make bench-gpu
+    python benchmarks/gpu.py --seconds 1500 --data FOLDER
+    TRITON_INTERPRET=1 python benchmarks/gpu.py --quick --device cpu
 
 Checks the engines against float64 on the device, runs the tests marked ``gpu``, and measures time
 and memory of one forward and backward pass over batch sizes, of each fused kernel, and of training
 ResNet-50 (``gpu_training.py``). With a folder of images it also trains ResNet-18 on them for as
 long as the budget lasts. Writes a dated JSON file and a Markdown table to ``benchmarks/results``,
-anew after every section. A section that fails is recorded and the rest still runs. Without a CUDA
-device the exit code is 2; only ``--quick --device cpu`` goes through the training sections, at a
-size that measures nothing.
+anew after every section. A section that fails is recorded and the rest still runs. Called again
+after a break it keeps the sections that are done, by the newest file of the same commit and device;
+``--anew`` does not. Without a CUDA device the exit code is 2. ``--quick --device cpu`` is a
+rehearsal: it goes through training and, in Triton's interpreter, through the kernels, at sizes that
+measure nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import statistics
 import subprocess
@@ -31,7 +35,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
 from baselines import cross_entropy_info_nce  # noqa: E402
-from gpu_report import write  # noqa: E402
+from gpu_report import finished, write  # noqa: E402
 from gpu_training import measure_training, train_cifar10  # noqa: E402
 
 from bayescl.engines import dense_loss  # noqa: E402
@@ -42,6 +46,7 @@ from bayescl.losses.layouts import two_views  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results"
 BATCHES = (256, 1024, 4096, 16_384, 32_768, 65_536, 131_072)
 DIM = 128
+INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 TEMPERATURE = 0.1
 OBJECTIVES: dict[str, LogSumObjective] = {"InfoNCE": InfoNCE(), "Bayesian": Bayesian(0.9, 0.5, 0.1)}
 ARITHMETIC = {
@@ -49,6 +54,12 @@ ARITHMETIC = {
     "float32 tf32x3": (torch.float32, "tf32x3"),
     "float32 ieee": (torch.float32, "ieee"),
 }
+if INTERPRETING:  # which multiplies the bits of bfloat16 as integers
+    ARITHMETIC = {
+        "float16": (torch.float16, "ieee"),
+        "float32 ieee": (torch.float32, "ieee"),
+    }
+DEVICE = "cpu" if INTERPRETING else "cuda"
 Step = Callable[[list[torch.Tensor]], torch.Tensor]
 """A loss of two views, as one number."""
 
@@ -72,9 +83,9 @@ class Run:
 
 def views(batch: int, dtype: torch.dtype) -> list[torch.Tensor]:
     """Two views of unit vectors that agree in part, as leaves."""
-    generator = torch.Generator("cuda").manual_seed(batch)
+    generator = torch.Generator(DEVICE).manual_seed(batch)
     shared, first, second = (
-        torch.randn(batch, DIM, device="cuda", generator=generator) for _ in range(3)
+        torch.randn(batch, DIM, device=DEVICE, generator=generator) for _ in range(3)
     )
     return [unit_vectors(shared + noise).to(dtype).requires_grad_() for noise in (first, second)]
 
@@ -93,7 +104,7 @@ def dense_step(name: str) -> Step:
 
 def check_against_float64(run: Run) -> dict[str, Any]:
     """Losses and gradients of every engine against the dense engine in float64."""
-    found, batch = {}, 300 if run.quick else 1500
+    found, batch = {}, (20 if INTERPRETING else 300) if run.quick else 1500
     for name in OBJECTIVES:
         steps = {"dense float32": (torch.float32, dense_step(name))}
         for label, (dtype, precision) in ARITHMETIC.items():
@@ -146,7 +157,8 @@ def measure_speed(run: Run) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     last: dict[str, tuple[int, float]] = {}
     until = 0.35 * run.left  # what later sections and the writing get
-    for batch in BATCHES[:3] if run.quick else BATCHES:
+    quick = (12, 24) if INTERPRETING else BATCHES[:3]
+    for batch in quick if run.quick else BATCHES:
         for name, (dtype, step) in list(methods.items()):
             before, seconds = last.get(name, (batch, 0.0))
             expected = seconds * (batch / before) ** 2
@@ -160,7 +172,8 @@ def measure_speed(run: Run) -> list[dict[str, Any]]:
                 rows.append({"batch": batch, "method": name, "left_out": "out of memory"})
                 continue
             finally:
-                torch.cuda.empty_cache()
+                if DEVICE == "cuda":
+                    torch.cuda.empty_cache()
             last[name] = (batch, measured["median_ms"] / 1e3)
             rows.append({"batch": batch, "method": name, **measured})
     return rows
@@ -178,6 +191,8 @@ def measure_step(step: Step, batch: int, dtype: torch.dtype) -> dict[str, Any]:
         torch.autograd.grad(step(pair), pair)
 
     once()  # compiles
+    if DEVICE == "cpu":
+        return {**time_repeats(once), "extra_mib": 0.0}
     torch.cuda.synchronize()
     held = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -192,12 +207,7 @@ def time_repeats(once: Callable[[], object], limit: float = 1.5) -> dict[str, An
     times: list[float] = []
     begun = time.monotonic()
     while len(times) < 3 or (len(times) < 50 and time.monotonic() - begun < limit):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        once()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
+        times.append(milliseconds_on_device(once) if DEVICE == "cuda" else milliseconds(once))
         if times[0] > 1e3 * limit:
             break
     low = high = times[0]
@@ -210,13 +220,31 @@ def time_repeats(once: Callable[[], object], limit: float = 1.5) -> dict[str, An
     }
 
 
+def milliseconds_on_device(once: Callable[[], object]) -> float:
+    """Time of a call between two events of the device."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    once()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def milliseconds(once: Callable[[], object]) -> float:
+    """Time of a call by the clock."""
+    start = time.perf_counter()
+    once()
+    return 1e3 * (time.perf_counter() - start)
+
+
 def measure_kernels(run: Run) -> list[dict[str, Any]]:
     """Each fused kernel alone at one batch: where the time goes, and what tiles to change."""
     from bayescl.engines import _fused_launch as launch
     from bayescl.functional.histogram import inverse_widths, log2_weights
 
-    batch, bins, rows = 2048 if run.quick else 16_384, 256, []
-    scale = torch.full((), 1.4427 / TEMPERATURE, device="cuda")
+    batch = (16 if INTERPRETING else 2048) if run.quick else 16_384
+    bins, rows = 256, []
+    scale = torch.full((), 1.4427 / TEMPERATURE, device=DEVICE)
     for label, (dtype, precision) in ARITHMETIC.items():
         whole = two_views(*(view.detach() for view in views(batch, dtype)))
         problem = launch.Problem(whole.anchors, whole.candidates, whole.rule, precision)
@@ -266,7 +294,11 @@ SECTIONS: dict[str, Callable[[Run], Any]] = {
 }
 """What runs, in this order. A section takes the run and returns plain values for the JSON file;
 to add one (a training run, say), write a documented function and name it here."""
-ON_CPU = ("training", "cifar10")
+ON_CPU = (
+    ("accuracy", "kernels", "training", "speed", "cifar10")
+    if INTERPRETING
+    else ("training", "cifar10")
+)
 """Sections that a CPU can go through, with ``--quick``."""
 
 
@@ -280,6 +312,7 @@ def main() -> int:
     parser.add_argument("--data", help="folder of images for the section cifar10")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
     parser.add_argument("--name", default="gpu", help="of the result files, behind the date")
+    parser.add_argument("--anew", action="store_true", help="measure again what is done")
     arguments = parser.parse_args()
     on_cpu = arguments.device == "cpu"
     if not (on_cpu and arguments.quick) and (on_cpu or not torch.cuda.is_available()):
@@ -292,8 +325,13 @@ def main() -> int:
         sections = [name for name in sections if name in ON_CPU]
     command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
     run = Run(arguments.seconds, arguments.quick, arguments.device, arguments.data)
+    if not arguments.anew:
+        run.sections = finished(arguments.out, arguments.name)
     failed = False
     for name in sections:
+        if name in run.sections:
+            print(f"{name}: done before", flush=True)
+            continue
         if run.left < 10:
             run.sections[name] = {"error": "no time left"}
             continue

@@ -100,6 +100,24 @@ def _trained(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+def finished(folder: Path, name: str) -> dict[str, Any]:
+    """The sections that the newest file of this commit and device holds whole."""
+    files = sorted(folder.glob(f"????-??-??-{name}.json"))
+    if not files:
+        return {}
+    result = json.loads(files[-1].read_text())
+    if (result["commit"], result["hardware"]) != (git_commit(), hardware()):
+        return {}
+    return {name: section for name, section in result["sections"].items() if _is_whole(section)}
+
+
+def _is_whole(section: Any) -> bool:
+    """Whether nothing of a section failed or was left out for want of time."""
+    if isinstance(section, list):
+        return all(row.get("left_out") != "no time" for row in section)
+    return not any(word in section for word in ("error", "timed_out_after", "left_out"))
+
+
 def write(
     sections: dict[str, Any], seconds: float, folder: Path, command: str, name: str = "gpu"
 ) -> Path:

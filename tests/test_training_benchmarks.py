@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
-def gpu_benchmark(*options: str) -> subprocess.CompletedProcess:
+def gpu_benchmark(*options: str, **environment: str) -> subprocess.CompletedProcess:
     command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--device", "cpu", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=os.environ | environment
+    )
 
 
 def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path):
@@ -32,6 +35,24 @@ def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path
     table = written.with_suffix(".md").read_text()
     assert "| Bayesian |" in table
     assert "failed" not in table
+
+
+def test_the_kernel_sections_are_rehearsed_in_the_interpreter_and_not_measured_twice(tmp_path):
+    pytest.importorskip("triton")
+    options = ("--quick", "--out", str(tmp_path), "--name", "smoke", "--sections")
+    outcome = gpu_benchmark(*options, "accuracy", "kernels", TRITON_INTERPRET="1")
+    assert outcome.returncode == 0, outcome.stderr
+    (written,) = tmp_path.glob("*-smoke.json")
+    first = json.loads(written.read_text())["sections"]
+    assert all(row["loss_error"] < 1e-4 for row in first["accuracy"].values())
+    assert all(row["gradient_error"] < 2e-3 for row in first["accuracy"].values())
+    assert {row["arithmetic"] for row in first["kernels"]} == {"float16", "float32 ieee"}
+    again = gpu_benchmark(*options, "kernels", "speed", TRITON_INTERPRET="1")
+    assert again.returncode == 0, again.stderr
+    assert "kernels: done before" in again.stdout
+    sections = json.loads(written.read_text())["sections"]
+    assert {name: sections[name] for name in first} == first
+    assert {row["batch"] for row in sections["speed"]} == {12, 24}
 
 
 def test_without_a_gpu_nothing_is_measured():

@@ -126,7 +126,8 @@ def found_once(tmp_path_factory) -> Path:
 def latent_run(bayescl, bars, found_once) -> str:
     """A run of the latent loss on bars, in the test's own folder."""
     if not found_once.exists():
-        line = f"train images {bars} --epochs 8 --loss latent --num_classes 3 --out run"
+        line = f"train images {bars} --epochs 8 --strength 0.2 --out run"
+        line += " --loss latent --num_classes 3"
         assert bayescl(line).status == 0
         shutil.copytree("run", found_once)
     else:

@@ -68,13 +68,16 @@ def relative_error(result: Tensor, expected: Tensor) -> float:
 @names
 @precisions
 @pytest.mark.parametrize("layout", list(LAYOUTS))
-@pytest.mark.parametrize(("chunk_size", "reduction"), [(1, "mean"), (4, "none"), (5, "sum")])
+@pytest.mark.parametrize(
+    ("chunk_size", "reduction"),
+    [(1, "mean"), (4, "none"), (5, "sum"), (None, "mean"), (None, "none")],
+)
 def test_values_and_gradients_are_those_of_the_dense_engine(
     name: str,
     layout: str,
     dtype: torch.dtype,
     tolerance: float,
-    chunk_size: int,
+    chunk_size: int | None,
     reduction: str,
 ) -> None:
     shapes, call = LAYOUTS[layout]
@@ -139,6 +142,27 @@ def test_inputs_that_need_no_gradient_get_none() -> None:
                 assert relative_error(ours.grad, expected.grad) < 1e-6
     with torch.no_grad():
         assert not loss.sampled(users, items, candidates).requires_grad
+
+
+def test_what_inference_has_remembered_does_for_training() -> None:
+    view_1, view_2 = embeddings((61, 4), (61, 4), dtype=torch.float32)
+    for engine in ("chunked", "dense"):
+        loss = bayescl.BayesianContrastiveLoss(engine=engine)
+        with torch.inference_mode():
+            expected = loss(view_1, view_2)
+        value = loss(view_1, view_2)
+        value.backward()
+        torch.testing.assert_close(value.detach(), expected.clone())
+
+
+@names
+def test_an_embedding_that_is_not_finite_spoils_no_anchor_that_does_not_see_it(name: str) -> None:
+    (rows,) = (one.detach() for one in embeddings((6, 4), dtype=torch.float32))
+    rows[2] = torch.nan
+    valid = torch.ones(6, 6, dtype=torch.bool)
+    valid[:, 2] = False
+    loss = MAKERS[name](engine="chunked", normalize=False, reduction="none")
+    assert loss(rows[:3], rows[3:], valid=valid).isnan().tolist() == [0, 0, 1, 0, 0, 1]
 
 
 def test_a_second_backward_is_refused() -> None:

@@ -24,6 +24,7 @@ from bayescl.functional import (
     InfoNCE,
     Objective,
 )
+from bayescl.losses import BayesianContrastiveLoss
 from bayescl.losses.layouts import drawn, pairs, two_views
 
 if os.environ.get("TRITON_INTERPRET") != "1" or fused_unavailable_reason() is not None:
@@ -168,6 +169,27 @@ def test_float16_costs_what_rounding_costs(bound: Objective) -> None:
     step = torch.finfo(dtype).eps
     for mine, right in zip(gradients, expected[1], strict=True):
         assert (mine.double() - right).norm() <= step * right.norm()
+
+
+def test_half_precision_reaches_the_kernels_through_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def noted(batch: ContrastiveBatch, *arguments, **options) -> Tensor:
+        seen.append(batch.anchors.dtype)
+        return fused_loss(batch, *arguments, **options)
+
+    monkeypatch.setattr("bayescl.engines.select.fused_loss", noted)
+    found = []
+    for dtype in (torch.float16, torch.float32):
+        views = [(dyadic(30, 16, seed)).to(dtype).requires_grad_() for seed in (0, 1)]
+        value = BayesianContrastiveLoss(engine="fused")(*views)
+        gradients = torch.autograd.grad(value, views)
+        assert value.dtype == torch.float32
+        assert all(one.dtype == dtype for one in gradients)
+        found.append([value.detach(), *(one.float() for one in gradients)])
+    assert seen == [torch.float16, torch.float32]
+    for half, single in zip(*found, strict=True):
+        assert (half - single).norm() < 5e-3 * single.norm()
 
 
 @pytest.mark.parametrize("bound", [*EXACT.values(), *BAYESIAN.values()])

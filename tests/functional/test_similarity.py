@@ -29,6 +29,29 @@ def test_the_gradient_of_unit_vectors_is_right() -> None:
     assert torch.autograd.gradgradcheck(unit_vectors, rows)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.:FutureWarning")  # torch's own
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.:DeprecationWarning")
+def test_forward_mode_agrees_with_the_backward_of_unit_vectors() -> None:
+    rows = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(unit_vectors, rows, check_forward_ad=True)
+
+
+@pytest.mark.parametrize("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])
+def test_short_and_long_embeddings_have_the_gradient_that_their_length_asks_for(
+    scale: float,
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(5, 8, generator=generator, dtype=torch.float64)
+    slopes = torch.randn(5, 8, generator=generator, dtype=torch.float64)
+    gradients = []
+    for factor in (1.0, scale):
+        leaf = (rows * factor).float().requires_grad_()
+        (unit_vectors(leaf) * slopes).sum().backward()
+        assert leaf.grad is not None
+        gradients.append(leaf.grad * factor)
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
 def test_own_and_shared_candidates_give_the_same_logits() -> None:
     generator = torch.Generator().manual_seed(0)
     anchors, candidates = torch.randn(3, 5, generator=generator), torch.randn(4, 5)

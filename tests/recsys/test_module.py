@@ -150,6 +150,37 @@ def test_embedding_rows_are_those_of_all_users_and_items(shape):
         assert torch.equal(again, some_items)
 
 
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+def test_a_last_layer_for_a_few_rows_is_that_of_all_rows_with_the_same_gradient(layers):
+    generator = np.random.default_rng(0)
+    train = Interactions.from_pairs(
+        generator.integers(0, 30, 80), generator.integers(0, 50, 80), user_ids=40, item_ids=60
+    )
+    torch.manual_seed(0)
+    encoder = LightGCN(train, 4, layers=layers)
+    users, items = torch.tensor([2, 39, 2, 7]), torch.tensor([[3, 59], [3, 4], [0, 1], [2, 3]])
+    slopes = [torch.randn(4, 4), torch.randn(4, 2, 4), torch.randn(4, 4)]
+    found = []
+    for few in (True, False):
+        if few:
+            rows = encoder.embed(users, items, items[:, 0])
+        else:
+            all_users, all_items = encoder.users_and_items()
+            rows = (all_users[users], all_items[items], all_items[items[:, 0]])
+        value = sum((one * slope).sum() for one, slope in zip(rows, slopes, strict=True))
+        tables = (encoder.user_table, encoder.item_table)
+        found.append([*rows, *torch.autograd.grad(value, tables)])
+    for ours, expected in zip(*found, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_rows_without_an_edge_keep_their_share_of_the_table():
+    train = Interactions.from_pairs([0], [0], user_ids=20, item_ids=20)
+    encoder = LightGCN(train, 4, layers=2)
+    (alone,) = encoder.embed(torch.tensor([5, 6]))
+    torch.testing.assert_close(alone, encoder.user_table[5:7] / 3)
+
+
 def test_ease_solves_the_constrained_ridge_regression():
     # At the optimum the gradient of |X - XB|^2 + lambda |B|^2 vanishes off the diagonal.
     liked = TRAIN.matrix.toarray().astype(np.float64)

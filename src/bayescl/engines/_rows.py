@@ -24,6 +24,8 @@ class RowGradients:
         factor: left out of ``unlabeled``, since a product with embeddings is cheaper to scale
             than the matrix; 0 only where the positive's gradient is 0 too. None for ones.
         positive: with respect to the positives' logits.
+        share: the same, yet to be multiplied by ``factor`` too; where the positives are columns
+            themselves, it is their part of ``unlabeled``.
         temperature: with respect to the temperature where an objective depends on it other than
             through the logits; None where it does not.
     """
@@ -31,6 +33,7 @@ class RowGradients:
     unlabeled: Float[Tensor, "rows candidates"]
     factor: Float[Tensor, " rows"] | None
     positive: Float[Tensor, " rows"]
+    share: Float[Tensor, " rows"]
     temperature: Float[Tensor, ""] | None = None
 
 
@@ -104,21 +107,24 @@ def _finite_row_losses(
             data, tile, positive, logits, batch, rows, upstream, differentiate=differentiate
         )
     if data is not None and data.is_softmax:
-        (sums,) = sums_of(data, logits, batch, rows, differentiate=differentiate)
+        (sums,) = sums_of(data, logits, batch, rows)
         losses = data.from_log_sums(positive, (sums.log,))
         if not differentiate:
             return losses, None
         slope = torch.sigmoid(sums.log - positive)
         if upstream is not None:
             slope *= upstream
-        of_logits = slope if data.powers == (1.0,) else slope * data.powers[0]
-        return losses, RowGradients(logits, sums.per_unit(of_logits), -slope)
+        # The gradient of a sum of 0 is 0; elsewhere no sum is below the clamp.
+        total = sums.total.clamp(min=torch.finfo(slope.dtype).tiny)
+        if data.powers != (1.0,):
+            total /= data.powers[0]
+        return losses, RowGradients(logits, slope / total, -slope, -total)
 
     # Others see their candidates through a few sums: autograd is left with a few values per
     # anchor. What is no data sees all logits.
     parts: list[Sums] = []
     if data is not None:
-        parts = sums_of(data, logits, batch, rows, differentiate=differentiate)
+        parts = sums_of(data, logits, batch, rows)
     inner = [logits] if data is None else [part.log for part in parts]
 
     def losses_of(objective: Objective, positive: Tensor, inner: list[Tensor]) -> Tensor:
@@ -148,13 +154,13 @@ def _finite_row_losses(
     direct = of_inner.pop() if isinstance(temperature, Tensor) else None
     losses = losses.detach()
     if data is None:
-        return losses, RowGradients(of_inner[0], None, of_positive, direct)
+        return losses, RowGradients(of_inner[0], None, of_positive, of_positive, direct)
     powers = [power for power in data.powers if power != 0]
     for part, power, of_log in zip(parts, powers, of_inner, strict=True):
         part.exponentials.mul_(part.per_unit(of_log * power)[:, None])
     for part in parts[1:]:
         logits += part.exponentials
-    return losses, RowGradients(logits, None, of_positive, direct)
+    return losses, RowGradients(logits, None, of_positive, of_positive, direct)
 
 
 def _pair_row_losses(
@@ -199,4 +205,5 @@ def _pair_row_losses(
     logits *= sums.per_unit(slope)[:, None]
     if pulls is not None and share is not None:
         logits.addcmul_(pulls, (share if upstream is None else share * upstream)[:, None], value=-1)
-    return losses, RowGradients(logits, None, taken - slope)
+    of_positive = taken - slope
+    return losses, RowGradients(logits, None, of_positive, of_positive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -31,14 +32,29 @@ class Excluded:
         few = 0 if self.columns is None else self.columns.shape[1]
         return torch.full((1,), candidates - few, device=device)
 
+    def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same as :meth:`counts` on the CPU, from what :meth:`places` has found."""
+        if self.mask is not None:
+            starts = np.arange(0, self.mask.numel() + 1, candidates)
+            return candidates - np.diff(np.searchsorted(places, starts))
+        return np.array([candidates - (0 if self.columns is None else self.columns.shape[1])])
+
     def places(self, candidates: int) -> NDArray[np.int64]:
         """Where it stands in the rows laid end to end. On the CPU."""
         if self.mask is not None:
             return np.flatnonzero(self.mask.numpy())
         if self.columns is None:
             return np.empty(0, dtype=np.int64)
-        columns: NDArray[np.int64] = self.columns.numpy()
-        return (candidates * np.arange(len(columns))[:, None] + columns).ravel()
+        known = self._known_places
+        if candidates not in known:
+            columns: NDArray[np.int64] = self.columns.numpy()
+            known[candidates] = (candidates * np.arange(len(columns))[:, None] + columns).ravel()
+        return known[candidates]
+
+    @cached_property
+    def _known_places(self) -> dict[int, NDArray[np.int64]]:
+        """What :meth:`places` has found: two views ask for the same in every step."""
+        return {}
 
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
         """Overwrite what is excluded."""
@@ -84,6 +100,23 @@ class CandidateRule:
             return 0
         return 1 if self.anchor_groups.ndim == 1 else self.anchor_groups.shape[1]
 
+    @cached_property
+    def _columns_alone(self) -> Excluded:
+        """The anchors themselves and their positives."""
+        indices = [index for index in (self.own, self.positive) if index is not None]
+        return Excluded(torch.stack(indices, dim=1) if indices else None)
+
+    @cached_property
+    def positive_places(self) -> NDArray[np.int64]:
+        """Where the positives stand in the rows of logits laid end to end. On the CPU.
+
+        Only where anchors are the columns.
+        """
+        columns: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        if self.positive is not None:
+            columns = self.positive.numpy()
+        return len(columns) * np.arange(len(columns)) + columns
+
     def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Anchors' and candidates' groups by one key after the other."""
         if self.anchor_groups is None or self.candidate_groups is None:
@@ -105,8 +138,9 @@ class CandidateRule:
             device: where the answer is wanted.
         """
         if self.valid is None and self.anchor_groups is None:
-            indices = [index[rows] for index in (self.own, self.positive) if index is not None]
-            return Excluded(torch.stack(indices, dim=1) if indices else None)
+            few = self._columns_alone
+            whole = few.columns is None or rows.stop - rows.start == len(few.columns)
+            return few if whole else few.of(rows)
         mask = self.mask(rows, candidates, device)
         return Excluded() if mask is None else Excluded(mask=~mask)
 

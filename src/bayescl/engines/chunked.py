@@ -11,6 +11,7 @@ from torch import Tensor
 from bayescl._axes import Float, PerAnchor
 from bayescl._checks import check_count
 from bayescl.engines._once import differentiable_once
+from bayescl.engines._one_piece import one_piece, softmax_in_one_piece
 from bayescl.engines._rows import row_losses
 from bayescl.engines._running_gradients import RunningGradients
 from bayescl.engines._threads import in_threads
@@ -130,10 +131,8 @@ class _ChunkedLoss(torch.autograd.Function):
         plan: _Plan = ctx.plan
         with torch.no_grad():
             if plan.uniform:
-                saved = iter(ctx.saved_tensors)
-                gradients = [
-                    next(saved) * upstream[0] if present else None for present in ctx.present
-                ]
+                saved, share = iter(ctx.saved_tensors), upstream[0]
+                gradients = [next(saved) * share if present else None for present in ctx.present]
             else:
                 anchors, positives, candidates, *kept = ctx.saved_tensors
                 batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, plan.same_class)
@@ -150,17 +149,22 @@ def _run(
     upstream: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Losses, and the wanted gradients of their sum weighted by ``upstream`` (ones if absent)."""
-    losses = torch.empty_like(batch.anchors[:, 0])
+    if plan.own_rows and plan.chunk_size >= batch.num_anchors:
+        found = _run_in_one_piece(batch, temperature, plan, wanted, upstream)
+        if found is not None:
+            return found
     scaled = batch.anchors / temperature
     starts = range(0, batch.num_anchors, plan.chunk_size)
     workers = _workers(batch, len(starts))
     totals = [RunningGradients.zeros(batch, temperature, wanted, own_rows=plan.own_rows)]
     totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
+    each: list[Tensor] = [scaled] * len(starts)
 
     def work(number: int) -> None:
-        for start in starts[number::workers]:
+        for chunk in range(number, len(starts), workers):
+            start = starts[chunk]
             rows = slice(start, min(start + plan.chunk_size, batch.num_anchors))
-            losses[rows] = _chunk(
+            each[chunk] = _chunk(
                 batch,
                 scaled[rows],
                 rows,
@@ -171,7 +175,30 @@ def _run(
             )
 
     in_threads(work, workers)
+    losses = each[0] if len(each) == 1 else torch.cat([scaled[:0, 0], *each])
     return losses, totals[0].joined(totals[1:])
+
+
+def _run_in_one_piece(
+    batch: ContrastiveBatch,
+    temperature: float | Tensor,
+    plan: _Plan,
+    wanted: tuple[bool, ...],
+    upstream: Tensor | None,
+) -> tuple[Tensor, list[Tensor | None]] | None:
+    """The same without chunks; None where that takes something else than a short way."""
+    objective = softmax_in_one_piece(plan.objective_at(temperature), batch)
+    if objective is None:
+        return None
+    scale = temperature.item() if isinstance(temperature, Tensor) else temperature
+    found = one_piece(objective, batch, scale, upstream, differentiate=any(wanted))
+    if found is None:
+        return None
+    of_rows, of_temperature = found.gradient, None
+    if of_rows is not None and wanted[3]:
+        # Logits are products of rows over the temperature, and either row received its share.
+        of_temperature = (of_rows * batch.candidates).sum() / (-2 * scale)
+    return found.losses, [None, None, of_rows if wanted[2] else None, of_temperature]
 
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:
@@ -192,7 +219,7 @@ def _chunk(
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients."""
     positives, columns = batch.positives[rows], batch.columns(rows)
-    logits = candidate_logits(anchors, columns, 1.0)
+    logits = anchors @ columns.T if columns.ndim == 2 else candidate_logits(anchors, columns, 1.0)
     place = batch.rule.positive
     place = place[rows, None] if plan.own_rows and place is not None else None
     if place is None:
@@ -213,10 +240,7 @@ def _chunk(
         return losses
     of_logits, factor = gradients.unlabeled, gradients.factor
     if place is not None:
-        share = gradients.positive
-        if factor is not None:
-            share = torch.where(factor != 0, share / factor, 0.0)
-        of_logits.scatter_(1, place, share[:, None])
+        of_logits.scatter_(1, place, gradients.share[:, None])
     if total.anchors is not None or total.temperature is not None or plan.own_rows:
         pull = _from_columns(of_logits, columns)
         if factor is not None:

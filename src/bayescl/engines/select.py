@@ -16,7 +16,7 @@ from bayescl.engines.fused import fused_loss
 Engine = Literal["auto", "dense", "chunked", "fused"]
 ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked", "fused")
 
-_SMALL = 2**15
+_SMALL = 2**13
 """Logits below which chunks gain nothing, and the dense engine can do more."""
 
 _log = logging.getLogger(__name__)

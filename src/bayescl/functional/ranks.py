@@ -10,7 +10,7 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_choice
 from bayescl.functional.histogram import check_bins, map_by_histogram
-from bayescl.functional.sorting import can_look, sorted_rows
+from bayescl.functional.sorting import can_look, columns_in_order, sorted_rows
 
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -155,17 +155,18 @@ def _map_mostly_untied_rows(
 
     It looks at the data, which is cheap on the CPU and would wait for any other device.
     """
-    ordered, columns = sorted_rows(values)
+    columns, ties = columns_in_order(values)
     position = torch.arange(values.shape[1])[None]
     counts, which = torch.unique(count, return_inverse=True)
     each = transform(position, position + 1, counts[:, None])  # one row for each number
     out.scatter_(1, columns, each.expand_as(values) if len(counts) == 1 else each[which.squeeze(1)])
-    ties = (ordered[:, 1:] == ordered[:, :-1]).view(-1).nonzero().squeeze(1)
-    tied = (ties // max(1, values.shape[1] - 1)).bincount(minlength=len(values))
+    tied = torch.from_numpy(ties // max(1, values.shape[1])).bincount(minlength=len(values))
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
     rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):
-        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
+        columns = columns[rows]
+        ordered = values[rows].gather(1, columns)
+        out[rows] = _map_sorted_rows(ordered, columns, count[rows], transform)
 
 
 def _tie_bounds(

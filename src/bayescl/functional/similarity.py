@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from bayescl._axes import Float, Tensor
+from bayescl.functional.sorting import can_look
+
+_ORDINARY = (1e-10, 1e10)
+"""Lengths whose squares are far from the ends of float32."""
 
 
 def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
@@ -26,6 +32,12 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
+    if embeddings.dtype in (torch.float32, torch.float64) and can_look(embeddings):
+        length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
+        shortest, longest = _extremes(length)
+        if shortest > _ORDINARY[0] and longest < _ORDINARY[1]:
+            unit: Tensor = _ScaledToUnit.apply(embeddings, length.reciprocal())
+            return unit
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
     # NaN and infinity are not small numbers: they stay. Below the smallest normal number a quotient
     # has infinite gradient, so such rows count as zero.
@@ -35,6 +47,45 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
     # A product has a cheaper gradient than a quotient.
     return scaled * torch.where(small, 1.0, length).reciprocal()
+
+
+def _extremes(values: Tensor) -> tuple[float, float]:
+    """The least and the largest value; both 1 where there is none."""
+    if values.numel() == 0:
+        return 1.0, 1.0
+    least, largest = values.aminmax()
+    return least.item(), largest.item()
+
+
+class _ScaledToUnit(torch.autograd.Function):
+    """Rows times the reciprocals of their lengths, with the gradient in closed form."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, reciprocal: Tensor) -> Tensor:
+        unit = rows * reciprocal
+        ctx.save_for_backward(rows, unit, reciprocal)
+        ctx.save_for_forward(rows, unit, reciprocal)
+        return unit
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        rows, unit, reciprocal = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated once more, lengths included
+            reciprocal = torch.linalg.vector_norm(rows, dim=-1, keepdim=True).reciprocal()
+            unit = rows * reciprocal
+        return _across(upstream, unit) * reciprocal, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _of_reciprocal: None) -> Tensor:
+        _, unit, reciprocal = ctx.saved_tensors
+        found: Tensor = _across(tangent, unit) * reciprocal
+        return found
+
+
+def _across(vectors: Tensor, unit: Tensor) -> Tensor:
+    """What is left of vectors without their parts along unit vectors."""
+    along = (vectors * unit).sum(dim=-1, keepdim=True)
+    return torch.addcmul(vectors, unit, along, value=-1)
 
 
 def pair_logits(

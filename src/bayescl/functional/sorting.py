@@ -4,12 +4,14 @@
 with vector instructions, many times faster, but has no such speed for a sort that also returns
 positions. So each value is packed with its column into one integer that sorts the same way, and
 the column is read back from its low bits. Rows that are not too long fit into 32 bits with their
-values rounded to many levels, which sorts faster still; neighbours that the rounding confused are
-found and swapped, and rows with many of them sorted again in 64 bits. The result is exact.
+values rounded to many levels, which sorts faster still. Neighbours on one level, a handful in most
+batches, are told apart by the values themselves, and rows with many of them sorted again in 64
+bits. The result is exact.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,20 +29,25 @@ _SHORT = 2**15
 """Columns up to which enough bits are left for the values' levels."""
 
 _CROWDED = 16
-"""Rows in which more than one in so many steps descends are sorted again as a whole."""
+"""Rows in which more than one in so many shares a level with the next are sorted as a whole."""
 
 
-class SortedRows(NamedTuple):
-    """Rows in ascending order."""
+class OrderedColumns(NamedTuple):
+    """The columns of each row in ascending order of their values."""
 
-    values: Tensor
-    """``[rows, columns]``."""
     columns: Tensor
-    """For each value, the column that it came from."""
+    """``[rows, columns]``, int64: a permutation of the columns in each row."""
     ties: NDArray[np.int64]
-    """Flat places of values that equal the next in their row, ascending."""
-    counts: NDArray[np.int64]
-    """Of each row, the number of values that are not excluded."""
+    """Flat places, in that order, of values that equal the next in their row, ascending."""
+
+
+class Runs(NamedTuple):
+    """Runs of neighbouring places, two or more each."""
+
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    members: NDArray[np.int64]
+    """All places in the runs, one run after the other."""
 
 
 def can_look(tensor: Tensor) -> bool:
@@ -50,7 +57,7 @@ def can_look(tensor: Tensor) -> bool:
     other device would have to be waited for.
     """
     return (
-        tensor.device.type == "cpu"
+        tensor.is_cpu
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
     )
@@ -70,56 +77,56 @@ def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     if not can_look(values):
         ordered, columns = torch.sort(values, dim=1)
         return ordered, columns
-    ordered, columns, *_ = sorted_rows_and_ties(values)
-    return ordered, columns
+    columns = columns_in_order(values).columns
+    return values.gather(1, columns), columns
 
 
-def sorted_rows_and_ties(values: Tensor, excluded: NDArray[np.int64] | None = None) -> SortedRows:
-    """Sort each row in ascending order and find ties. For the CPU.
+def columns_in_order(
+    values: Tensor,
+    excluded: NDArray[np.int64] | None = None,
+    counts: NDArray[np.int64] | None = None,
+) -> OrderedColumns:
+    """Order the columns of each row by their values, and find ties. For the CPU.
 
     Args:
         values: ``[rows, columns]``, float32 or float64, contiguous. NaN counts as the largest.
-        excluded: flat places of what is sorted to its row's end whatever it is, and is not among
-            the ties; each place once. What ``values`` has there is overwritten, by what is below
-            infinity if its row is.
+        excluded: flat places of what comes at its row's end whatever it is, and is not among the
+            ties; each place once. What ``values`` has there is overwritten with -inf.
+        counts: how many values of each row are not excluded, ``[rows]``, or one number for all,
+            ``[1]``; None where none is.
 
     Returns:
-        Sorted values, where they came from, where ties are, and what is left of each row.
+        Columns in order, and where ties are.
     """
     width = values.shape[1]
-    excluded = np.empty(0, dtype=np.int64) if excluded is None else excluded
-    behind = excluded // max(1, width)  # the rows that they are in
-    counts = width - np.bincount(behind, minlength=len(values))
-    rounded = values.dtype == torch.float32 and 1 < width <= _SHORT
-    if rounded:
-        columns, unsure = _columns_by_rounding(values, excluded)
-    else:
-        values.numpy().reshape(-1)[excluded] = 0.0
-        columns = _columns_exactly(values, excluded)
-    ordered = values.gather(1, columns)
-    # NumPy compares the rows end to end four times as fast as torch compares slices of them.
-    flat = ordered.numpy().ravel()
-    level = np.flatnonzero(flat[1:] <= flat[:-1])
-    level = level[_followed(level, width, counts)]
-    if rounded:
-        descents, more = level[flat[level] > flat[level + 1]], []
-        crowded = np.bincount(descents // width, minlength=len(values)) > width // _CROWDED
-        crowded |= unsure.numpy()
-        if crowded.any():
-            again = np.flatnonzero(crowded)
-            place = np.full(len(values), -1)
-            place[again] = np.arange(len(again))
-            some = place[behind] >= 0
-            moved = excluded[some] + (place[behind[some]] - behind[some]) * width
-            columns[again] = _columns_exactly(values[again], moved)
-            ordered[again] = values[again].gather(1, columns[again])
-            everywhere = (again[:, None] * width + np.arange(width)).ravel()
-            descents = descents[~crowded[descents // width]]
-            more.append(everywhere[_followed(everywhere, width, counts)])
-        more += _swap_descents(flat, columns.numpy().ravel(), descents, width, counts)
-        if more:
-            level = _distinct(np.concatenate([level, *more]))
-    return SortedRows(ordered, columns, level[flat[level] == flat[level + 1]], counts)
+    if excluded is None:
+        excluded = np.empty(0, dtype=np.int64)
+    if counts is None:
+        counts = np.array([width])
+    if values.dtype == torch.float32 and 1 < width <= _SHORT:
+        return _order_by_rounding(values, excluded, counts)
+    columns, level = _order_exactly(values, excluded)
+    values.numpy().reshape(-1)[excluded] = -np.inf
+    return OrderedColumns(columns, level[_followed(level, width, counts)])
+
+
+def runs_of(places: NDArray[np.int64]) -> Runs:
+    """Join places that are each tied to the next one into runs.
+
+    Args:
+        places: ascending; each belongs to one run with the place behind it.
+
+    Example:
+        >>> runs_of(np.array([3, 4, 9])).members.tolist()
+        [3, 4, 5, 9, 10]
+    """
+    last = np.append(np.diff(places) > 1, True)
+    first = np.append(True, last[:-1])
+    starts = places[first]
+    sizes = places[last] + 2 - starts
+    ends = sizes.cumsum()
+    members = np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1])
+    return Runs(starts, sizes, members)
 
 
 def _followed(
@@ -127,78 +134,125 @@ def _followed(
 ) -> NDArray[np.bool_]:
     """Whether what stands behind a flat place is in the same row, and not excluded there."""
     rows = places // max(1, width)  # many times faster than with the remainder
-    return places - rows * width < counts[rows] - 1
+    return places - rows * width < (counts if len(counts) == 1 else counts[rows]) - 1
 
 
-def _columns_by_rounding(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """The columns in nearly ascending order of their values; True for rows not to rely on."""
+def _order_by_rounding(
+    values: Tensor, excluded: NDArray[np.int64], counts: NDArray[np.int64]
+) -> OrderedColumns:
+    """The same for short rows of float32."""
     width = values.shape[1]
     column_bits = (width - 1).bit_length()
     levels = 2 ** min(_MANTISSA, 32 - column_bits)
-    flat, rows = values.numpy().reshape(-1), excluded // width
-    flat[excluded] = -np.inf
-    high = values.amax(dim=1, keepdim=True)
-    flat[excluded] = high.numpy()[rows, 0]
     low = values.amin(dim=1, keepdim=True)
-    # Subtraction, multiplication and addition round monotonically, so only near neighbours can
-    # meet on one level. Infinities and NaN give levels without meaning, but every column is still
-    # there once. The last sum's mantissa is the level: its bits need no conversion.
-    scaled = (values - low).mul_((levels - 4) / (high - low)).add_(2.0**_MANTISSA)
-    packed = scaled.view(torch.int32)
-    packed <<= column_bits
-    packed.numpy().reshape(-1)[excluded] = -1 << column_bits
-    packed |= torch.arange(width, dtype=torch.int32)
-    packed.numpy().view(np.uint32).sort(axis=1)
+    flat = values.numpy().reshape(-1)
+    flat[excluded] = -np.inf
+    spread = values.amax(dim=1, keepdim=True).sub_(low)
+    # Subtraction, multiplication and addition round monotonically, so only neighbours can meet on
+    # one level. The last sum's mantissa is the level: its bits need no conversion.
+    scaled = (values - low).mul_((levels - 4) / spread).add_(2.0**_MANTISSA)
+    scaled.numpy().reshape(-1)[excluded] = 2.0 ** (_MANTISSA + 1) - 1  # the last level
+    packed = torch.add(_every_column(width), scaled.view(torch.int32), alpha=2**column_bits)
+    keys = packed.numpy().view(np.uint32)
+    keys.sort(axis=1)
+    beside = keys.reshape(-1)
+    same = beside[1:] ^ beside[:-1] < 2**column_bits
+    same &= beside[1:] < 2**32 - 2**column_bits  # what is excluded shares the last level
+    level = np.flatnonzero(same)
     packed &= 2**column_bits - 1
-    return packed.to(torch.int64), high.isnan().squeeze(1)
+    columns = packed.to(torch.int64)
+    if len(level):
+        level = level[_followed(level, width, counts)]
+    clear = np.isfinite(spread.numpy()).ravel()
+    if not clear.all() or len(level) > width // _CROWDED:
+        crowded = np.bincount(level // width, minlength=len(values)) > width // _CROWDED
+        unclear = crowded | ~clear  # where the spread is not finite, levels have no meaning
+        anew = _order_again(values, columns, np.flatnonzero(unclear), excluded, counts)
+        level = level[~unclear[level // width]]
+    else:
+        anew = np.empty(0, dtype=np.int64)
+    ties = _settle(flat, columns.numpy().reshape(-1), level, width) if len(level) else level
+    return OrderedColumns(columns, np.sort(np.concatenate([ties, anew])) if len(anew) else ties)
 
 
-def _columns_exactly(values: Tensor, excluded: NDArray[np.int64]) -> Tensor:
-    """The columns in ascending order of their values."""
-    # Flipping all but the sign of negative floats makes the integers sort as the floats do.
+@lru_cache(maxsize=64)
+def _every_column(width: int) -> Tensor:
+    """The columns from left to right. Remembered: do not write to it."""
+    return torch.arange(width, dtype=torch.int32)
+
+
+def _order_again(
+    values: Tensor,
+    columns: Tensor,
+    rows: NDArray[np.int64],
+    excluded: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Order the columns of some rows in 64 bits, in place; return the ties."""
+    if len(rows) == 0:
+        return rows
+    width = values.shape[1]
+    place = np.full(len(values), -1)
+    place[rows] = np.arange(len(rows))
+    row = excluded // width
+    here = place[row] >= 0
+    moved = excluded[here] + (place[row[here]] - row[here]) * width
+    columns[rows], level = _order_exactly(values[rows], moved)
+    level = level + (rows[level // width] - level // width) * width
+    return level[_followed(level, width, counts)]
+
+
+def _settle(
+    values: NDArray[np.float32],
+    columns: NDArray[np.int64],
+    level: NDArray[np.int64],
+    width: int,
+) -> NDArray[np.int64]:
+    """Order columns by their values in place, where they share a level; return the ties.
+
+    ``level`` holds the flat places of what shares its level with the next.
+    """
+    if (level[1:] - level[:-1] > 1).all():  # pairs, as nearly always
+        start = level // width * width
+        left, right = columns[level], columns[level + 1]
+        mine, other = values[start + left], values[start + right]
+        swapped = mine > other
+        if swapped.any():
+            columns[level[swapped]] = right[swapped]
+            columns[level[swapped] + 1] = left[swapped]
+        ties: NDArray[np.int64] = level[mine == other]
+        return ties
+    starts, sizes, members = runs_of(level)
+    run = np.repeat(np.arange(len(starts)), sizes)
+    found = columns[members]
+    mine = values[members // width * width + found]
+    order = np.lexsort((mine, run))
+    columns[members] = found[order]
+    mine = mine[order]
+    tied = (mine[1:] == mine[:-1]) & (run[1:] == run[:-1])
+    still: NDArray[np.int64] = members[:-1][tied]
+    return still
+
+
+def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
+    """The columns in ascending order of their values, and flat places that equal the next one."""
+    # Flipping all but the sign of negative floats makes the integers sort as the floats do, and
+    # adding 0 makes -0 the same as 0.
     if values.dtype != torch.float32:
-        bits = values.contiguous().view(torch.int64)
+        bits = (values + 0.0).view(torch.int64)
         keys = (bits ^ ((bits >> 63) & _LARGEST)).numpy()
         keys.reshape(-1)[excluded] = _LARGEST
-        return torch.from_numpy(np.argsort(keys, axis=1))
-    bits = values.contiguous().view(torch.int32)
+        columns = np.argsort(keys, axis=1)
+        beside = np.take_along_axis(keys, columns, axis=1).reshape(-1)
+        return torch.from_numpy(columns), np.flatnonzero(beside[1:] == beside[:-1])
+    bits = (values + 0.0).view(torch.int32)
     packed = (bits ^ ((bits >> 31) & _ALL_BUT_SIGN)).to(torch.int64)
     packed <<= 32
-    packed.numpy().reshape(-1)[excluded] = _ALL_BUT_SIGN << 32
+    keys = packed.numpy()
+    keys.reshape(-1)[excluded] = _ALL_BUT_SIGN << 32
     packed |= torch.arange(values.shape[1])
-    packed.numpy().sort(axis=1)
+    keys.sort(axis=1)
+    beside = keys.view(np.uint64).reshape(-1)
+    level = np.flatnonzero(beside[1:] ^ beside[:-1] <= _LOW_HALF)
     packed &= _LOW_HALF
-    return packed
-
-
-def _swap_descents(
-    values: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    descents: NDArray[np.int64],
-    width: int,
-    counts: NDArray[np.int64],
-) -> list[NDArray[np.int64]]:
-    """Finish rows that are in order but for few neighbours, in place.
-
-    ``descents`` holds flat places whose successor, in the same row, is smaller. Swapping them can
-    only make the steps beside them descend, so nothing else is looked at again. Returns where
-    values may have changed.
-    """
-    touched = []
-    while len(descents):
-        places = descents[np.append(True, np.diff(descents) > 1)]  # no two share a value
-        for flat in (values, labels):
-            flat[places], flat[places + 1] = flat[places + 1], flat[places]
-        beside = np.concatenate([places - 1, places + 1, descents])
-        beside = beside[beside >= 0]
-        beside = beside[_followed(beside, width, counts)]
-        touched.append(beside)
-        descents = _distinct(beside[values[beside] > values[beside + 1]])
-    return touched
-
-
-def _distinct(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same in ascending order, each once; ``np.unique`` hashes, which takes far longer."""
-    ordered = np.sort(places)
-    first: NDArray[np.bool_] = np.append(True, ordered[1:] != ordered[:-1])
-    return ordered[first[: len(ordered)]]
+    return packed, level

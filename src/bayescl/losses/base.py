@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -59,7 +60,9 @@ class ContrastiveLoss(nn.Module):
         reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
         engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size; which one
             computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
-            Triton, and gives the Bayesian weights through a histogram.
+            Triton, and gives the Bayesian weights through a histogram; it multiplies embeddings
+            in half precision as they are, on the matrix units, where the others raise them to
+            float32.
         chunk_size: anchors at a time on the chunked engine; default: a size that suits.
         gather: whether anchors are scored against the candidates of all processes of the default
             process group, with gradients back to their owners. Processes may hold unequal batches.
@@ -387,7 +390,7 @@ class ContrastiveLoss(nn.Module):
         return [self._scale(rows) for rows in self._check(**embeddings)]
 
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings and raise half precision to float32."""
+        """Check embeddings and bring them to one precision, for most engines at least float32."""
         device: torch.device | None = None
         for name, rows in embeddings.items():
             check_floating(name, rows, device)
@@ -398,13 +401,17 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
             if self.check_finite:
                 check_finite(name, rows)
+        if self.engine == "fused":  # its kernels sum products of half precision in float32
+            return _in_one_precision(*embeddings.values())
         return _at_least_float32(*embeddings.values())
 
     def _scale(self, rows: Tensor) -> Tensor:
         """Scale embeddings to length 1 if asked."""
         if not self.normalize:
             return rows
-        with torch.autocast(rows.device.type, enabled=False):
+        with _without_autocast(rows.device):
+            if rows.dtype in (torch.float16, torch.bfloat16):
+                return unit_vectors(rows.float()).to(rows.dtype)
             return unit_vectors(rows)
 
     def _require_groups(self, **groups: Tensor | None) -> None:
@@ -473,7 +480,7 @@ class ContrastiveLoss(nn.Module):
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
-        with torch.autocast(batch.anchors.device.type, enabled=False):
+        with _without_autocast(batch.anchors.device):
             losses, self.engine_used = per_anchor_losses(
                 batch,
                 temperature,
@@ -526,9 +533,26 @@ class ContrastiveLoss(nn.Module):
         return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
+def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """What turns autocast off; nothing where it is off already, since that takes its time too."""
+    if not torch.is_autocast_enabled(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
+def _in_one_precision(*tensors: Tensor) -> list[Tensor]:
+    """Bring tensors to their common precision."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return [tensor.to(dtype) for tensor in tensors]
+
+
 def _at_least_float32(*tensors: Tensor) -> list[Tensor]:
     """Bring tensors to their common precision, and that to at least float32."""
     dtype = torch.float32
+    if all(tensor.dtype == dtype for tensor in tensors):
+        return list(tensors)
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return [tensor.to(dtype) for tensor in tensors]

@@ -8,6 +8,7 @@ what cannot be checked alone is left to :mod:`~bayescl.losses.gathering`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 
@@ -40,10 +41,23 @@ def two_views(
     check_groups("groups", groups, (batch,), view_1.device, keys=True)
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     rows = scale(torch.cat([view_1, view_2]))
-    own = torch.arange(2 * batch, device=rows.device)
-    both = None if groups is None else torch.cat([groups, groups])
-    rule = CandidateRule(own, own.roll(batch), both, both, valid)
+    if groups is None and valid is None and can_look(rows):
+        rule = _rule_of_two_views(batch)
+    else:
+        own = torch.arange(2 * batch, device=rows.device)
+        both = None if groups is None else torch.cat([groups, groups])
+        rule = CandidateRule(own, own.roll(batch), both, both, valid)
     return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule)
+
+
+@lru_cache(maxsize=8)
+def _rule_of_two_views(batch: int) -> CandidateRule:
+    """The rule of two views on the CPU without groups or a mask; the same for every step."""
+    with torch.inference_mode(mode=False):  # else autograd could not keep the indices
+        own = torch.arange(2 * batch)
+        rule = CandidateRule(own, own.roll(batch))
+        rule.excluded(slice(0, 2 * batch), 2 * batch, own.device)  # which the rule remembers
+    return rule
 
 
 def pairs(
@@ -137,7 +151,7 @@ def check_valid(
 
 def check_some(valid: Tensor) -> None:
     """Refuse a mask that leaves no candidate to any row; on the CPU, to wait for no device."""
-    if can_look(valid) and not bool(valid.any()):
+    if can_look(valid) and not valid.numpy().any():
         raise ValueError("valid must leave some row a candidate, got False everywhere")
 
 

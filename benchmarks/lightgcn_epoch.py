@@ -1,0 +1,162 @@
+"""How long an epoch of LightGCN takes on the CPU beside the published program, at equal work.
+
+    python benchmarks/lightgcn_epoch.py --steps 20
+
+Both train with BPR on random pairs of Gowalla's size (29,858 x 40,981, 810,128 pairs): two layers,
+64 dimensions, batches of 2,048 pairs with one drawn item each, Adam, L2 on the step's own
+embeddings or as weight decay. The published step is written anew after gusye1234/LightGCN-PyTorch
+(``code/model.py`` and ``code/utils.py``, MIT): the graph as a coalesced COO tensor, all layers
+stacked and averaged, gradients by autograd. Its drawing of negatives, which is done once per epoch,
+is left out; the library's is timed with the step. Steps of both are taken in turn, and an epoch is
+as many median steps as it has batches. Writes a dated JSON file to ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+from harness import Measurement, median_ratio, time_side_by_side, write_result
+from recsys_speed import GOWALLA, random_interactions
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bayescl.recsys.batches import PairBatch, PairBatches
+from bayescl.recsys.bpr import BPRLoss
+from bayescl.recsys.candidates import PerPairCandidates
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.light_gcn import LightGCN, normalized_graph
+
+DIM, BATCH, LAYERS, DECAY, LEARNING_RATE = 64, 2048, 2, 1e-4, 1e-3
+PUBLISHED, OURS = "LightGCN-PyTorch", "bayescl"
+
+
+class PublishedLightGCN(nn.Module):
+    """The published model: two embedding tables and a sparse COO graph."""
+
+    def __init__(self, train: Interactions) -> None:
+        super().__init__()
+        self.users = nn.Embedding(train.num_users, DIM)
+        self.items = nn.Embedding(train.num_items, DIM)
+        for table in (self.users, self.items):
+            nn.init.normal_(table.weight, std=0.1)
+        self.graph = normalized_graph(train).to_sparse_coo().coalesce()
+
+    def all_embeddings(self) -> tuple[Tensor, Tensor]:
+        """Propagate both tables and average the layers."""
+        layer = torch.cat([self.users.weight, self.items.weight])
+        layers = [layer]
+        for _ in range(LAYERS):
+            layer = torch.sparse.mm(self.graph, layer)
+            layers.append(layer)
+        mean = torch.stack(layers, dim=1).mean(dim=1)
+        users, items = mean.split([self.users.num_embeddings, self.items.num_embeddings])
+        return users, items
+
+    def loss(self, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
+        """BPR and the L2 penalty of the embeddings before propagation."""
+        all_users, all_items = self.all_embeddings()
+        chosen = all_users[users]
+        positive = (chosen * all_items[positives]).sum(dim=1)
+        negative = (chosen * all_items[negatives]).sum(dim=1)
+        ego = (self.users(users), self.items(positives), self.items(negatives))
+        penalty = sum(rows.norm(2).pow(2) for rows in ego) / (2 * len(users))
+        return F.softplus(negative - positive).mean() + DECAY * penalty
+
+
+def batches_without_end(train: Interactions) -> Iterator[PairBatch]:
+    """Batches of one epoch after the other."""
+    while True:
+        yield from PairBatches(train, BATCH, 0)
+
+
+def published_step(train: Interactions) -> Callable[[], None]:
+    """One step of the published program, negatives at hand."""
+    torch.manual_seed(0)
+    model, batches = PublishedLightGCN(train), batches_without_end(train)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+
+    def step() -> None:
+        users, positives = next(batches)
+        negatives = torch.randint(train.num_items, users.shape)
+        loss = model.loss(users, positives, negatives)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def our_step(train: Interactions) -> Callable[[], None]:
+    """One step of the library, drawing of negatives included."""
+    torch.manual_seed(0)
+    encoder = LightGCN(train, DIM, layers=LAYERS, score="inner")
+    source, loss = PerPairCandidates(train, 1), BPRLoss()
+    batches, seeds = batches_without_end(train), iter(range(10**9))
+    optimizer = torch.optim.Adam(
+        encoder.parameters(), lr=LEARNING_RATE, weight_decay=DECAY, fused=True
+    )
+
+    def step() -> None:
+        users, items = next(batches)
+        value = source(loss, encoder, users, items, seed=next(seeds))
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+
+    return step
+
+
+def row_of(one: Measurement, reference: Measurement, steps: int) -> dict[str, object]:
+    """One method's line of the result."""
+    low, high = one.quartiles
+    return {
+        "method": one.name,
+        "step_ms": round(one.median * 1e3, 1),
+        "quartiles_ms": [round(each * 1e3, 1) for each in (low, high)],
+        "epoch_s": round(one.median * steps, 1),
+        "ratio_to_published": round(median_ratio(one, reference), 3),
+        "rounds": len(one.seconds),
+    }
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--steps", type=int, default=20, help="steps timed of each")
+    parser.add_argument("--cpu-time", action="store_true", help="time of the CPU, not of the clock")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    clock = time.process_time if arguments.cpu_time else time.perf_counter
+    train = random_interactions(*GOWALLA)
+    methods = {PUBLISHED: published_step(train), OURS: our_step(train)}
+    measured = time_side_by_side(methods, rounds=arguments.steps, clock=clock)
+    steps = len(PairBatches(train, BATCH, 0))
+    rows = [row_of(one, measured[PUBLISHED], steps) for one in measured.values()]
+    table = Table("program", "ms a step", "s an epoch", "x " + PUBLISHED)
+    for row in rows:
+        table.add_row(
+            *(str(row[name]) for name in ("method", "step_ms", "epoch_s")),
+            str(row["ratio_to_published"]),
+        )
+    console = Console()
+    console.print(table)
+    body = {
+        "measurements": rows,
+        "batches_per_epoch": steps,
+        "threads": arguments.threads,
+        "clock": "CPU time" if arguments.cpu_time else "wall time",
+    }
+    command = shlex.join(["python", "benchmarks/lightgcn_epoch.py", *sys.argv[1:]])
+    console.print(f"written to {write_result('lightgcn-epoch', command, body)}")
+
+
+if __name__ == "__main__":
+    main()
