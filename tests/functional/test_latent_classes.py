@@ -442,6 +442,17 @@ def test_nothing_to_compare_with_leaves_positives_close() -> None:
     assert F.positive_closeness(torch.zeros(0, 0), torch.zeros(0, 0)) == 1
 
 
+def test_the_share_of_pairs_is_the_mean_posterior() -> None:
+    generator = torch.Generator().manual_seed(4)
+    views = [torch.randn(30, 4, generator=generator) for _ in range(2)]
+    classes = F.fit_latent_classes(*views, [3, 5], generator=generator)
+    shares = [F.class_responsibilities(view, classes) for view in views]
+    items = (shares[0] + shares[1]) / 2
+    posterior = F.same_class(items, items, trust=torch.ones(2), transitions=classes.transitions)
+    others = ~torch.eye(30, dtype=torch.bool)
+    torch.testing.assert_close(classes.share, posterior[others].mean())
+
+
 def test_alignment_equals_the_slow_loop() -> None:
     items = torch.rand(7, 9, generator=generator(), dtype=torch.float64)
     expected = reference.alignment([part.tolist() for part in torch.split(items, [4, 2, 3], dim=1)])

@@ -80,6 +80,21 @@ def test_pairs_that_are_any_two_of_a_class_have_nothing_to_gain() -> None:
     assert trust(apart=0.02, within=0.1) == 1
 
 
+def test_classes_that_are_too_large_are_not_believed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    poles = torch.eye(2).repeat(300, 1) + 0.1 * torch.randn(600, 2, generator=generator)
+    pair = [poles + 0.02 * torch.randn(600, 2, generator=generator) for _ in range(2)]
+    trust = []
+    for tau_plus in (0.5, 0.1):  # there are two classes: half of the pairs are of one
+        memory = ClassMemory(600)
+        memory.remember(*pair, tau_plus=tau_plus)
+        memory.observe(*(memory.outlook(view) for view in pair))
+        trust.append(memory.trust)
+        assert memory.classes.share > 0.25
+    assert trust[0] > 0.9
+    assert trust[1] == 0
+
+
 def test_the_latest_items_are_compared() -> None:
     memory = ClassMemory(24, refit_every=1)
     for step in range(3):

@@ -370,6 +370,7 @@ def test_gradients_are_right_while_the_posterior_stays(engine: str) -> None:
             "transitions": eye.flatten(),
             "alignment": torch.ones(1, dtype=torch.float64),
             "closeness": torch.ones((), dtype=torch.float64),
+            "share": torch.tensor(0.25, dtype=torch.float64),
         }
     )
     generator = torch.Generator().manual_seed(2)

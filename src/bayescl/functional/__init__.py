@@ -34,6 +34,7 @@ from bayescl.functional.latent_classes import (
     start_mixtures,
     trust_of_agreement,
     trust_of_closeness,
+    trust_of_share,
     view_agreement,
 )
 from bayescl.functional.mixture import (
@@ -112,6 +113,7 @@ __all__ = [
     "true_negative_quantile",
     "trust_of_agreement",
     "trust_of_closeness",
+    "trust_of_share",
     "unit_vectors",
     "unlabeled_cdf",
     "unlabeled_density",

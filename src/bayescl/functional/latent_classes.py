@@ -9,7 +9,8 @@ with unit directions :math:`\mu_c`, mixing weights :math:`\pi_c` that sum to 1, 
 concentration :math:`\kappa` for all components. :func:`fit_latent_classes` fits such mixtures to
 two views of many items, :func:`item_responsibilities` says which components the items at hand
 come from and how far their views agree, :func:`trust_of_agreement` how far to believe that,
-:func:`trust_of_closeness` whether there is anything to gain by it, and :func:`same_class` which
+:func:`trust_of_share` whether the classes have the size that they should have,
+:func:`trust_of_closeness` whether there is anything to gain by them, and :func:`same_class` which
 items are probably of one class. The mixture itself is in
 :func:`start_mixtures`, :func:`fit_mixtures` and :func:`responsibilities`.
 
@@ -86,6 +87,7 @@ class LatentClasses:
         alignment: how far each mixture agrees with the others; see :func:`mixture_alignment`.
         closeness: how often an item's other view is closer than another item of its class; see
             :func:`positive_closeness`.
+        share: mean probability that two items are of one class, by all mixtures.
     """
 
     center: Float[Tensor, " dim"]
@@ -94,6 +96,7 @@ class LatentClasses:
     transitions: tuple[Float[Tensor, "size size"], ...]
     alignment: Float[Tensor, " mixtures"]
     closeness: Float[Tensor, ""]
+    share: Float[Tensor, ""]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -197,15 +200,17 @@ def fit_latent_classes(
     )
     transitions = component_transitions(shares_1, shares_2, sizes)
     unknown = center.new_ones(len(sizes))
-    classes = LatentClasses(center, transform, mixtures, transitions, unknown, unknown[0])
+    classes = LatentClasses(center, transform, mixtures, transitions, unknown, *unknown[[0, 0]])
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], classes.moves)
     ahead = _unit_by_mixture(ahead, sizes)
+    share = _mean_product(ahead) / len(sizes)
     latest = slice(-_COMPARED_ROWS, None)
     closeness = positive_closeness(
         first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
     )
-    return replace(classes, alignment=mixture_alignment(ahead, sizes), closeness=closeness)
+    alignment = mixture_alignment(ahead, sizes)
+    return replace(classes, alignment=alignment, closeness=closeness, share=share)
 
 
 def component_transitions(
@@ -418,7 +423,7 @@ def class_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), torch.ones(()))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
         >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
         >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
         tensor([[0., 1.]])
@@ -453,7 +458,7 @@ def item_responsibilities(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), torch.ones(()))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
         >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
         >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
         >>> items.round(), agreement
@@ -491,7 +496,7 @@ def class_agreement(
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.tensor([0.75]), torch.ones(()))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.tensor([0.75]), *torch.ones(2))
         >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
         >>> class_agreement(torch.eye(2), torch.eye(2), classes)
         tensor([0.7500])
@@ -740,6 +745,38 @@ def trust_of_closeness(
     return _ramp(closeness, low, high)
 
 
+def trust_of_share(
+    share: Float[Tensor, "*shape"], prior: float, *, low: float = 1.75, high: float = 2.25
+) -> Float[Tensor, "*shape"]:
+    r"""How far to believe classes by their size, from how many pairs they take for one class.
+
+    .. math:: 1 - \mathrm{clip}\Big(\frac{s/\tau^+ - low}{high - low},\ 0,\ 1\Big)
+
+    A posterior is calibrated in the large if its mean is the prior. Classes that are much larger
+    than they should be are several run together: views agree in them, and so do mixtures.
+
+    Args:
+        share: mean probability that two items are of one class, :attr:`LatentClasses.share`.
+        prior: what it should be, :math:`\tau^+`, in (0, 1].
+        low: multiple of the prior up to which classes are believed, positive.
+        high: multiple from which they are not believed at all, above ``low``.
+
+    Returns:
+        Values in [0, 1].
+
+    Raises:
+        ValueError: if a number leaves its interval.
+
+    Example:
+        >>> trust_of_share(torch.tensor([0.05, 0.2, 0.3]), prior=0.1)
+        tensor([1.0000, 0.5000, 0.0000])
+    """
+    check_interval("prior", prior, 0.0, 1.0, open_low=True)
+    check_positive("low", low)
+    check_interval("high", high, low, float("inf"), open_low=True)
+    return 1 - ((share / prior - low) / (high - low)).clamp(0, 1)
+
+
 def trust_of_agreement(
     agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.7
 ) -> Float[Tensor, "*shape"]:
@@ -872,6 +909,12 @@ def _softmax_by_mixture(
     logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
     parts = torch.split(logits, list(mixtures.sizes), dim=1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+
+
+def _mean_product(rows: Float[Tensor, "rows components"]) -> Float[Tensor, ""]:
+    """Mean inner product of two different rows, without the matrix; 0 where there are no two."""
+    pairs = rows.sum(dim=0).square().sum() - rows.square().sum()
+    return pairs / max(1, len(rows) * (len(rows) - 1))
 
 
 def _unit_by_mixture(

@@ -20,6 +20,7 @@ from bayescl.functional.latent_classes import (
     signatures,
     trust_of_agreement,
     trust_of_closeness,
+    trust_of_share,
     view_agreement,
 )
 
@@ -46,6 +47,7 @@ _FIT = (
     "transitions",
     "alignment",
     "closeness",
+    "share",
 )
 _TENSORS = ("items", "agreement", *_FIT)
 """What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
@@ -103,7 +105,10 @@ class ClassMemory(nn.Module):
         """How far each mixture is believed, in [0, 1]; None before the first fit."""
         if self._agreement is None or self.classes is None:
             return None
-        return trust_of_agreement(self._agreement) * trust_of_closeness(self.classes.closeness)
+        prior = min(1.0, COMPONENTS_PER_CLASS[0] / self.classes.sizes[0])  # behind the sizes
+        sized = trust_of_share(self.classes.share, prior)
+        worth = trust_of_closeness(self.classes.closeness)
+        return trust_of_agreement(self._agreement) * sized * worth
 
     @property
     def trust(self) -> float:
@@ -242,7 +247,7 @@ class ClassMemory(nn.Module):
         transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
         found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
         metric = (self.classes.center, self.classes.transform)
-        signs = (self.classes.alignment, self.classes.closeness)
+        signs = (self.classes.alignment, self.classes.closeness, self.classes.share)
         return dict(zip(_FIT, (*metric, *found, *signs), strict=True))
 
     def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
