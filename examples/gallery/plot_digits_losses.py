@@ -129,9 +129,9 @@ plt.show()
 
 # %%
 # What it shows: false negatives cost accuracy, because the oracle, which leaves them out, is far
-# ahead. The latent classes win back a part of that on the features, and lose on the projections.
-# InfoNCE moves by two points with another seed, so the debiased, the Bayesian and the plain loss
-# are level.
+# ahead. The latent classes win back most of that on the features, which are what is kept after
+# training, and nothing on the projections. InfoNCE moves by two points with another seed, so the
+# debiased, the Bayesian and the plain loss are level.
 #
 # The latent-class loss reports how far it believes the classes that it found:
 
