@@ -51,9 +51,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     move between are joined. Two rows are of one class as far as they come from the same
     components; that posterior takes false negatives out of the sum, and lets likely ones attract
     as further positives. Each mixture is trusted as far as the two views of an item agree in it
-    and as it agrees with the other mixtures: where the classes are not to be found, ``trust`` is 0
-    and the loss is InfoNCE, exactly. It is so too from the first step until the memory can carry
-    a fit.
+    and as it agrees with the other mixtures. Nothing is trusted where the classes found are twice
+    as large as they should be, or where positives are no closer than other members of a class and
+    there is nothing to gain. Where ``trust`` is 0 the loss is InfoNCE, exactly. It is so too from
+    the first step until the memory can carry a fit.
 
     Call it like any other loss: no labels, no indices. Only calls in ``train()`` mode are
     remembered, in every layout but :meth:`from_logits`: two views of an item, or an anchor and
