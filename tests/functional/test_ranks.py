@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -133,6 +134,23 @@ def test_vmap_ranks_every_batch_alone() -> None:
     valid = torch.rand(3, 4, 50, generator=torch.Generator().manual_seed(7)) < 0.8
     stacked = torch.func.vmap(lambda x, v: empirical_cdf(x, valid=v))(logits, valid)
     assert torch.equal(stacked, empirical_cdf(logits, valid=valid))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_need_not_be_contiguous(dtype: torch.dtype) -> None:
+    values = torch.randn(30, 7, generator=torch.Generator().manual_seed(0), dtype=dtype).T
+    places = np.arange(7) * 30 + 4
+    expected = columns_in_order(values.contiguous(), places, np.array([29]))
+    found = columns_in_order(values, places, np.array([29]))
+    assert torch.equal(found.columns, expected.columns)
+    assert (found.columns[:, -1] == 4).all()
+
+
+def test_a_range_too_small_to_divide_by_is_sorted_all_the_same() -> None:
+    values = torch.randn(5, 40, generator=torch.Generator().manual_seed(0)) * 1e-40
+    ordered, columns = sorted_rows(values)
+    assert torch.equal(ordered, values.sort(dim=1).values)
+    assert torch.equal(values.gather(1, columns), ordered)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -219,7 +219,12 @@ def _chunk(
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients."""
     positives, columns = batch.positives[rows], batch.columns(rows)
-    logits = anchors @ columns.T if columns.ndim == 2 else candidate_logits(anchors, columns, 1.0)
+    if columns.ndim == 2:
+        logits = anchors @ columns.T
+    else:
+        logits = candidate_logits(
+            anchors, columns, 1.0
+        ).contiguous()  # a product of many may not be
     place = batch.rule.positive
     place = place[rows, None] if plan.own_rows and place is not None else None
     if place is None:
