@@ -150,7 +150,8 @@ def _order_by_rounding(
     spread = values.amax(dim=1, keepdim=True).sub_(low)
     # Subtraction, multiplication and addition round monotonically, so only neighbours can meet on
     # one level. The last sum's mantissa is the level: its bits need no conversion.
-    scaled = (values - low).mul_((levels - 4) / spread).add_(2.0**_MANTISSA)
+    scale = (levels - 4) / spread
+    scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
     scaled.numpy().reshape(-1)[excluded] = 2.0 ** (_MANTISSA + 1) - 1  # the last level
     packed = torch.add(_every_column(width), scaled.view(torch.int32), alpha=2**column_bits)
     keys = packed.numpy().view(np.uint32)
@@ -163,10 +164,10 @@ def _order_by_rounding(
     columns = packed.to(torch.int64)
     if len(level):
         level = level[_followed(level, width, counts)]
-    clear = np.isfinite(spread.numpy()).ravel()
+    clear = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
     if not clear.all() or len(level) > width // _CROWDED:
         crowded = np.bincount(level // width, minlength=len(values)) > width // _CROWDED
-        unclear = crowded | ~clear  # where the spread is not finite, levels have no meaning
+        unclear = crowded | ~clear  # without a finite scale levels have no meaning
         anew = _order_again(values, columns, np.flatnonzero(unclear), excluded, counts)
         level = level[~unclear[level // width]]
     else:
