@@ -25,7 +25,8 @@ def test_train_leaves_a_complete_run_folder_and_prints_every_probe(bayescl, bars
         assert title in outcome.out
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     remembered = {"data.json", "images.npz"}
-    trained = {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
+    trained |= {"checkpoints/last.ckpt"}
     assert found == trained | remembered
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3
 

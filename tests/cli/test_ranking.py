@@ -51,7 +51,8 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert all(text in outcome.out for text in beside)
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     remembered = {"data.json", "interactions.npz", "embeddings.npz"}
-    trained = {"config.yaml", "metrics.csv", "result.json", "checkpoints/last.ckpt"}
+    trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
+    trained |= {"checkpoints/last.ckpt"}
     assert found == trained | remembered
 
     outcome = bayescl("evaluate run")

@@ -204,7 +204,8 @@ def fit_latent_classes(
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], classes.moves)
     ahead = _unit_by_mixture(ahead, sizes)
-    share = _mean_product(ahead) / len(sizes)
+    # A fit that failed is not believed.
+    share = (_mean_product(ahead) / len(sizes)).nan_to_num(nan=torch.inf)
     latest = slice(-_COMPARED_ROWS, None)
     closeness = positive_closeness(
         first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
@@ -371,7 +372,8 @@ def mean_kappa(
     square = mean_length.square()
     # At length 1 it is infinite, and rounding may take the length past 1.
     kappa = mean_length * (dim - square) / (1 - square).clamp_min(0)
-    return kappa.clamp(0, max_kappa)
+    # In one dimension 0 / 0 at length 1.
+    return torch.where(square >= 1, max_kappa, kappa).clamp(0, max_kappa)
 
 
 def responsibilities(

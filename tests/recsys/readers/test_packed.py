@@ -77,7 +77,7 @@ def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, con
         ("a.csv.gz", b"", "{path} is empty"),
         ("a.csv.gz", gzip.compress(b""), "{path} is empty"),
         ("a.csv.gz", gzip.compress(b"user,item\na\n"), "{path}, line 2: there must be 2 values"),
-        ("a.csv.gz", gzip.compress(b"\xff\xfeuser"), "{path}, line 1: this is no UTF-8 text"),
+        ("a.csv.gz", gzip.compress(b"\xff\xfeuser"), "{path}, line 1: this is not UTF-8 text"),
         ("a.csv.gz", gzip.compress(b"a,b\n1,2\n"), "{path} has no column that looks like users"),
         ("a.csv.bz2", b"BZh9nonsense", "cannot unpack {path}: "),
         ("a.csv.xz", b"nonsense", "cannot unpack {path}: "),
