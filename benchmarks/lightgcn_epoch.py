@@ -5,7 +5,7 @@
 Both train with BPR on random pairs of Gowalla's size (29,858 x 40,981, 810,128 pairs): two layers,
 64 dimensions, batches of 2,048 pairs with one drawn item each, Adam, L2 on the step's own
 embeddings or as weight decay. The published step is written anew after gusye1234/LightGCN-PyTorch
-(``code/model.py`` and ``code/utils.py``, MIT): the graph as a coalesced COO tensor, all layers
+(``code/model.py`` and ``code/utils.py``): the graph as a coalesced COO tensor, all layers
 stacked and averaged, gradients by autograd. Its drawing of negatives, which is done once per epoch,
 is left out; the library's is timed with the step. Steps of both are taken in turn, and an epoch is
 as many median steps as it has batches. Writes a dated JSON file to ``benchmarks/results``.
