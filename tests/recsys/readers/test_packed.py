@@ -20,7 +20,7 @@ from bayescl.recsys.readers.packed import unpacked
 from bayescl.recsys.readers.table import read_table, table_header
 
 COLUMNS = {"user": None, "item": None}
-zipped = partial(gzip.compress, mtime=0)  # the same bytes in every test process
+gzipped = partial(gzip.compress, mtime=0)  # the same bytes in every test process
 
 TEXT = b"user_id,item_id\nann,x\nbob,y\n"
 ROWS = [("ann", "x"), ("bob", "y")]
@@ -52,17 +52,17 @@ def parquet() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.csv.gz", zipped(TEXT)),
-        ("a.CSV.GZ", zipped(TEXT)),
-        ("a.tsv.gz", zipped(TEXT.replace(b",", b"\t"))),
-        ("a.gz", zipped(TEXT)),
+        ("a.csv.gz", gzipped(TEXT)),
+        ("a.CSV.GZ", gzipped(TEXT)),
+        ("a.tsv.gz", gzipped(TEXT.replace(b",", b"\t"))),
+        ("a.gz", gzipped(TEXT)),
         ("a.csv.bz2", bz2.compress(TEXT)),
         ("a.csv.xz", lzma.compress(TEXT)),
         ("a.zip", zipped({"in/a.csv": TEXT, "in/": b"", "__MACOSX/._a.csv": b"", "b.md": b"#"})),
         ("a.zip", zipped({"a.csv": TEXT, "README.txt": b"about"})),
         ("a.zip", zipped({"a.txt": TEXT})),
         ("a.zip", zipped({"a.parquet": parquet()})),
-        ("a.parquet.gz", zipped(parquet())),
+        ("a.parquet.gz", gzipped(parquet())),
     ],
 )
 def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, content):
@@ -76,15 +76,15 @@ def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, con
     ("name", "content", "message"),
     [
         ("a.csv.gz", TEXT, "cannot unpack {path}: Not a gzipped file"),
-        ("a.csv.gz", zipped(TEXT * 99)[:-20], "cannot unpack {path}: "),
+        ("a.csv.gz", gzipped(TEXT * 99)[:-20], "cannot unpack {path}: "),
         ("a.csv.gz", b"", "{path} is empty"),
-        ("a.csv.gz", zipped(b""), "{path} is empty"),
-        ("a.csv.gz", zipped(b"user,item\na\n"), "{path}, line 2: there must be 2 values"),
-        ("a.csv.gz", zipped(b"\xff\xfeuser"), "{path}, line 1: this is not UTF-8 text"),
-        ("a.csv.gz", zipped(b"a,b\n1,2\n"), "{path} has no column that looks like users"),
+        ("a.csv.gz", gzipped(b""), "{path} is empty"),
+        ("a.csv.gz", gzipped(b"user,item\na\n"), "{path}, line 2: there must be 2 values"),
+        ("a.csv.gz", gzipped(b"\xff\xfeuser"), "{path}, line 1: this is not UTF-8 text"),
+        ("a.csv.gz", gzipped(b"a,b\n1,2\n"), "{path} has no column that looks like users"),
         ("a.csv.bz2", b"BZh9nonsense", "cannot unpack {path}: "),
         ("a.csv.xz", b"nonsense", "cannot unpack {path}: "),
-        ("a.tar.gz", zipped(TEXT), "{path} is an archive: unpack it"),
+        ("a.tar.gz", gzipped(TEXT), "{path} is an archive: unpack it"),
         ("a.zip", b"PK\x03\x04nonsense", "cannot unpack {path}: "),
         ("a.zip", zipped({}), "{path} holds no table"),
         ("a.zip", zipped({"b.md": b"#"}), "{path} holds no table"),
@@ -95,7 +95,7 @@ def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, con
             zipped({"a.csv": b"user,item\nx,\n"}),
             "{path} (a.csv), line 2: there is no item",
         ),
-        ("a.parquet.gz", zipped(TEXT), "cannot read {path}: "),
+        ("a.parquet.gz", gzipped(TEXT), "cannot read {path}: "),
     ],
 )
 def test_damage_is_named_with_the_compressed_file(write, temporary, name, content, message):
@@ -116,14 +116,14 @@ def test_a_password_is_said_to_be_needed(write):
 
 def test_what_unpacks_to_absurdly_much_is_refused_and_leaves_nothing(write, temporary, monkeypatch):
     monkeypatch.setattr(packed, "_LEAST_BOMB", 1 << 20)
-    path = write("a.csv.gz", zipped(bytes(1 << 23)))
+    path = write("a.csv.gz", gzipped(bytes(1 << 23)))
     with pytest.raises(ValueError, match="unpacks to more than 200 times its size"):
         read_table(path, COLUMNS)
     assert list(temporary.iterdir()) == []
 
 
 def test_a_header_needs_only_the_beginning(write):
-    path = write("a.csv.gz", zipped(TEXT + b"eve,z\n" * 1_000_000))
+    path = write("a.csv.gz", gzipped(TEXT + b"eve,z\n" * 1_000_000))
     with unpacked(path, first=1 << 20) as plain:
         assert plain.stat().st_size == 1 << 20
     assert table_header(path) == ["user_id", "item_id"]
