@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from bayescl._files import write_atomically
 from bayescl.cli._console import table
 from bayescl.report.images.markdown import accuracy_table, difference_table
 from bayescl.report.ranking.table import cell_title, differences_table, figures_table, note
@@ -54,6 +56,20 @@ def print_cell(screen: Console, cell: Mapping[str, Any]) -> None:
         )
     for remark in (note(cell), *cell.get("remarks", [])):
         screen.print(f"* {remark}", soft_wrap=True, markup=False)
+
+
+def write_and_name_files(screen: Console, folder: Path, markdown: str) -> None:
+    """Write a comparison's table and page beside its figures and picture, and name all four."""
+    from bayescl.report.html import report_page
+
+    page = folder / "report.html"
+    write_atomically(folder / "comparison.md", markdown)
+    write_atomically(page, report_page([folder]))
+    screen.print(
+        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\n"
+        f"picture: {folder / 'comparison.png'}\npage: {page}",
+        soft_wrap=True,
+    )
 
 
 def _plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:

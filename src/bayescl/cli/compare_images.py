@@ -46,8 +46,7 @@ def command(
         workers: runs at a time.
         place: the folder; finished runs in it are kept.
     """
-    from bayescl._files import write_atomically
-    from bayescl.cli._comparison_tables import print_comparison
+    from bayescl.cli._comparison_tables import print_comparison, write_and_name_files
     from bayescl.cli._console import EpochBar, console
     from bayescl.experiments.images.comparison import (
         ImageComparison,
@@ -55,7 +54,6 @@ def command(
         settle_losses,
         with_alpha,
     )
-    from bayescl.report.html import report_page
     from bayescl.report.images.figure import draw_comparison
     from bayescl.report.images.markdown import comparison_markdown
     from bayescl.report.titles import data_title
@@ -76,16 +74,9 @@ def command(
             workers=workers.number(shared.torch_device(), len(runs)),
             progress=lambda run, _, done: bar.update(run, done),
         )
-    figure, page = folder / "comparison.png", folder / "report.html"
-    draw_comparison(result, figure)
-    caption = f"{data_title(data)}, {shared.evaluate_on} part, accuracy in percent:"
-    write_atomically(folder / "comparison.md", f"{caption}\n\n{comparison_markdown(result)}")
-    write_atomically(page, report_page([folder]))
+    draw_comparison(result, folder / "comparison.png")
     screen = console()
     print_comparison(screen, result)
-    screen.print(
-        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\n"
-        f"picture: {figure}\npage: {page}",
-        soft_wrap=True,
-    )
+    caption = f"{data_title(data)}, {shared.evaluate_on} part, accuracy in percent:"
+    write_and_name_files(screen, folder, f"{caption}\n\n{comparison_markdown(result)}")
     return 0

@@ -43,8 +43,7 @@ def command(
         workers: runs at a time.
         place: the folder; finished runs in it are kept.
     """
-    from bayescl._files import write_atomically
-    from bayescl.cli._comparison_tables import print_cell
+    from bayescl.cli._comparison_tables import print_cell, write_and_name_files
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._tables import print_guesses
     from bayescl.experiments.ranking.comparison import (
@@ -53,7 +52,6 @@ def command(
         compare_ranking,
         settle_losses,
     )
-    from bayescl.report.html import report_page
     from bayescl.report.ranking.figure import draw_cells
     from bayescl.report.ranking.table import tables_markdown
 
@@ -72,14 +70,7 @@ def command(
             workers=workers.number(shared.torch_device(), len(runs)),
             progress=lambda run, _, done: bar.update(run, done),
         )
-    figure, page = folder / "comparison.png", folder / "report.html"
-    draw_cells([result], figure)
-    write_atomically(folder / "comparison.md", tables_markdown([result]))
-    write_atomically(page, report_page([folder]))
+    draw_cells([result], folder / "comparison.png")
     print_cell(screen, result)
-    screen.print(
-        f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\n"
-        f"picture: {figure}\npage: {page}",
-        soft_wrap=True,
-    )
+    write_and_name_files(screen, folder, tables_markdown([result]))
     return 0

@@ -106,7 +106,7 @@ class LatentClasses:
     @cached_property
     def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
         """The transitions followed as often as a signature does."""
-        return tuple(torch.linalg.matrix_power(matrix, HOPS) for matrix in self.transitions)
+        return _moves(self.transitions)
 
 
 def fit_latent_classes(
@@ -199,10 +199,8 @@ def fit_latent_classes(
         for view in (first, second)
     )
     transitions = component_transitions(shares_1, shares_2, sizes)
-    unknown = center.new_ones(len(sizes))
-    classes = LatentClasses(center, transform, mixtures, transitions, unknown, *unknown[[0, 0]])
     latest = slice(-_ALIGNED_ROWS, None)
-    ahead = further_views(((shares_1 + shares_2) / 2)[latest], classes.moves)
+    ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
     ahead = _unit_by_mixture(ahead, sizes)
     # A fit that failed is not believed.
     share = (_mean_product(ahead) / len(sizes)).nan_to_num(nan=torch.inf)
@@ -211,7 +209,7 @@ def fit_latent_classes(
         first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
     )
     alignment = mixture_alignment(ahead, sizes)
-    return replace(classes, alignment=alignment, closeness=closeness, share=share)
+    return LatentClasses(center, transform, mixtures, transitions, alignment, closeness, share)
 
 
 def component_transitions(
@@ -744,6 +742,7 @@ def trust_of_closeness(
         >>> trust_of_closeness(torch.tensor([0.5, 0.65, 0.9]))
         tensor([0.0000, 0.5000, 1.0000])
     """
+    _check_bounds(low, high)
     return _ramp(closeness, low, high)
 
 
@@ -776,7 +775,7 @@ def trust_of_share(
     check_interval("prior", prior, 0.0, 1.0, open_low=True)
     check_positive("low", low)
     check_interval("high", high, low, float("inf"), open_low=True)
-    return 1 - ((share / prior - low) / (high - low)).clamp(0, 1)
+    return 1 - _ramp(share / prior, low, high)
 
 
 def trust_of_agreement(
@@ -801,13 +800,12 @@ def trust_of_agreement(
         >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))
         tensor([0.0000, 0.5000, 1.0000])
     """
+    _check_bounds(low, high)
     return _ramp(agreement, low, high)
 
 
 def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:
     """0 up to the one bound, 1 from the other, and a line between them."""
-    check_interval("low", low, 0.0, 1.0, open_high=True)
-    check_interval("high", high, low, 1.0, open_low=True)
     return ((values - low) / (high - low)).clamp(0, 1)
 
 
@@ -911,6 +909,19 @@ def _softmax_by_mixture(
     logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
     parts = torch.split(logits, list(mixtures.sizes), dim=1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+
+
+def _check_bounds(low: float, high: float) -> None:
+    """Refuse bounds of a ramp that do not lie in this order in [0, 1]."""
+    check_interval("low", low, 0.0, 1.0, open_high=True)
+    check_interval("high", high, low, 1.0, open_low=True)
+
+
+def _moves(
+    transitions: Sequence[Float[Tensor, "size size"]],
+) -> tuple[Float[Tensor, "size size"], ...]:
+    """Transitions followed as often as a signature does."""
+    return tuple(torch.linalg.matrix_power(matrix, HOPS) for matrix in transitions)
 
 
 def _mean_product(rows: Float[Tensor, "rows components"]) -> Float[Tensor, ""]:
