@@ -49,6 +49,7 @@ def command(
     from bayescl.cli._comparison_tables import print_comparison, write_and_name_files
     from bayescl.cli._console import EpochBar, console
     from bayescl.experiments.images.comparison import (
+        KIND,
         ImageComparison,
         compare_images,
         settle_losses,
@@ -66,7 +67,7 @@ def command(
     comparison = ImageComparison(losses=settled, seeds=seeds, shared=settings(loss=first))
     shared, runs = comparison.shared, comparison.runs()
     folder = place.folder(f"compare-{data}")
-    with EpochBar(shared.epochs * len(runs)) as bar:
+    with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
         result = compare_images(
             comparison,
             folder,
