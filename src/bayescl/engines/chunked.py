@@ -222,9 +222,8 @@ def _chunk(
     if columns.ndim == 2:
         logits = anchors @ columns.T
     else:
-        logits = candidate_logits(
-            anchors, columns, 1.0
-        ).contiguous()  # a product of many may not be
+        # A product for each anchor may lie otherwise, and places in it are written to.
+        logits = candidate_logits(anchors, columns, 1.0).contiguous()
     place = batch.rule.positive
     place = place[rows, None] if plan.own_rows and place is not None else None
     if place is None:

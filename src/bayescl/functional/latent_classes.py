@@ -35,16 +35,13 @@ from torch.nn import functional as F
 
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
-from bayescl.functional.sorting import can_look
+from bayescl.functional.similarity import ordinary_lengths
 
 MAX_KAPPA = 60.0
 """The largest concentration of a fit: tight components grow no sharper than this."""
 
 HOPS = 2
 """How many moves between components a signature looks ahead."""
-
-_SHORTEST, _LONGEST = 1e-15, 1e15
-"""Between them no square leaves the range of float32, and lengths are what they seem."""
 
 _NEXT_TO_NOTHING = 1e-30
 """Added to any distance, it vanishes in rounding."""
@@ -1000,11 +997,9 @@ def _unit_rows(
     rows = rows.detach()
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
-    length = torch.linalg.vector_norm(rows, dim=1)
-    if len(rows) > 0 and can_look(rows):
-        shortest, longest = torch.aminmax(length)
-        if bool(shortest > _SHORTEST) and bool(longest < _LONGEST):  # never with NaN
-            return rows / length[:, None], length
+    lengths = ordinary_lengths(rows)
+    if lengths is not None:
+        return rows / lengths, lengths.squeeze(1)
     # By the largest entry first: squares of tiny or huge entries would leave the range.
     largest = rows.abs().amax(dim=1)
     usable = _usable(largest)[:, None]

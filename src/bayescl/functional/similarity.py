@@ -32,12 +32,10 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    if embeddings.dtype in (torch.float32, torch.float64) and can_look(embeddings):
-        length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
-        shortest, longest = _extremes(length)
-        if shortest > _ORDINARY[0] and longest < _ORDINARY[1]:
-            unit: Tensor = _ScaledToUnit.apply(embeddings, length.reciprocal())
-            return unit
+    lengths = ordinary_lengths(embeddings)
+    if lengths is not None:
+        unit: Tensor = _ScaledToUnit.apply(embeddings, lengths.reciprocal())
+        return unit
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
     # NaN and infinity are not small numbers: they stay. Below the smallest normal number a quotient
     # has infinite gradient, so such rows count as zero.
@@ -47,6 +45,24 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
     # A product has a cheaper gradient than a quotient.
     return scaled * torch.where(small, 1.0, length).reciprocal()
+
+
+def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1"] | None:
+    """Lengths of rows where they can be taken as they are, without scaling rows first.
+
+    Args:
+        rows: of any length. Not differentiated.
+
+    Returns:
+        None where a length is so small or large that squares leave the range of float32, where
+        one is not finite, and where Python may not look.
+    """
+    if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
+        return None
+    lengths = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
+    shortest, longest = _extremes(lengths)
+    ordinary = shortest > _ORDINARY[0] and longest < _ORDINARY[1]  # never with NaN
+    return lengths if ordinary else None
 
 
 def _extremes(values: Tensor) -> tuple[float, float]:
