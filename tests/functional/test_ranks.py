@@ -155,24 +155,27 @@ def test_a_range_too_small_to_divide_by_is_sorted_all_the_same() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("form", ["columns", "mask"])
-def test_what_is_excluded_is_sorted_behind_whatever_it_holds(form: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("width", [50, 1100])
+def test_what_is_excluded_is_sorted_behind_whatever_it_holds(
+    width: int, form: str, dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(4)
-    values = torch.randn(7, 50, generator=generator, dtype=dtype)
+    values = torch.randn(7, width, generator=generator, dtype=dtype)
     values[1] = values[1].round(decimals=1)  # ties
     values[2, 7] = torch.inf
-    last = torch.tensor([[0, 49], [3, 1], [5, 6], [2, 9], [8, 4], [10, 20], [7, 6]])
+    last = torch.tensor([[0, width - 1], [3, 1], [5, 6], [2, 9], [8, 4], [10, 20], [7, 6]])
     values[3, 2] = torch.nan
     mask = torch.zeros_like(values, dtype=torch.bool).scatter_(1, last, True)
     values[4] = 2.0 + 1e-6 * values[4]  # near neighbours
     values[4, 8], values[4, 4], values[5, 10] = -1e30, torch.nan, torch.inf
     if form == "mask":
         mask[0] = False
-        mask[5, :40] = True
+        mask[5, : width - 10] = True
         mask[6] = True
     excluded = Excluded(last) if form == "columns" else Excluded(mask=mask)
-    counts = 50 - mask.sum(dim=1)
+    counts = width - mask.sum(dim=1)
     work = values.clone()
-    columns, ties = columns_in_order(work, excluded.places(50), counts.numpy())
+    columns, ties = columns_in_order(work, excluded.places(width), counts.numpy())
     assert torch.equal(work[~mask].nan_to_num(), values[~mask].nan_to_num())
     ordered = work.gather(1, columns)
     expected = []
@@ -180,10 +183,10 @@ def test_what_is_excluded_is_sorted_behind_whatever_it_holds(form: str, dtype: t
         kept = values[row][~mask[row]].sort().values
         assert torch.equal(ordered[row, :count], kept)
         assert torch.equal(values[row, columns[row, :count]], kept)
-        assert sorted(columns[row].tolist()) == list(range(50))
+        assert sorted(columns[row].tolist()) == list(range(width))
         if row not in (2, 3):  # whose own values are not finite
             assert (ordered[row, count:] < torch.inf).all()
         expected += [
-            row * 50 + place for place in range(count - 1) if kept[place] == kept[place + 1]
+            row * width + place for place in range(count - 1) if kept[place] == kept[place + 1]
         ]
     assert ties.tolist() == expected

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,8 +26,8 @@ from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 _BLOCK = 2**18
 """Logits sorted at a time on the CPU: with all that sorting needs they stay in a core's cache."""
 
-_REMEMBERED_ROWS = 512
-"""Rows of weights that are remembered, or more where they are short."""
+_REMEMBERED_COUNTS = 256
+"""Numbers of candidates whose weights are remembered, or more where rows are short."""
 
 _LOG2_E = math.log2(math.e)
 """Powers of 2 are up to four times as fast on the CPU as powers of e."""
@@ -105,18 +106,56 @@ def add_log_weights(
     places = excluded.places(width)
     counts = excluded.counts_of(width, places)
     columns, ties = columns_in_order(logits, places, counts)
-    untied = _log_weights_by_place(objective, width, logits.dtype).of(counts)
-    weights = torch.empty_like(logits).scatter_(1, columns, untied.expand_as(logits))
+    known = _log_weights_by_rank(objective, width, logits.dtype).of(counts)
+    weights = torch.empty_like(logits).scatter_(1, columns, known.untied.expand_as(logits))
     if len(ties):
-        _share_among_tied(objective, weights, columns, ties, counts)
+        _share_among_tied(known, weights, columns, ties)
     logits += weights
 
 
-class _LogWeightsByPlace:
-    """Logarithms of the weights at the places of sorted rows without ties, -inf behind the last.
+@dataclass(frozen=True)
+class _LogWeights:
+    """Logarithms of the weights in some rows; do not write to them.
 
-    A row depends on its number of candidates alone, so rows are remembered by it.
+    Attributes:
+        known: the weights at the CDF values (place + 1/2) / count and (place + 1) / count for
+            each number of candidates, -inf behind the last place.
+        rows: which of them each row has, or one for all, ``[1]``.
+        upper: whether ranks are upper ranks rather than mid-ranks.
     """
+
+    known: Float[Tensor, "counts halves places"]
+    rows: NDArray[np.int64]
+    upper: bool
+
+    @property
+    def untied(self) -> Float[Tensor, "#rows places"]:
+        """The weights of rows without ties."""
+        half = self.known[:, int(self.upper)]
+        if len(self.rows) == 1:
+            return half[self.rows[0], None]
+        return half.index_select(0, torch.from_numpy(self.rows))
+
+    def of_tied(
+        self, rows: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.floating[Any]]:
+        """The weights of runs of ties: by their places' mean rank, or by their last one.
+
+        Args:
+            rows: each run's row.
+            places: the first place of each.
+            sizes: the number of places of each.
+        """
+        doubled = 2 * places + (2 * sizes if self.upper else sizes)
+        row = self.rows[0] if len(self.rows) == 1 else self.rows[rows]
+        shared: NDArray[np.floating[Any]] = self.known.numpy()[
+            row, 1 - doubled % 2, (doubled - 1) // 2
+        ]
+        return shared
+
+
+class _LogWeightsByRank:
+    """Logarithms of the weights by rank: they depend on a row's number of candidates alone."""
 
     def __init__(self, objective: LogSumObjective, width: int, dtype: torch.dtype) -> None:
         self.objective, self.width, self.dtype = objective, width, dtype
@@ -124,76 +163,54 @@ class _LogWeightsByPlace:
         self._forget()
 
     def _forget(self) -> None:
-        self._known = torch.empty(0, self.width, dtype=self.dtype)
+        self._known = torch.empty(0, 2, self.width, dtype=self.dtype)
         self._row_of = np.full(self.width + 1, -1)
 
-    def of(self, counts: NDArray[np.int64]) -> Float[Tensor, "rows places"]:
-        """One row for each number of candidates; do not write to them."""
+    def of(self, counts: NDArray[np.int64]) -> _LogWeights:
+        """The weights of rows with these numbers of candidates."""
         with self._lock:  # chunks may be shared out to threads
             rows = self._row_of[counts]
             if rows.min() < 0:
                 self._learn(np.unique(counts))
                 rows = self._row_of[counts]
-            known = self._known
-        return known.index_select(0, torch.from_numpy(rows)) if len(rows) > 1 else known[rows]
+            return _LogWeights(self._known, rows, self.objective.ranks == "upper")
 
     def _learn(self, counts: NDArray[np.int64]) -> None:
-        """Add the rows of numbers of candidates, each given once."""
-        if len(self._known) + len(counts) > max(_REMEMBERED_ROWS, 2**22 // self.width):
+        """Add the weights of numbers of candidates, each given once."""
+        if len(self._known) + len(counts) > max(_REMEMBERED_COUNTS, 2**21 // self.width):
             self._forget()
         new = counts[self._row_of[counts] < 0]
         self._row_of[new] = len(self._known) + np.arange(len(new))
-        rows = [self._row(count) for count in new.tolist()]
-        self._known = torch.cat([self._known, torch.stack(rows)])
+        self._known = torch.cat([self._known, *(self._halves(count) for count in new.tolist())])
 
-    def _row(self, count: int) -> Float[Tensor, " places"]:
-        place = torch.arange(count, dtype=self.dtype)
-        shift = 1.0 if self.objective.ranks == "upper" else 0.5
-        log_weights = self.objective.weights_of_cdf((place + shift) / max(1, count)).log()
-        return F.pad(log_weights, (0, self.width - count), value=-torch.inf)
+    def _halves(self, count: int) -> Float[Tensor, "1 halves places"]:
+        doubled_rank = torch.arange(1, 2 * count + 1, dtype=self.dtype).view(count, 2).T
+        log_weights = self.objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
+        return F.pad(log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
 @lru_cache(maxsize=4)
-def _log_weights_by_place(
+def _log_weights_by_rank(
     objective: LogSumObjective, width: int, dtype: torch.dtype
-) -> _LogWeightsByPlace:
+) -> _LogWeightsByRank:
     """What is remembered for an objective, which changes at most with the epoch."""
-    return _LogWeightsByPlace(objective, width, dtype)
-
-
-@lru_cache(maxsize=8)
-def _log_weights_by_doubled_rank(
-    objective: LogSumObjective, count: int, dtype: torch.dtype
-) -> Float[Tensor, " doubled_ranks"]:
-    """Logarithms of the weights at the CDF values 1 / 2 count, 2 / 2 count, ... 1.
-
-    Remembered: do not write to it.
-    """
-    cdf = torch.arange(1, 2 * count + 1, dtype=dtype) / (2 * count)
-    return objective.weights_of_cdf(cdf).log()
+    return _LogWeightsByRank(objective, width, dtype)
 
 
 def _share_among_tied(
-    objective: LogSumObjective,
+    known: _LogWeights,
     log_weights: Float[Tensor, "rows candidates"],
     columns: Int[Tensor, "rows candidates"],
     ties: NDArray[np.int64],
-    counts: NDArray[np.int64],
 ) -> None:
-    """Give tied candidates the weight of their places' mean rank, or of their last one, in place.
+    """Give tied candidates one weight, in place.
 
     ``ties`` are flat places in ``columns`` that are tied with the next one.
     """
-    width, dtype = columns.shape[1], log_weights.dtype
+    width = columns.shape[1]
     starts, sizes, members = runs_of(ties)
     row = starts // width
-    doubled = 2 * (starts - row * width) + (2 * sizes if objective.ranks == "upper" else sizes)
-    if len(counts) == 1:
-        known = _log_weights_by_doubled_rank(objective, int(counts[0]), dtype)
-        shared = known.numpy()[doubled - 1]
-    else:
-        cdf = torch.from_numpy(doubled / (2 * counts[row])).to(dtype)
-        shared = objective.weights_of_cdf(cdf).log().numpy()
+    shared = known.of_tied(row, starts - row * width, sizes)
     places = columns.view(-1).numpy()[members] + np.repeat(row * width, sizes)
     log_weights.view(-1).numpy()[places] = np.repeat(shared, sizes)
 

@@ -7,6 +7,9 @@ the column is read back from its low bits. Rows that are not too long fit into 3
 values rounded to many levels, which sorts faster still. Neighbours on one level, a handful in most
 batches, are told apart by the values themselves, and rows with many of them sorted again in 64
 bits. The result is exact.
+
+NumPy sorts up to 512 integers without leaving a core's registers. In longer rows an element takes
+up to ten times as long, so they are sorted in pieces of at most that size, which are then merged.
 """
 
 from __future__ import annotations
@@ -25,8 +28,13 @@ _LARGEST = 0x7FFF_FFFF_FFFF_FFFF
 _MANTISSA = 23
 """Bits after the first one of a float32: in ``[2**23, 2**24)`` they count units."""
 
+_LAST_LEVEL = 2.0 ** (_MANTISSA + 1) - 1
+
 _SHORT = 2**15
 """Columns up to which enough bits are left for the values' levels."""
+
+_PIECE = 512
+"""Integers of 32 bits that NumPy sorts without leaving the registers."""
 
 _CROWDED = 16
 """Rows in which more than one in so many shares a level with the next are sorted as a whole."""
@@ -142,7 +150,7 @@ def _order_by_rounding(
     values: Tensor, excluded: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> OrderedColumns:
     """The same for short rows of float32."""
-    width = values.shape[1]
+    rows, width = values.shape
     column_bits = (width - 1).bit_length()
     levels = 2 ** min(_MANTISSA, 32 - column_bits)
     low = values.amin(dim=1, keepdim=True)
@@ -153,18 +161,24 @@ def _order_by_rounding(
     # one level. The last sum's mantissa is the level: its bits need no conversion.
     scale = (levels - 4) / spread
     scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
-    scaled.numpy().reshape(-1)[excluded] = 2.0 ** (_MANTISSA + 1) - 1  # the last level
-    packed = torch.add(_every_column(width), scaled.view(torch.int32), alpha=2**column_bits)
-    keys = packed.numpy().view(np.uint32)
-    keys.sort(axis=1)
-    beside = keys.reshape(-1)
+    scaled.numpy().reshape(-1)[excluded] = _LAST_LEVEL
+    pieces = _pieces(width)
+    stride = -(-width // pieces) * pieces
+    packed = torch.empty(rows, stride, dtype=torch.int32)
+    packed[:, width:] = _ALL_BUT_SIGN
+    levels_of = scaled.view(torch.int32)
+    torch.add(_every_column(width), levels_of, alpha=2**column_bits, out=packed[:, :width])
+    packed = _sort_in_pieces(packed, pieces)
+    beside = packed.numpy().view(np.uint32).reshape(-1)
     same = beside[1:] ^ beside[:-1] < 2**column_bits
-    same &= beside[1:] < 2**32 - 2**column_bits  # what is excluded shares the last level
+    if len(excluded) > packed.numel() // _CROWDED:  # what is excluded shares the last level
+        same &= packed.numpy().reshape(-1)[1:] < _first_of_last_level(column_bits)
     level = np.flatnonzero(same)
-    packed &= 2**column_bits - 1
-    columns = packed.to(torch.int64)
     if len(level):
-        level = level[_followed(level, width, counts)]
+        level = level[_followed(level, stride, counts)]
+        level -= level // stride * (stride - width)
+    packed &= 2**column_bits - 1
+    columns = packed[:, :width].to(torch.int64)
     clear = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
     if not clear.all() or len(level) > width // _CROWDED:
         crowded = np.bincount(level // width, minlength=len(values)) > width // _CROWDED
@@ -179,8 +193,68 @@ def _order_by_rounding(
 
 @lru_cache(maxsize=64)
 def _every_column(width: int) -> Tensor:
-    """The columns from left to right. Remembered: do not write to it."""
-    return torch.arange(width, dtype=torch.int32)
+    """What packing adds to each column's level. Remembered: do not write to it.
+
+    The columns from left to right, less what makes signed integers sort as unsigned ones do.
+    """
+    return torch.arange(width, dtype=torch.int32) - 2**31
+
+
+def _first_of_last_level(column_bits: int) -> int:
+    """What column 0 is packed to on the last level, as a signed integer."""
+    bits = int(np.float32(_LAST_LEVEL).view(np.int32)) << column_bits
+    return (bits & _LOW_HALF) - 2**31
+
+
+def _pieces(width: int) -> int:
+    """Into how many pieces a row is cut: a power of 2."""
+    return 1 << (-(-width // _PIECE) - 1).bit_length()
+
+
+def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
+    """Sort each row of ``keys``, which is overwritten, and return the sorted rows.
+
+    A bitonic merge. Of an ascending and a descending run of one length the minima, place by
+    place, are all below the maxima, and either half can be split again in the same way. So whole
+    pieces are compared at a time, and each is sorted when it holds what belongs to its place.
+
+    Args:
+        keys: ``[rows, columns]``, int32, contiguous; the columns are a multiple of ``pieces``.
+        pieces: into how many pieces each row is cut: a power of 2.
+    """
+    if pieces == 1:
+        keys.numpy().sort(axis=1)
+        return keys
+    rows, columns = keys.shape
+    size = columns // pieces
+    spare = torch.empty_like(keys)
+    for run, flips in _flips(pieces):
+        keys.view(rows, pieces, size).bitwise_xor_(flips)
+        apart = run // 2
+        while apart > 0:
+            left, right = keys.view(-1, 2, apart * size).unbind(dim=1)
+            lower, upper = spare.view(-1, 2, apart * size).unbind(dim=1)
+            torch.minimum(left, right, out=lower)
+            torch.maximum(left, right, out=upper)
+            keys, spare = spare, keys
+            apart //= 2
+        keys.view(-1, size).numpy().sort(axis=1)
+    return keys
+
+
+@lru_cache(maxsize=64)
+def _flips(pieces: int) -> list[tuple[int, Tensor]]:
+    """Lengths of runs, 1, 2 ... ``pieces``, and which pieces' bits are flipped before each.
+
+    Every other run descends: flipped it ascends, so that all are sorted alike. Where a piece was
+    flipped for the run before, it is flipped back. ``[pieces, 1]``, all bits or none.
+    """
+    number = torch.arange(pieces, dtype=torch.int32)[:, None]
+    runs = [1 << place for place in range(pieces.bit_length())]
+    descends = [torch.zeros_like(number), *(-(number // run & 1) for run in runs)]
+    return [
+        (run, one ^ other) for run, one, other in zip(runs, descends, descends[1:], strict=False)
+    ]
 
 
 def _order_again(
