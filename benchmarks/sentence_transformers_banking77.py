@@ -75,8 +75,8 @@ class Run(NamedTuple):
         return json.dumps(self._asdict(), sort_keys=True)
 
 
-SCALES = (5.0, 10.0, 20.0)
-RATES = (0.01, 0.03)
+SCALES = (2.5, 5.0, 10.0)
+RATES = (0.03, 0.1)
 # Six settings for each method: three scales times two values of what matters most to it.
 OWN: Mapping[str, Sequence[Mapping[str, float]]] = {
     BASELINE: (),
