@@ -133,7 +133,7 @@ class _LogWeights:
         """The weights of rows without ties."""
         half = self.known[:, int(self.upper)]
         if len(self.rows) == 1:
-            return half[self.rows[0], None]
+            return half[int(self.rows[0])][None]
         return half.index_select(0, torch.from_numpy(self.rows))
 
     def of_tied(

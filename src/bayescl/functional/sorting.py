@@ -165,7 +165,8 @@ def _order_by_rounding(
     pieces = _pieces(width)
     stride = -(-width // pieces) * pieces
     packed = torch.empty(rows, stride, dtype=torch.int32)
-    packed[:, width:] = _ALL_BUT_SIGN
+    if stride > width:
+        packed[:, width:] = _ALL_BUT_SIGN
     levels_of = scaled.view(torch.int32)
     torch.add(_every_column(width), levels_of, alpha=2**column_bits, out=packed[:, :width])
     packed = _sort_in_pieces(packed, pieces)
