@@ -120,7 +120,7 @@ def _variants(call: Call, logits: Tensor) -> list[Tensor]:
     tied, apart = torch.empty_like(logits), torch.empty_like(logits)
     tied[places] = ordered[first]
     # Apart by less than it takes to change a sum.
-    step = 1e-9 * max(1.0, float(logits.abs().max()))
+    step = 4 * torch.finfo(torch.float64).eps * max(1.0, float(logits.abs().max()))
     apart[places] = ordered[first] + step * torch.arange(len(logits))
     return [logits, tied, apart]
 
