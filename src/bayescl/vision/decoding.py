@@ -216,7 +216,11 @@ def _with_channels(image: Image.Image, channels: int) -> Image.Image:
         raise ValueError("floating-point pixels")
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode == mode:
+        image.load()  # convert would copy the pixels
+        return image
+    return image.convert(mode)
 
 
 def _orientation(image: Image.Image) -> int:
