@@ -39,6 +39,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import CenterCrop, Compose, InterpolationMode, PILToTensor, Resize
 
+from bayescl._cores import usable_cores
 from bayescl.vision.augmentation import Normalization
 from bayescl.vision.batches import EpochOrder, StoreBatches
 from bayescl.vision.folder_store import load_folder
@@ -171,7 +172,9 @@ def main() -> None:
         equal = same_pixels(folder)
         for number in range(options.rounds):
             for name in order.sample(list(PROGRAMS), len(PROGRAMS)):
+                before = os.getloadavg()[0]
                 figures = in_own_process(name, folder, options.workers)
+                figures["load"] = (before + os.getloadavg()[0]) / 2
                 measured[name].append(figures)
                 console.print(number, name, figures)
     rows = [
@@ -201,7 +204,8 @@ def main() -> None:
         "batch_size": BATCH,
         "workers": options.workers,
         "same_pixels": equal,
-        "load_before": os.getloadavg()[0],
+        "cores": usable_cores(),
+        "load_is": "tasks that ran or waited on the machine, this benchmark's among them",
         "measurements": rows,
         "stream_over_image_folder": ratios,
     }

@@ -13,6 +13,7 @@ from bayescl._axes import Int, Tensor
 from bayescl._checks import check_count
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.vision.store import ImageStore
+from bayescl.vision.streaming import ImageStream
 
 
 class ImageBatch(NamedTuple):
@@ -104,6 +105,11 @@ class StoreBatches:
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         """Go on in an epoch where it was left; other epochs begin at their beginning."""
         self._resume = (state_dict["epoch"], state_dict["batches"])
+
+    def close(self) -> None:
+        """End the workers that decode streamed images; another pass starts new ones."""
+        if isinstance(self._images, ImageStream):
+            self._images.close()
 
     def __len__(self) -> int:
         """Batches per epoch."""

@@ -138,18 +138,9 @@ class ImageStream:
         self._pixels = pixels
         values = pixels.shape[1:].numel()
         self._tasks = _Tasks(order, max(1, min(_TASK_BYTES // values, _TASK_IMAGES)))
-        workers = pixels.workers
-        self._loader = DataLoader(
-            _Decoder(pixels),
-            sampler=self._tasks,
-            batch_size=None,
-            num_workers=workers,
-            multiprocessing_context=_START if workers else None,
-            prefetch_factor=max(2, -(-self._tasks.of(size) // workers)) if workers else None,
-            persistent_workers=workers > 0,
-            pin_memory=pixels.device.type == "cuda",
-            generator=torch.Generator(),  # or else it draws from the global one
-        )
+        self._ahead = -(-self._tasks.of(size) // max(1, pixels.workers))
+        self._loader: DataLoader[Tensor | Skipped] | None = None
+        self._parts: Iterator[Tensor | Skipped] = iter(())
 
     def __iter__(self) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
         """Yield the images of each batch, on the device of the pixels.
@@ -157,13 +148,49 @@ class ImageStream:
         Raises:
             ValueError: if an image cannot be read, or a worker was killed.
         """
+        try:
+            yield from self._batches()
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise ValueError(
+                f"a worker that decodes images is gone ({str(error).splitlines()[0]}): "
+                "fewer workers or a smaller batch_size need less memory"
+            ) from None
+
+    def _batches(self) -> Iterator[Tensor]:
+        """The images of each batch, put together of what workers decode."""
         pixels = self._pixels
-        parts = iter(self._loader)
+        if self._loader is None:
+            self._loader = self._started()
+        self._parts = iter(self._loader)
         for rows in self._tasks.order:
             images = _empty((len(rows), *pixels.shape[1:]), pixels.device)
             for place in images.tensor_split(self._tasks.of(len(rows))):
-                place.copy_(_next(parts), non_blocking=True)
+                part = next(self._parts)
+                if not isinstance(part, Tensor):
+                    raise ValueError(_complaint(part))  # noqa: TRY004
+                place.copy_(part, non_blocking=True)
             yield images
+
+    def close(self) -> None:
+        """End the workers, whoever still holds a pass; another pass starts new ones."""
+        self._loader, self._parts = None, iter(())
+
+    def _started(self) -> DataLoader[Tensor | Skipped]:
+        """What decodes ahead; its workers start with its first pass."""
+        workers = self._pixels.workers
+        return DataLoader(
+            _Decoder(self._pixels),
+            sampler=self._tasks,
+            batch_size=None,
+            num_workers=workers,
+            multiprocessing_context=_START if workers else None,
+            prefetch_factor=max(2, self._ahead) if workers else None,
+            persistent_workers=workers > 0,
+            pin_memory=self._pixels.device.type == "cuda",
+            generator=torch.Generator(),  # or else it draws from the global one
+        )
 
 
 @dataclass(frozen=True)
@@ -198,20 +225,6 @@ def _empty(shape: tuple[int, ...], device: torch.device) -> Tensor:
     if device.type == "cpu":
         return torch.from_numpy(np.empty(shape, np.uint8))
     return torch.empty(shape, dtype=torch.uint8, device=device)
-
-
-def _next(parts: Iterator[Tensor | Skipped]) -> Tensor:
-    """The images of the task that is due."""
-    try:
-        part = next(parts)
-    except RuntimeError as error:  # of the loader, about a worker that is gone
-        raise ValueError(
-            f"a worker that decodes images is gone ({str(error).splitlines()[0]}): "
-            "fewer workers or a smaller batch_size need less memory"
-        ) from None
-    if isinstance(part, Tensor):
-        return part
-    raise ValueError(_complaint(part))
 
 
 def _complaint(skipped: Skipped) -> str:
