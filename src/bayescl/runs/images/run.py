@@ -56,6 +56,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     kind = KIND
     settings_type = ImageSettings
     model: SimCLR
+    batches: StoreBatches
 
     def __init__(
         self,
