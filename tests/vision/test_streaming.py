@@ -25,6 +25,10 @@ from bayescl.vision.pixel_files import cache_folder
 from bayescl.vision.streaming import StreamedPixels, decoding_workers
 
 
+# Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
 @pytest.fixture
 def photos(tmp_path) -> Path:
     """JPEGs of several sizes and a grey PNG, in two classes and two parts; one file is no image."""
