@@ -24,7 +24,6 @@ from bayescl.vision.folder_store import load_folder
 from bayescl.vision.pixel_files import cache_folder
 from bayescl.vision.streaming import StreamedPixels, decoding_workers
 
-
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 

@@ -21,7 +21,6 @@ from bayescl.runs.losses import LossSettings
 from bayescl.vision import streaming
 from bayescl.vision.augmentation import AffineNoise
 
-
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
