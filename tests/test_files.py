@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl._cores import usable_cores
+from bayescl import _cores
+from bayescl._cores import usable_cores, usable_memory
 from bayescl._files import open_atomically, staged_file, staged_folder, write_atomically
 
 
@@ -114,3 +115,16 @@ def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_at_least_one_core_and_no_more_than_the_machine_has_may_be_used() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+def test_the_smallest_limit_of_memory_counts_and_words_are_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(_cores, "_LIMITS", ())
+    machine = usable_memory()
+    assert machine > 2**20
+    limits = [tmp_path / name for name in ("none", "max", "some")]
+    limits[1].write_text("max\n")
+    limits[2].write_text("1048576\n")
+    monkeypatch.setattr(_cores, "_LIMITS", tuple(map(str, limits[:2])))
+    assert usable_memory() == machine
+    monkeypatch.setattr(_cores, "_LIMITS", tuple(map(str, limits)))
+    assert usable_memory() == 2**20

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says how much memory a container may use."""
 
 
 def usable_cores() -> int:
@@ -10,3 +14,19 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def usable_memory() -> float:
+    """Bytes of memory that this process may use: the machine's or its container's.
+
+    Infinite where the system does not say.
+    """
+    found = [float("inf")]
+    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
+        found.append(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    for file in _LIMITS:
+        try:
+            found.append(float(Path(file).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    return min(found)

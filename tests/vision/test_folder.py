@@ -253,7 +253,7 @@ def test_a_store_larger_than_the_disk_is_refused_with_advice(tmp_path, always_ca
     usage = type(shutil.disk_usage(tmp_path))(total=100, used=90, free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(ValueError, match=r"need 576 bytes, .* has 10 free; a smaller image_size"):
-        load_folder(tmp_path)
+        load_folder(tmp_path, loader="memory")
 
 
 def test_notes_that_are_lost_are_noticed(tmp_path, always_cached):

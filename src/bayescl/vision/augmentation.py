@@ -18,6 +18,8 @@ from bayescl._checks import check_interval
 from bayescl._randomness import seeded
 from bayescl.vision.store import ImageStore
 
+MEASURED_VALUES = 2**28
+"""Pixel values that mean and deviation are taken of, at most; then of images at equal distances."""
 _VALUES_AT_ONCE = 2**24
 """Pixel values that are measured together; bounds memory."""
 
@@ -25,7 +27,9 @@ _VALUES_AT_ONCE = 2**24
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are those of the images given, and are part of ``state_dict``.
+    Mean and deviation are those of the images given, and are part of ``state_dict``. Of images with
+    more than 2^28 pixel values, 1,783 colour images of 224 x 224 pixels, as many at equal distances
+    are measured.
 
     Args:
         images: the images to measure, normally all training images, as a tensor or a store;
@@ -55,9 +59,16 @@ def _value_counts(
     """How often each pixel value occurs in each channel."""
     shape = images.image_shape if isinstance(images, ImageStore) else images.shape[1:]
     counts = torch.zeros(shape[0], 256, dtype=torch.int64)
-    for rows in torch.arange(len(images)).split(max(1, _VALUES_AT_ONCE // math.prod(shape))):
-        rows = rows.to(images.device)
-        chunk = images.take(rows) if isinstance(images, ImageStore) else images[rows]
+    count = min(len(images), max(1, MEASURED_VALUES // math.prod(shape)))
+    measured = torch.arange(count) * len(images) // count
+    size = max(1, _VALUES_AT_ONCE // math.prod(shape))
+    batches = measured.split(size)
+    chunks = (
+        images.in_batches(batches, size)
+        if isinstance(images, ImageStore)
+        else (images[rows.to(images.device)] for rows in batches)
+    )
+    for chunk in chunks:
         for channel, values in enumerate(chunk.unbind(dim=1)):
             counts[channel] += torch.bincount(values.flatten(), minlength=256).cpu()
     return counts

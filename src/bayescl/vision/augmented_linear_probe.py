@@ -60,18 +60,19 @@ def augmented_linear_probe(
         for epoch in range(epochs):
             order_seed = derived_seed(seed, Purpose.ORDER, epoch)
             order = torch.randperm(len(train), generator=torch.Generator().manual_seed(order_seed))
-            for step, rows in enumerate(order.split(batch_size)):
-                rows = rows.to(device)
+            batches = order.split(batch_size)
+            shown = train.in_batches(batches, batch_size)
+            for step, (rows, images) in enumerate(zip(batches, shown, strict=True)):
                 view_seed = derived_seed(seed, Purpose.VIEWS, epoch, step)
                 with torch.no_grad():
-                    views = model.augmentation(train.images[rows], seed=view_seed)
+                    views = model.augmentation(images, seed=view_seed)
                     features = model.encode_views(views).float()
                 if classifier is None:
                     classifier = _fresh_layer(features, train.num_classes, seed)
                     optimizer = torch.optim.Adam(
                         classifier.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY
                     )
-                _take_step(classifier, optimizer, features, train.labels[rows])
+                _take_step(classifier, optimizer, features, train.labels[rows.to(device)])
         features = extract_features(model, evaluation)
     assert classifier is not None  # there was an epoch
     with torch.no_grad():

@@ -13,6 +13,7 @@ from bayescl._axes import Int, Tensor
 from bayescl._checks import check_count
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.vision.store import ImageStore
+from bayescl.vision.streaming import ImageStream
 
 
 class ImageBatch(NamedTuple):
@@ -78,7 +79,7 @@ class EpochOrder:
 
 
 class StoreBatches:
-    """The batches of a store, cut out on the store's own device.
+    """The batches of a store, on the store's own device.
 
     Its state is a place in an epoch: after ``load_state_dict``, that epoch continues there.
 
@@ -93,6 +94,9 @@ class StoreBatches:
         self._epoch = 0
         self._given = 0
         self._resume = (0, 0)
+        self._left = _Left(sampler)
+        size = sampler.batch_size // sampler.num_ranks
+        self._images = store.in_batches(self._left, size)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, and how many of its batches were given out."""
@@ -101,6 +105,11 @@ class StoreBatches:
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         """Go on in an epoch where it was left; other epochs begin at their beginning."""
         self._resume = (state_dict["epoch"], state_dict["batches"])
+
+    def close(self) -> None:
+        """End the workers that decode streamed images; another pass starts new ones."""
+        if isinstance(self._images, ImageStream):
+            self._images.close()
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -111,7 +120,18 @@ class StoreBatches:
         self._epoch = self.sampler.epoch
         epoch, done = self._resume
         self._given = done if epoch == self._epoch and done < len(self) else 0
-        for rows in islice(self.sampler, self._given, None):
-            rows = rows.to(self.store.device)
+        self._left.done = self._given
+        for rows, images in zip(self._left, self._images, strict=True):
             self._given += 1
-            yield ImageBatch(self.store.take(rows), self.store.labels[rows])
+            yield ImageBatch(images, self.store.labels[rows.to(self.store.device)])
+
+
+class _Left:
+    """What is left of an epoch: the rows of each batch behind those that are done."""
+
+    def __init__(self, sampler: EpochOrder) -> None:
+        self.sampler = sampler
+        self.done = 0
+
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
+        return islice(self.sampler, self.done, None)

@@ -13,7 +13,7 @@ import torch
 
 from bayescl._checks import check_choice
 from bayescl.vision.cifar import load_cifar10, load_cifar100
-from bayescl.vision.folder_store import load_folder
+from bayescl.vision.folder_store import LOADERS, load_folder
 from bayescl.vision.resizing import with_image_size
 from bayescl.vision.splits import stratified_split
 from bayescl.vision.stl10 import load_stl10
@@ -88,6 +88,8 @@ def load_images(
     class_seed: int = CLASS_SEED,
     max_train_images: int | None = None,
     image_size: int | None = None,
+    loader: str = "auto",
+    loader_workers: int | None = None,
 ) -> ImageParts:
     """Load a data set and divide it into images to train on and images to judge by.
 
@@ -109,6 +111,9 @@ def load_images(
         image_size: side in pixels that every image is scaled and cropped to; their own unless
             given, or if a folder holds several sizes, see
             :func:`~bayescl.vision.decoding.common_format`.
+        loader: how a folder is read, "auto", "memory" or "stream", with the same pixels; see
+            :func:`~bayescl.vision.folder_store.load_folder`.
+        loader_workers: processes that decode streamed images; default: one per usable core but one.
 
     Returns:
         Training and evaluation images; the choice depends on these arguments alone.
@@ -125,7 +130,8 @@ def load_images(
         tensor([50, 50])
     """
     check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
-    train, test, remarks = _load(data, image_size)
+    check_choice("loader", loader, LOADERS)
+    train, test, remarks = _load(data, image_size, loader, loader_workers)
     if classes is not None:
         if not train.class_names:
             raise ValueError(f"{data}: classes cannot be chosen, as the images have no labels")
@@ -145,18 +151,22 @@ def load_images(
 
 
 def _load(
-    data: str, image_size: int | None
+    data: str, image_size: int | None, loader: str, workers: int | None
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
     """Training images, test images where there are labels, and what was left out."""
     remarks: tuple[str, ...] = ()
     test: ImageStore | None
+    if loader == "stream" and not Path(data).is_dir():
+        raise ValueError(f"loader stream is for folders of images, got {data}")
     if data in _LOADERS:
         train, test = _LOADERS[data]()
         train, test = train.numbered("train/"), test.numbered("test/")
     elif data.endswith(".npz"):
         train, test = _npz(Path(data))
     elif Path(data).is_dir():
-        train, test, remarks = load_folder(Path(data), image_size=image_size)
+        train, test, remarks = load_folder(
+            Path(data), image_size=image_size, loader=loader, workers=workers
+        )
         if test is None and train.class_names:
             train, test = _split(train)
         elif not train.class_names:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -130,8 +131,8 @@ def decode_into(
     """
     skipped: list[Skipped] = []
     row = 0
-    tasks = ((path, wanted) for path in files)
-    for path, result in zip(files, _in_threads(_decoded, tasks), strict=True):
+    results = _in_threads(partial(decode, wanted=wanted), files)
+    for path, result in zip(files, results, strict=True):
         if isinstance(result, str):
             skipped.append(Skipped(path, result))
         else:
@@ -181,9 +182,12 @@ def _header(path: Path) -> Header | str:
         return _reason(error)
 
 
-def _decoded(task: tuple[Path, ImageFormat]) -> NDArray[np.uint8] | str:
-    """Pixels ``[channels, height, width]``, or why there are none."""
-    path, wanted = task
+def decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8] | str:
+    """Decode one file, as :func:`decode_into` does many.
+
+    Returns:
+        Pixels ``[channels, height, width]``; or a few words that say why there are none.
+    """
     try:
         with path.open("rb") as file, Image.open(file) as image:
             # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
@@ -212,7 +216,11 @@ def _with_channels(image: Image.Image, channels: int) -> Image.Image:
         raise ValueError("floating-point pixels")
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode == mode:
+        image.load()  # convert would copy the pixels
+        return image
+    return image.convert(mode)
 
 
 def _orientation(image: Image.Image) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import UInt8
 from torch import nn
 
 from bayescl._axes import Float, Tensor
@@ -31,7 +30,8 @@ def extract_features(
     """
     check_count("batch_size", batch_size, 1)
     with in_eval_mode(model):
-        features = [model(images).float() for images in _chunks(store, batch_size)]
+        chunks = torch.arange(len(store)).split(batch_size)
+        features = [model(images).float() for images in store.in_batches(chunks, batch_size)]
     return torch.cat(features)
 
 
@@ -45,9 +45,3 @@ def in_eval_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-
-
-def _chunks(store: ImageStore, size: int) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
-    """The images of a store in order, some at a time."""
-    for rows in torch.arange(len(store), device=store.device).split(size):
-        yield store.take(rows)

@@ -1,9 +1,11 @@
-"""A folder of images as image stores; decoded once, where decoding takes long."""
+"""A folder of images as image stores: decoded once, or whenever they are asked for."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl._axes import Tensor
+from bayescl._checks import check_choice
+from bayescl._cores import usable_memory
 from bayescl._files import write_atomically
 from bayescl.vision.decoding import (
     Header,
@@ -25,27 +29,47 @@ from bayescl.vision.decoding import (
 from bayescl.vision.folder import find_parts
 from bayescl.vision.pixel_files import cache_folder, map_pixels, write_pixels
 from bayescl.vision.store import ImageStore
+from bayescl.vision.streaming import StreamedPixels, decoding_workers
+
+LOADERS = ("auto", "memory", "stream")
 
 CACHE_FROM = 2000
 """So many images take long enough to decode that the pixels are worth keeping."""
+
+LARGEST_SHARE = 0.5
+"""Pixels that would take more than this share of the memory, or of the cache folder's free space,
+are streamed by default."""
 
 _VERSION = 2  # of how files become pixels
 _NAMED = 3  # files that a remark names
 
 
 def load_folder(
-    folder: Path, *, image_size: int | None = None
+    folder: Path,
+    *,
+    image_size: int | None = None,
+    loader: str = "auto",
+    workers: int | None = None,
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
-    """Decode the images of a folder; see :func:`~bayescl.vision.folder.find_parts` for its form.
+    """Load the images of a folder; see :func:`~bayescl.vision.folder.find_parts` for its form.
 
-    Files that are not readable images are left out and counted. From 2,000 images on, the pixels
-    are kept in the user's cache folder (``$BAYESCL_CACHE``), under a key made of the names,
+    Files that are not readable images are left out and counted. From 2,000 images on, decoded
+    pixels are kept in the user's cache folder (``$BAYESCL_CACHE``), under a key made of the names,
     sizes and times of all files, so that the next run maps them into memory.
+
+    Streamed images are decoded, to the same pixels, whenever they are asked for; nothing is kept.
+    Files that do not begin like an image are left out. One whose damage shows later cannot be: it
+    is an error when its turn comes.
 
     Args:
         folder: where the images are.
         image_size: side in pixels that all images are brought to; its default is that of
             :func:`~bayescl.vision.decoding.common_format`.
+        loader: "memory" decodes all images once; "stream" decodes them when they are asked for;
+            "auto" streams if the pixels are not in the cache and would take more than half of the
+            memory or of the cache folder's free space.
+        workers: processes that decode streamed images; 0 for none but this one; default: one per
+            usable core but one.
 
     Returns:
         Training images, test images if the folder has such a part, and one line for whatever
@@ -54,10 +78,12 @@ def load_folder(
     Raises:
         ValueError: if there are no readable images, or classes and parts do not fit.
     """
+    check_choice("loader", loader, LOADERS)
     train, test = find_parts(folder)
     parts = [train] if test is None else [train, test]
     files = [path for part in parts for path in part.files]
-    decoded = _decoded(folder, files, image_size)
+    workers = decoding_workers() if workers is None else workers
+    decoded = _decoded(folder, files, image_size, loader, workers)
 
     remarks = [
         f"{folder}: no images in the class folder{'s' * (len(part.empty_classes) > 1)} "
@@ -83,7 +109,7 @@ def load_folder(
         end = begin + int(good.sum())
         stores.append(
             ImageStore(
-                pixels=decoded.pixels[begin:end],
+                pixels=decoded.between(begin, end),
                 labels=torch.from_numpy(part.labels[good].astype(np.int64)),
                 class_names=part.class_names,
                 name=folder.resolve().name,
@@ -101,44 +127,75 @@ def load_folder(
 
 
 class _Decoded(NamedTuple):
-    """Pixels of the readable files, the other files, and how many images changed their size."""
+    """Pixels of the readable files, the other files, and how many images change their size."""
 
-    pixels: Tensor
+    pixels: Tensor | StreamedPixels
     skipped: list[Skipped]
     resized: int
 
+    def between(self, begin: int, end: int) -> Tensor | StreamedPixels:
+        """The pixels of some images that follow one another."""
+        if isinstance(self.pixels, StreamedPixels):
+            return self.pixels.between(begin, end)
+        return self.pixels[begin:end]
 
-def _decoded(folder: Path, files: list[Path], image_size: int | None) -> _Decoded:
-    """Decode files, or map into memory what an earlier call kept."""
-    if len(files) < CACHE_FROM:
-        readable, skipped, wanted = _readable(folder, files, image_size)
+
+def _decoded(
+    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int
+) -> _Decoded:
+    """Decode files, or map into memory what an earlier call kept, or leave them to be streamed."""
+    array = None
+    if len(files) >= CACHE_FROM:
+        array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
+        if loader != "stream" and array.is_file():
+            return _mapped(folder, files, array)
+    readable, skipped, wanted = _readable(folder, files, image_size)
+    if loader == "stream" or (loader == "auto" and _is_too_large(readable, wanted, array)):
+        streamed = StreamedPixels.of(folder, list(readable), wanted, workers)
+        return _Decoded(streamed, skipped, _resized(readable, wanted))
+    if array is None:
         decoded = np.empty(_shape(readable, wanted), np.uint8)
         skipped += decode_into(decoded, list(readable), wanted)
         count = len(files) - len(skipped)
         return _Decoded(torch.from_numpy(decoded[:count]), skipped, _resized(readable, wanted))
+    notes = _notes(array)
 
-    array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
-    notes = array.with_suffix(".json")
-    if not array.is_file():
-        readable, skipped, wanted = _readable(folder, files, image_size)
+    def fill(pixels: NDArray[np.uint8]) -> int:
+        skipped.extend(decode_into(pixels, list(readable), wanted))
+        # Before the pixels get their name, so that where there are pixels there are notes.
+        lines = [(str(item.path.relative_to(folder)), item.reason) for item in skipped]
+        write_atomically(notes, json.dumps([lines, _resized(readable, wanted)]))
+        return len(files) - len(skipped)
 
-        def fill(pixels: NDArray[np.uint8]) -> int:
-            skipped.extend(decode_into(pixels, list(readable), wanted))
-            # Before the pixels get their name, so that where there are pixels there are notes.
-            lines = [(str(item.path.relative_to(folder)), item.reason) for item in skipped]
-            write_atomically(notes, json.dumps([lines, _resized(readable, wanted)]))
-            return len(files) - len(skipped)
+    write_pixels(array, _shape(readable, wanted), fill)
+    return _mapped(folder, files, array)
 
-        write_pixels(array, _shape(readable, wanted), fill)
+
+def _mapped(folder: Path, files: list[Path], array: Path) -> _Decoded:
+    """What an earlier call kept."""
     pixels = map_pixels(array)
     try:
-        lines, resized = json.loads(notes.read_text(encoding="utf-8"))
+        lines, resized = json.loads(_notes(array).read_text(encoding="utf-8"))
         skipped = [Skipped(folder / name, reason) for name, reason in lines]
     except (OSError, ValueError, TypeError):
         skipped, resized = [], None
     if resized is None or len(pixels) != len(files) - len(skipped):
         raise ValueError(f"{array} is damaged: remove it, and {folder} is decoded again")
     return _Decoded(pixels, skipped, resized)
+
+
+def _notes(array: Path) -> Path:
+    """The file beside kept pixels that says what was left out of them."""
+    return array.with_suffix(".json")
+
+
+def _is_too_large(readable: dict[Path, Header], wanted: ImageFormat, array: Path | None) -> bool:
+    """Whether the pixels would take more of the memory or of the disk than they may by default."""
+    room = usable_memory()
+    if array is not None:
+        existing = next(place for place in array.parents if place.is_dir())
+        room = min(room, shutil.disk_usage(existing).free)
+    return math.prod(_shape(readable, wanted)) > LARGEST_SHARE * room
 
 
 def _readable(

@@ -48,7 +48,7 @@ def write_pixels(
         if free < size:
             raise ValueError(
                 f"the pixels need {size} bytes, {path.parent} has {free} free; "
-                "a smaller image_size needs less"
+                "a smaller image_size needs less, and loader stream none"
             )
         with staged_file(path) as staged:
             pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)

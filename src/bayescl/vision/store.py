@@ -1,7 +1,9 @@
-"""Images in memory: one uint8 tensor with labels, on whatever device trains on them."""
+"""Images with labels: one uint8 tensor, or files that look like one."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +12,7 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl._axes import Int, Tensor
+from bayescl.vision.streaming import ImageStream, StreamedPixels
 
 UNLABELLED = -1
 """The label of an image of unknown class."""
@@ -22,10 +25,11 @@ LAZY_BYTES = 1 << 28
 class ImageStore:
     """Images as one uint8 tensor, so that a batch is one indexing operation.
 
-    The tensor may be a file that is mapped into memory, and the store some rows of it only.
+    The tensor may be a file that is mapped into memory, and the store some rows of it only. Or
+    there is no tensor, and images are decoded from their files whenever they are taken.
 
     Attributes:
-        pixels: pixel values, 0 to 255.
+        pixels: pixel values, 0 to 255; or the files to decode them from.
         labels: the class of each image, counted from 0; -1 where it is unknown.
         class_names: one name per class.
         name: what tables and messages call these images.
@@ -34,7 +38,7 @@ class ImageStore:
             nobody said.
     """
 
-    pixels: UInt8[Tensor, "pixels channels height width"]
+    pixels: UInt8[Tensor, "pixels channels height width"] | StreamedPixels
     labels: Int[Tensor, " images"]
     class_names: tuple[str, ...]
     name: str = "images"
@@ -68,8 +72,15 @@ class ImageStore:
 
     @property
     def images(self) -> UInt8[Tensor, "images channels height width"]:
-        """All images; a copy where the store is some rows of a larger tensor."""
-        return self.pixels if self.rows is None else self.pixels[self.rows]
+        """All images; a copy where the store is some rows of a larger tensor, or files."""
+        if self.rows is None and isinstance(self.pixels, Tensor):
+            return self.pixels
+        return self.take(torch.arange(len(self), device=self.device))
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether images are decoded from their files whenever they are taken."""
+        return isinstance(self.pixels, StreamedPixels)
 
     @property
     def num_classes(self) -> int:
@@ -96,11 +107,27 @@ class ImageStore:
         """The images of some rows, as a tensor of their own."""
         return self.pixels[rows if self.rows is None else self.rows[rows]]
 
+    def in_batches(
+        self, order: Iterable[Int[Tensor, " batch"]], size: int
+    ) -> Iterable[UInt8[Tensor, "batch channels height width"]]:
+        """The images of many batches of rows; streamed images are decoded ahead of time.
+
+        Args:
+            order: the rows of each batch. The result can be iterated over as often as this can.
+            size: rows of a batch at most.
+        """
+        if isinstance(self.pixels, StreamedPixels):
+            return ImageStream(self.pixels, _Rows(order, self.rows), size)
+        return _Taken(self, order)
+
     def to(self, device: torch.device | str) -> ImageStore:
-        """The same images on another device."""
+        """The same images on another device; streamed images go there once they are decoded."""
         if torch.empty(0, device=device).device == self.device:
             return self
         labels = self.labels.to(device)
+        if isinstance(self.pixels, StreamedPixels):
+            rows = None if self.rows is None else self.rows.to(device)
+            return replace(self, pixels=self.pixels.to(device), labels=labels, rows=rows)
         return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
     def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
@@ -108,8 +135,8 @@ class ImageStore:
         rows = rows.to(self.device)
         labels = self.labels[rows]
         ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
-        size = len(rows) * self.pixels[0].numel()
-        if size >= LAZY_BYTES:
+        size = len(rows) * math.prod(self.image_shape)
+        if self.is_streamed or size >= LAZY_BYTES:
             own = rows if self.rows is None else self.rows[rows]
             return replace(self, labels=labels, rows=own, ids=ids)
         return replace(self, pixels=self.take(rows), labels=labels, rows=None, ids=ids)
@@ -149,6 +176,30 @@ class ImageStore:
         if len(rows) == 0:
             raise ValueError(f"{self.name}: the images have no labels")
         return self.subset(rows)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Batches of a tensor, each cut out when it is due."""
+
+    store: ImageStore
+    order: Iterable[Tensor]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self.store.take(rows.to(self.store.device)) for rows in self.order)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Batches of a store's rows as rows of its pixels."""
+
+    order: Iterable[Tensor]
+    rows: Tensor | None
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.rows is None:
+            return iter(self.order)
+        return (self.rows[rows.to(self.rows.device)] for rows in self.order)
 
 
 def store_from_arrays(

@@ -157,17 +157,16 @@ def embedded_views(
     Returns:
         The first and the second views' embeddings, in float32.
     """
-    views = []
+    views: tuple[list[Tensor], list[Tensor]] = ([], [])
     chunks = torch.arange(len(images), device=images.device).split(chunk_size)
     with in_eval_mode(model):
-        for view in (1, 2):
-            parts = []
-            for step, rows in enumerate(chunks):
+        for step, rows in enumerate(chunks):
+            pixels = images.take(rows)
+            for view, parts in enumerate(views, start=1):
                 position = derived_seed(seed, Purpose.ESTIMATES, epoch, view, step)
-                drawn = model.augmentation(images.take(rows), seed=position)
+                drawn = model.augmentation(pixels, seed=position)
                 parts.append(model.projection_head(model.encode_views(drawn)).float())
-            views.append(torch.cat(parts))
-    return views[0], views[1]
+    return torch.cat(views[0]), torch.cat(views[1])
 
 
 def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:

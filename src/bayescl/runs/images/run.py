@@ -56,6 +56,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     kind = KIND
     settings_type = ImageSettings
     model: SimCLR
+    batches: StoreBatches
 
     def __init__(
         self,
@@ -173,21 +174,24 @@ class ImageRun(TrainedRun[ImageSettings]):
             self.load(folder.checkpoint)
         if self.is_first:
             self.remember(folder)
-        journal = fit_in_folder(
-            self.model,
-            self.batches,
-            folder,
-            epochs=settings.epochs,
-            device=self.device,
-            devices=settings.devices,
-            num_nodes=settings.num_nodes,
-            precision=settings.precision,
-            checkpoint_every_steps=checkpoint_every_steps,
-            judge=self.judge,
-            throughput=("images_per_second", settings.batch_size),
-            callbacks=[] if self.alpha is None else [self.alpha],
-            **watching,
-        )
+        try:
+            journal = fit_in_folder(
+                self.model,
+                self.batches,
+                folder,
+                epochs=settings.epochs,
+                device=self.device,
+                devices=settings.devices,
+                num_nodes=settings.num_nodes,
+                precision=settings.precision,
+                checkpoint_every_steps=checkpoint_every_steps,
+                judge=self.judge,
+                throughput=("images_per_second", settings.batch_size),
+                callbacks=[] if self.alpha is None else [self.alpha],
+                **watching,
+            )
+        finally:
+            self.batches.close()
         if not self.is_first:
             return {}
         write_weights(folder, self.model.state_dict())

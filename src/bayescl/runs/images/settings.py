@@ -22,6 +22,7 @@ from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import LossSettings, pop_loss, takes
 from bayescl.runs.settings import StoredSettings
 from bayescl.vision.optimizers import OPTIMIZERS
+from bayescl.vision.streaming import decoding_workers
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
@@ -44,6 +45,11 @@ class ImageSettings(StoredSettings):
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
         image_size: side in pixels that images are resized to; default: their own.
+        loader: how a folder of images is read: memory decodes all images once, stream decodes them
+            whenever they are asked for, to the same pixels, and auto streams what would take more
+            than half of the memory or of the cache folder's free space.
+        loader_workers: processes that decode streamed images, 0 for none but the run's own;
+            default: one per core but one, shared by the devices.
         encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
             such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
@@ -95,6 +101,8 @@ class ImageSettings(StoredSettings):
     classes: str | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
     image_size: Count | None = None
+    loader: Literal["auto", "memory", "stream"] = "auto"
+    loader_workers: CountOr0 | None = None
     encoder: str = "small"
     width: Count = 32
     stride: Count = 1
@@ -125,7 +133,7 @@ class ImageSettings(StoredSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"data", "epochs"})
+    may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -160,7 +168,10 @@ class ImageSettings(StoredSettings):
         return chosen_device(self.device, number if self.devices > 1 else None)
 
     def continues(self, stored: ImageSettings) -> bool:
-        """No other settings will do; of epochs it says why."""
+        """How images are loaded may change, nothing else; of epochs it says why."""
+        here = replace(self, loader=stored.loader, loader_workers=stored.loader_workers)
+        if here.as_config() == stored.as_config():
+            return True
         if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
             raise ValueError(
                 f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
@@ -170,8 +181,10 @@ class ImageSettings(StoredSettings):
 
     def choice_of_images(self) -> dict[str, Any]:
         """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
-        names = ("classes", "max_train_images", "image_size")
+        names = ("classes", "max_train_images", "image_size", "loader", "loader_workers")
         choice = {name: getattr(self, name) for name in names}
+        if self.loader_workers is None:
+            choice["loader_workers"] = decoding_workers(self.devices)
         return {name: value for name, value in choice.items() if value is not None}
 
     def as_config(self) -> dict[str, Any]:

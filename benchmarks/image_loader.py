@@ -1,0 +1,218 @@
+"""What reading a folder of JPEGs costs: streamed, beside torchvision's ``ImageFolder``.
+
+    python benchmarks/image_loader.py --workers 2
+
+Writes 20,000 JPEGs of 256 x 256 pixels, noise at several scales from a fixed seed, into a temporary
+folder. Both programs give batches of 256 in random order, each image decoded and resized to 224 x
+224 by Pillow's bicubic filter, as uint8: bayescl's ``stream`` loader, and ``ImageFolder`` with a
+``DataLoader`` that has as many workers, prefetches by its default and keeps its workers. They take
+turns, each time in a process of their own, for two epochs; of every page of a batch a byte is read.
+The first batch is timed from nothing: ours looks at all headers and measures mean and deviation
+before it. Images per second are those of the second epoch. Writes a dated JSON file to
+``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from harness import write_result
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import CenterCrop, Compose, InterpolationMode, PILToTensor, Resize
+
+from bayescl._cores import usable_cores
+from bayescl.vision.augmentation import Normalization
+from bayescl.vision.batches import EpochOrder, StoreBatches
+from bayescl.vision.folder_store import load_folder
+
+IMAGES, SIDE, SIZE, BATCH = 20_000, 256, 224, 256
+CLASSES, QUALITY = 10, 85
+SCALES = {4: 30, 16: 20, 64: 20, 256: 10}
+"""Standard deviation of the noise with so many cells along a side, in pixel values."""
+PATTERNS = 50
+"""Noises of each scale that are drawn; an image shifts and adds one of each."""
+TRANSFORM = Compose([Resize(SIZE, InterpolationMode.BICUBIC), CenterCrop(SIZE), PILToTensor()])
+GIB, PAGE = 2**30, 2**12
+
+
+def write_images(folder: Path, count: int) -> None:
+    """Images that decode as photographs do: smooth areas, edges, fine grain."""
+    generator = np.random.default_rng(0)
+    patterns = [
+        [_noise(generator, cells) * deviation for _ in range(PATTERNS)]
+        for cells, deviation in SCALES.items()
+    ]
+    for number in range(CLASSES):
+        (folder / f"class-{number}").mkdir(parents=True)
+    for number in range(count):
+        pixels = np.full((SIDE, SIDE, 3), 128, np.float32)
+        for some in patterns:
+            shift = generator.integers(0, SIDE, 2)
+            pixels += np.roll(some[generator.integers(PATTERNS)], tuple(shift), axis=(0, 1))
+        image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+        place = folder / f"class-{number % CLASSES}" / f"{number:05}.jpg"
+        image.save(place, quality=QUALITY)
+
+
+def _noise(generator: np.random.Generator, cells: int) -> np.ndarray:
+    """Coloured noise of deviation 1, interpolated from so many cells along a side."""
+    drawn = generator.standard_normal((3, cells, cells)).astype(np.float32)
+    planes = [Image.fromarray(one).resize((SIDE, SIDE), Image.Resampling.BICUBIC) for one in drawn]
+    return np.stack([np.asarray(one) for one in planes], axis=-1)
+
+
+def streamed(folder: Path, workers: int) -> Iterable[Any]:
+    """What a training run does before and in its epochs."""
+    train, _, _ = load_folder(folder, image_size=SIZE, loader="stream", workers=workers)
+    Normalization(train)
+    return StoreBatches(train, EpochOrder(len(train), BATCH, 0))
+
+
+def image_folder(folder: Path, workers: int) -> Iterable[Any]:
+    """The same pixels by torchvision."""
+    return DataLoader(
+        ImageFolder(str(folder), TRANSFORM),
+        batch_size=BATCH,
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context="fork" if workers else None,  # as ours
+    )
+
+
+PROGRAMS: dict[str, Callable[[Path, int], Iterable[Any]]] = {
+    "bayescl, stream": streamed,
+    "torchvision ImageFolder": image_folder,
+}
+
+
+def two_epochs(program: str, folder: Path, workers: int) -> dict[str, float]:
+    """Seconds of the clock and the processor, and memory, from nothing."""
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    batches = PROGRAMS[program](folder, workers)
+    first = None
+    for images, _ in batches:
+        first = first or time.perf_counter()
+        _look_at(images)
+    middle, before = time.perf_counter(), time.process_time()
+    count = sum(_look_at(images) for images, _ in batches)
+    end, after = time.perf_counter(), time.process_time()
+    del batches, images  # its workers end, and count as children
+    own, children = (
+        resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    unit = 1 if sys.platform == "darwin" else 2**10
+    return {
+        "first_batch_s": first - start,
+        "first_epoch_s": middle - start,
+        "second_epoch_s": end - middle,
+        "images_per_second": count / (end - middle),
+        "own_cpu_ms_per_image": 1000 * (after - before) / count,
+        "cpu_s": sum(one.ru_utime + one.ru_stime for one in (own, children)),
+        "peak_gib": own.ru_maxrss * unit / GIB,
+        "worker_peak_gib": children.ru_maxrss * unit / GIB,
+    }
+
+
+def _look_at(images: torch.Tensor) -> int:
+    """Read some bytes of a batch, as whoever trains on it would; return how many images it has."""
+    assert images.shape == (BATCH, 3, SIZE, SIZE)
+    images.flatten()[::PAGE].sum()
+    return len(images)
+
+
+def in_own_process(program: str, folder: Path, workers: int) -> dict[str, float]:
+    """The figures of two epochs in a process that does nothing else."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(two_epochs, program, folder, workers).result()
+
+
+def same_pixels(folder: Path) -> bool:
+    """Whether both programs make the same pixels of the first images of the folder."""
+    train, _, _ = load_folder(folder, image_size=SIZE, loader="stream", workers=0)
+    other = ImageFolder(str(folder), TRANSFORM)
+    return all(torch.equal(train.take(torch.tensor([row]))[0], other[row][0]) for row in range(64))
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=IMAGES, help="fewer, to try the script")
+    options = parser.parse_args()
+    console = Console(stderr=True)
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in PROGRAMS}
+    order = random.Random(0)
+    with tempfile.TemporaryDirectory(prefix="image-loader-") as place:
+        folder = Path(place)
+        write_images(folder, options.images)
+        kilobytes = [file.stat().st_size / 1000 for file in folder.rglob("*.jpg")]
+        equal = same_pixels(folder)
+        for number in range(options.rounds):
+            for name in order.sample(list(PROGRAMS), len(PROGRAMS)):
+                before = os.getloadavg()[0]
+                figures = in_own_process(name, folder, options.workers)
+                figures["load"] = (before + os.getloadavg()[0]) / 2
+                measured[name].append(figures)
+                console.print(number, name, figures)
+    rows = [
+        {
+            "program": name,
+            **{key: statistics.median(one[key] for one in runs) for key in runs[0]},
+            "rounds": runs,
+        }
+        for name, runs in measured.items()
+    ]
+    ours, theirs = measured.values()
+    ratios = {
+        key: statistics.median(
+            one[key] / other[key] for one, other in zip(ours, theirs, strict=True)
+        )
+        for key in ("images_per_second", "cpu_s", "first_epoch_s")
+    }
+    table = Table("program", *list(rows[0])[1:-1], title=f"{options.workers} workers")
+    for row in rows:
+        table.add_row(str(row["program"]), *(f"{row[key]:.2f}" for key in list(row)[1:-1]))
+    console.print(table, ratios)
+    body = {
+        "images": options.images,
+        "image": f"{SIDE} x {SIDE}, JPEG of quality {QUALITY}",
+        "mean_kilobytes": statistics.fmean(kilobytes),
+        "resized_to": SIZE,
+        "batch_size": BATCH,
+        "workers": options.workers,
+        "same_pixels": equal,
+        "cores": usable_cores(),
+        "load_is": "tasks that ran or waited on the machine, this benchmark's among them",
+        "measurements": rows,
+        "stream_over_image_folder": ratios,
+    }
+    if options.images == IMAGES:
+        line = shlex.join(["python", "benchmarks/image_loader.py", *sys.argv[1:]])
+        console.print(f"written to {write_result('image-loader', line, body)}")
+
+
+if __name__ == "__main__":
+    main()
