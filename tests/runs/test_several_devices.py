@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from runs.launched import run_on_ranks
 from runs.train_on_ranks import CASES, train_all
 
 from bayescl.runs.processes import ProcessRank, process_rank
@@ -17,39 +14,9 @@ from bayescl.runs.processes import ProcessRank, process_rank
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
 
 
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
-
-
 def train_on_ranks(folder: Path, ranks: int) -> list[dict]:
-    """What every rank found, when started as a launcher would start them."""
-    folder.mkdir()
-    port, processes = str(free_port()), []
-    for rank in range(ranks):
-        environment = {
-            **os.environ,
-            "WORLD_SIZE": str(ranks),
-            "LOCAL_RANK": str(rank),
-            "NODE_RANK": "0",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "OMP_NUM_THREADS": "1",
-        }
-        command = [sys.executable, str(SCRIPT), str(folder), str(ranks)]
-        processes.append(
-            subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-        )
-    try:
-        for process in processes:
-            output, _ = process.communicate(timeout=240)
-            assert process.returncode == 0, output.decode()
-    finally:
-        for process in processes:
-            process.kill()
+    """What every rank found."""
+    run_on_ranks(SCRIPT, folder, ranks)
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]
 
 
