@@ -33,8 +33,18 @@ class Processes:
         return self.devices * self.num_nodes
 
     def this(self) -> ProcessRank:
-        """The place of this process among them."""
-        return process_rank(self.devices)
+        """The place of this process among them.
+
+        Raises:
+            ValueError: if torchrun started another number of processes.
+        """
+        started = os.environ.get("WORLD_SIZE", "1")
+        if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.count:
+            raise ValueError(
+                f"devices times num_nodes must be {started}, the number of processes that torchrun "
+                f"started, got {self.devices} times {self.num_nodes}"
+            )
+        return ProcessRank(0, 0) if self.count == 1 else process_rank(self.devices)
 
 
 class ProcessRank(NamedTuple):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from ranking_data import write_groups
 from runs.launched import run_on_ranks
 from runs.ranking.train_on_ranks import CASES, RESUMED, found, train_all
@@ -53,3 +59,41 @@ def test_two_ranks_believe_the_latent_classes_of_one_process(case, results):
     one, two = results[case]
     assert one["trust"] > 0.05  # else the loss would be InfoNCE
     assert two["trust"] == pytest.approx(one["trust"], rel=1e-4)
+
+
+def command_line(folder, *words) -> subprocess.CompletedProcess[str]:
+    """Run a command line, which starts the second process by itself."""
+    line = "train ranking --user-column customer --item-column product --dim 8 --count 8 "
+    line += "--batch-size 65 --epochs 2 --device cpu --devices 2"
+    line += f" --data {write_groups(folder)} --out {folder / 'run'}"
+    return subprocess.run(
+        [sys.executable, *words, *line.split()],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_the_command_line_starts_a_process_for_each_device(tmp_path):
+    outcome = command_line(tmp_path, "-m", "bayescl.cli")
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.count("run folder: ") == 1  # the second process shows nothing
+    assert "Warning" not in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    run = tmp_path / "run"
+    assert yaml.safe_load((run / "config.yaml").read_text())["devices"] == 2
+    with (run / "metrics.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2"]
+    assert json.loads((run / "result.json").read_text())["baselines"].keys() == {
+        "popularity",
+        "ease",
+    }
+
+
+def test_a_rank_that_fails_ends_all(tmp_path):
+    outcome = command_line(tmp_path, str(SCRIPT.with_name("fail_on_rank.py")), "1")
+    assert outcome.returncode != 0
+    assert "bayescl: rank 1 has had enough" in outcome.stderr
+    assert not (tmp_path / "run").exists()
