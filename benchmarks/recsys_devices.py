@@ -27,8 +27,8 @@ from rich.table import Table
 from bayescl.runs.folder import RunFolder
 from bayescl.runs.weights import read_weights
 
-USERS, ITEMS = 6_000, 4_000
-TRAIN = "--epochs 3 --batch-size 4096 --dim 64 --lr 0.01 --split none --device cpu"
+USERS, ITEMS = 1_500, 1_000
+TRAIN = "--epochs 3 --batch-size 1024 --dim 64 --lr 0.01 --split none --device cpu"
 CASES = {
     "mf, 256 shared, Bayesian": "--encoder mf --candidates shared --count 256 --loss bayesian",
     "mf, in batch, Bayesian": "--encoder mf --candidates in-batch --loss bayesian",
@@ -79,7 +79,7 @@ def compared(data: Path, folder: Path, case: str) -> dict[str, object]:
 def main() -> None:
     """Train, compare, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=200_000)
+    parser.add_argument("--pairs", type=int, default=40_000)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as place:
