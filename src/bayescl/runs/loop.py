@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,6 +109,7 @@ def fit_in_folder(
         *callbacks,
         journal,
         *([] if pulse is None else [PulseCallback(pulse)]),
+        *([_EndsAtOnce()] if devices * num_nodes > 1 else []),
         LastCheckpoint(folder, checkpoint_every, checkpoint_every_steps, journal),
     ]
     on_gpu = device.type == "cuda"
@@ -139,6 +143,27 @@ def fit_in_folder(
                 raise KeyboardInterrupt from None
             raise
     return journal
+
+
+class _EndsAtOnce(pl.Callback):
+    """A process that is told to end does, and with it those it started.
+
+    Lightning's own handler waits for a broadcast that the other processes may never join.
+    """
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take the place of Lightning's handler, which Lightning puts back where it was."""
+        del pl_module
+        if threading.current_thread() is not threading.main_thread():
+            return
+
+        def end(number: int, _: object) -> None:
+            if trainer.strategy.launcher is not None:
+                trainer.strategy.launcher.kill(signal.Signals(number))
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        signal.signal(signal.SIGTERM, end)
 
 
 def tensorboard_logger(run: Path) -> Logger:

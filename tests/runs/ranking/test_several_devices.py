@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from ranking_data import write_groups
-from runs.launched import run_on_ranks
+from runs.launched import SECONDS, run_on_ranks
 from runs.ranking.train_on_ranks import CASES, RESUMED, found, train_all
 
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
@@ -61,27 +63,35 @@ def test_two_ranks_believe_the_latent_classes_of_one_process(case, results):
     assert two["trust"] == pytest.approx(one["trust"], rel=1e-4)
 
 
-def command_line(folder, *words) -> subprocess.CompletedProcess[str]:
-    """Run a command line, which starts the second process by itself."""
+def begun(folder, *words, epochs=2) -> subprocess.Popen[str]:
+    """Start a command line, which starts the second process by itself."""
     line = "train ranking --user-column customer --item-column product --dim 8 --count 8 "
-    line += "--batch-size 65 --epochs 2 --device cpu --devices 2"
+    line += f"--batch-size 65 --epochs {epochs} --device cpu --devices 2"
     line += f" --data {write_groups(folder)} --out {folder / 'run'}"
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, *words, *line.split()],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=240,
-        check=False,
     )
 
 
+def ended(process) -> tuple[int, str, str]:
+    """Wait until both processes have closed what they write to: status, output, errors."""
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
 def test_the_command_line_starts_a_process_for_each_device(tmp_path):
-    outcome = command_line(tmp_path, "-m", "bayescl.cli")
-    assert outcome.returncode == 0, outcome.stderr
-    assert outcome.stdout.count("run folder: ") == 1  # the second process shows nothing
-    assert "Warning" not in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    status, out, err = ended(begun(tmp_path, "-m", "bayescl.cli"))
+    assert status == 0, err
+    assert out.count("run folder: ") == 1  # the second process shows nothing
+    assert "Warning" not in err
+    assert "Traceback" not in err
     run = tmp_path / "run"
     assert yaml.safe_load((run / "config.yaml").read_text())["devices"] == 2
     with (run / "metrics.csv").open() as file:
@@ -93,7 +103,20 @@ def test_the_command_line_starts_a_process_for_each_device(tmp_path):
 
 
 def test_a_rank_that_fails_ends_all(tmp_path):
-    outcome = command_line(tmp_path, str(SCRIPT.with_name("fail_on_rank.py")), "1")
-    assert outcome.returncode != 0
-    assert "bayescl: rank 1 has had enough" in outcome.stderr
+    status, _, err = ended(begun(tmp_path, str(SCRIPT.with_name("fail_on_rank.py")), "1"))
+    assert status != 0
+    assert "bayescl: rank 1 has had enough" in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_run_that_is_told_to_end_ends_on_all_ranks(tmp_path):
+    process = begun(tmp_path, "-m", "bayescl.cli", epochs=100_000)
+    deadline = time.monotonic() + SECONDS
+    first = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    while not first.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    status, *_ = ended(process)
+    assert first.is_file()
+    assert status == -signal.SIGTERM
