@@ -51,6 +51,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recsys_scale.py
+	$(BIN)/python benchmarks/recsys_devices.py
 	$(BIN)/bayescl report --pages benchmarks/README.md
 
 bench-gpu: $(INSTALLED)

@@ -183,6 +183,7 @@ REFUSALS = {  # rank 1 is the one that differs
     "another layout": "the layout must be the same on every process, got in_batch on rank 0",
     "one direction": "the number of directions must be the same on every process, got 1 on rank 0",
     "its own candidates": "the layout must be the same on every process, got sampled on rank 0",
+    "the same candidates": "the layout must be the same on every process, got sampled with",
     "logits that do not fit": "unlabeled must have shape [3, candidates], got [4, 3]",
     "one that trains": "whether the loss is training must be the same on every process, got True",
     "a loss that knows more": "the number of calls remembered must be the same on every process",

@@ -108,6 +108,8 @@ HOSTILE = [
     ("train images --strength nan", "strength must be a number, got nan"),
     ("train images --weight_decay -1", "weight_decay must be at least 0, got -1"),
     ("train images --alpha_labels 1", "alpha_labels must be a whole number of at least 2, got 1"),
+    ("train ranking --devices 0", "devices must be a whole number of at least 1, got 0"),
+    ("compare ranking --devices 2", "unrecognized arguments: --devices"),
     ("train images --devices 0", "devices must be a whole number of at least 1, got 0"),
     ("train images --num_nodes -3", "num_nodes must be a whole number of at least 1, got -3"),
     # sizes

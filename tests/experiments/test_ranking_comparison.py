@@ -15,6 +15,7 @@ from bayescl.experiments.ranking.comparison import (
 )
 from bayescl.report.ranking.differences import paired_differences
 from bayescl.runs.losses import RankingLoss
+from bayescl.runs.processes import Processes
 from bayescl.runs.ranking.baselines import baselines_beside, fit_baseline
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import train_ranking
@@ -62,6 +63,13 @@ def test_settings_that_were_written_down_make_the_same_comparison(shared):
     assert again.as_config() == comparison.as_config()
     assert again.runs().keys() == comparison.runs().keys()
     assert again.losses[1].resolved(score="cosine")["tau_plus"] == 0.1
+
+
+def test_runs_of_a_comparison_have_one_device_each(shared):
+    several = replace(shared, processes=Processes(2))
+    with pytest.raises(ValueError, match=r"devices must be 1 in a comparison, .* got 2"):
+        RankingComparison(settle_losses(["bpr"]), 1, several)
+    assert "devices" not in RankingComparison(settle_losses(["bpr"]), 1, shared).as_config()
 
 
 def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):

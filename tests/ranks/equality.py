@@ -167,6 +167,18 @@ LAYOUTS: dict[str, Layout] = {
         groups=data.groups[part.rows],
         candidate_groups=data.extra_groups[part.extra],
     ),
+    # The first rank's anchors may be left without any candidate, as one process's may be.
+    "sampled, the same on every rank": lambda loss, data, part: loss.sampled(
+        data.first[part.rows],
+        data.second[part.rows],
+        data.extra,
+        groups=data.groups[part.rows],
+        candidate_groups=data.extra_groups,
+        valid=(
+            data.pairs_mask[:, : len(data.extra)] & (torch.arange(len(data.first)) > 0)[:, None]
+        )[part.rows],
+        gather_candidates=False,
+    ),
     "sampled for each": lambda loss, data, part: loss.sampled(
         data.first[part.rows],
         data.second[part.rows],

@@ -62,6 +62,9 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "its own candidates": lambda odd, _: LOSS.sampled(
         rows(4), rows(4), torch.ones(4, 2, 3) if odd else rows(2)
     ),
+    "the same candidates": lambda odd, _: LOSS.sampled(
+        rows(4), rows(4), rows(2), gather_candidates=odd
+    ),
     "logits that do not fit": lambda odd, _: LOSS.from_logits(torch.ones(3 if odd else 4), rows(4)),
     "one that trains": lambda odd, _: latent(3).train(not odd)(rows(4), rows(4)),
     "a loss that knows more": lambda odd, _: latent(3, calls=int(odd))(rows(4), rows(4)),

@@ -91,5 +91,11 @@ def test_a_source_hands_them_to_the_loss():
 
 def test_groups_beside_extra_positives_are_refused(rows):
     loss = ExtraPositivesDebiasedLoss()
-    with pytest.raises(ValueError, match="neither gather nor groups"):
+    with pytest.raises(ValueError, match="do not go together with groups"):
         loss.sampled(*rows[:3], extra_positives=rows[3], groups=torch.arange(5))
+
+
+def test_candidates_of_other_processes_beside_extra_positives_are_refused(rows):
+    loss = ExtraPositivesDebiasedLoss(gather=True)
+    with pytest.raises(ValueError, match="gather_candidates must be False"):
+        loss.sampled(*rows[:3], extra_positives=rows[3])

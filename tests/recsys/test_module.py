@@ -77,15 +77,32 @@ def test_loss_and_encoder_must_score_alike():
         module(loss=BPRLoss())
 
 
+def pairs_of(batch, own=slice(None)):
+    return list(zip(batch.users[own].tolist(), batch.items[own].tolist(), strict=True))
+
+
 def test_an_epoch_shows_every_pair_once_in_batches_of_nearly_one_size():
     batches = PairBatches(TRAIN, 7, 0)
     rows = list(batches)
-    seen = sorted((int(u), int(i)) for one in rows for u, i in zip(*one, strict=True))
+    seen = sorted(pair for one in rows for pair in pairs_of(one))
     assert seen == sorted(zip(*(column.tolist() for column in TRAIN.pairs()), strict=True))
     sizes = {len(one.users) for one in rows}
     assert len(rows) == len(batches)
     assert max(sizes) <= 7
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 5])
+def test_processes_share_every_batch_in_its_order(num_ranks):
+    alone = PairBatches(TRAIN, 7, 0)
+    shared = [PairBatches(TRAIN, 7, 0, rank=rank, num_ranks=num_ranks) for rank in range(num_ranks)]
+    for whole, *parts in zip(alone, *shared, strict=True):
+        assert all(torch.equal(whole.users, part.users) for part in parts)
+        own = [pairs_of(part, part.own) for part in parts]
+        assert [pair for part in own for pair in part] == pairs_of(whole)
+        sizes = [len(part) for part in own]
+        assert min(sizes) > 0
+        assert max(sizes) - min(sizes) <= 1
 
 
 def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
@@ -204,6 +221,14 @@ def test_ease_refuses_what_does_not_fit():
         (lambda: module(total_steps=0), "total_steps must be"),
         (lambda: PairOrder(10, 1, 0), "batch_size must be a whole number of at least 2"),
         (lambda: PairOrder(1, 2, 0), "size must be a whole number of at least 2"),
+        (
+            lambda: PairBatches(TRAIN, 2, 0, num_ranks=3),
+            "every batch must hold a pair for each device, got batches of 2 for 3 devices",
+        ),
+        (
+            lambda: PairBatches(TRAIN, 16, 0, rank=2, num_ranks=2),
+            "rank must be below the number of devices, 2, got 2",
+        ),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
         (lambda: MatrixFactorization(1, 1, score="dot"), "score must be one of cosine, inner"),
         (lambda: EASE(TRAIN, 0.0), "regularization must be positive"),

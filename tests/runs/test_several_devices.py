@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from runs.launched import run_on_ranks
 from runs.train_on_ranks import CASES, train_all
 
-from bayescl.runs.processes import ProcessRank, process_rank
+from bayescl.runs.processes import Processes, ProcessRank, process_rank
 
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
 
 
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
-
-
 def train_on_ranks(folder: Path, ranks: int) -> list[dict]:
-    """What every rank found, when started as a launcher would start them."""
-    folder.mkdir()
-    port, processes = str(free_port()), []
-    for rank in range(ranks):
-        environment = {
-            **os.environ,
-            "WORLD_SIZE": str(ranks),
-            "LOCAL_RANK": str(rank),
-            "NODE_RANK": "0",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "OMP_NUM_THREADS": "1",
-        }
-        command = [sys.executable, str(SCRIPT), str(folder), str(ranks)]
-        processes.append(
-            subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-        )
-    try:
-        for process in processes:
-            output, _ = process.communicate(timeout=240)
-            assert process.returncode == 0, output.decode()
-    finally:
-        for process in processes:
-            process.kill()
+    """What every rank found."""
+    run_on_ranks(SCRIPT, folder, ranks)
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]
 
 
@@ -102,3 +69,23 @@ def test_a_process_finds_its_rank_in_what_launchers_say(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert process_rank(devices) == ProcessRank(*expected)
+
+
+LAUNCHED = {"WORLD_SIZE": "4", "LOCAL_RANK": "1", "RANK": "3", "GROUP_RANK": "1"}
+
+
+@pytest.mark.parametrize(
+    ("processes", "expected"), [(Processes(2, 2), (3, 1)), (Processes(), (0, 0))]
+)
+def test_processes_that_train_together_know_their_places(processes, expected, monkeypatch):
+    for name, value in LAUNCHED.items():
+        monkeypatch.setenv(name, value)
+    assert processes.this() == ProcessRank(*expected)
+
+
+def test_torchrun_must_start_as_many_processes_as_there_are_devices(monkeypatch):
+    for name, value in {**LAUNCHED, "TORCHELASTIC_RUN_ID": "none"}.items():
+        monkeypatch.setenv(name, value)
+    assert Processes(2, 2).this().rank == 3
+    with pytest.raises(ValueError, match=r"must be 4, the number .* started, got 2 times 1$"):
+        Processes(2).this()

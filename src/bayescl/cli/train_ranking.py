@@ -9,6 +9,7 @@ from bayescl._fields import among
 from bayescl.cli._folders import Metrics, Place
 from bayescl.cli._losses import RankingHyperparameters, RankingLossName
 from bayescl.recsys.encoders import ENCODERS
+from bayescl.runs.processes import Processes
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.settings import BASELINES, BaselineSettings, RankingSettings
 
@@ -23,6 +24,7 @@ def command(
     given: RankingHyperparameters,
     settings: partial[RankingSettings],
     baseline: partial[BaselineSettings],
+    processes: Processes,
     metrics: Metrics,
     place: Place,
 ) -> int:
@@ -36,6 +38,7 @@ def command(
         given: hyper-parameters.
         settings: of a run that trains.
         baseline: settings of one that does not.
+        processes: how many devices train together.
         metrics: where they go.
         place: its folder.
     """
@@ -45,15 +48,18 @@ def command(
     from bayescl.runs.ranking.baselines import fit_baseline
     from bayescl.runs.ranking.run import train_ranking
 
-    if not place.resume:
+    is_first = processes.this().rank == 0
+    if not place.resume and is_first:
         print_guesses(console(), data.guessed_columns())
     if encoder in BASELINES:
+        if not is_first:  # one is enough for what does not train
+            return 0
         folder = place.folder(f"{encoder}-{data.data}")
         fitted = baseline(encoder=encoder, data=data)
         result = fit_baseline(fitted, folder, resume=place.resume, beside=True)
         print_ranking(console(), result, folder)
         return 0
-    run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder)
+    run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder, processes=processes)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
         result = train_ranking(
@@ -65,5 +71,7 @@ def command(
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
             loggers=metrics.loggers(folder),
         )
+    if not result:  # the first of several processes shows it
+        return 0
     print_ranking(console(), result, folder)
     return 0

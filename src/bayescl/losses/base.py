@@ -271,6 +271,7 @@ class ContrastiveLoss(nn.Module):
         groups: Int[Tensor, " batch *keys"] | None = None,
         candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        gather_candidates: bool = True,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs with candidates that were drawn for them.
@@ -287,6 +288,9 @@ class ContrastiveLoss(nn.Module):
                 anchor's group does not count, by any key.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
+            gather_candidates: with ``gather``, whether candidates that are the same for all anchors
+                come from all processes. False where every process has drawn the same ones: then
+                nothing is sent but what the mean over all anchors and a memory need.
             temperature: for this call in place of the loss's own; a tensor of one number receives
                 a gradient.
 
@@ -298,7 +302,7 @@ class ContrastiveLoss(nn.Module):
                 processes if on one.
             RuntimeError: with ``gather``, if there is no process group.
         """
-        gathering = Gathering.of("sampled", self.gather)
+        gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
@@ -313,6 +317,7 @@ class ContrastiveLoss(nn.Module):
                 candidate_groups=candidate_groups,
                 valid=valid,
                 gather=gathering.active,
+                gather_candidates=gather_candidates,
             )
         return self._evaluate(gathering, [batch], temperature)
 

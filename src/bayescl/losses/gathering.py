@@ -22,20 +22,22 @@ class Gathering:
 
     Attributes:
         call: what was called, so that processes which call different layouts find out.
-        active: whether there are other processes' candidates to gather.
+        active: whether there are other processes to gather from.
+        candidates: whether candidates come from them too; else all processes hold the same ones.
     """
 
     call: str
     active: bool
+    candidates: bool = True
 
     @classmethod
-    def of(cls, call: str, gather: bool) -> Gathering:
+    def of(cls, call: str, gather: bool, *, candidates: bool = True) -> Gathering:
         """Return the gathering of a call; a group of one process has nothing to gather.
 
         Raises:
             RuntimeError: if there is no process group to gather from.
         """
-        return cls(call, gather and distributed.world_size() > 1)
+        return cls(call, gather and distributed.world_size() > 1, candidates)
 
     def refusals(self) -> AbstractContextManager[None]:
         """Let every process raise what one raises while it checks its own input."""
@@ -80,8 +82,8 @@ class Gathering:
     ) -> tuple[list[ContrastiveBatch], float]:
         """Put the candidates of all processes in place of this one's, in the batches of the call.
 
-        Columns are in the order of processes. Where every anchor has its own candidates they
-        stay.
+        Columns are in the order of processes. Where every anchor has its own candidates, or all
+        processes hold the same ones, they stay.
 
         Args:
             batches: this process's part, as the layouts describe it.
@@ -96,10 +98,10 @@ class Gathering:
         if not self.active:
             return list(batches), 1.0
         anchors = sum(batch.num_anchors for batch in batches)
-        if batches[0].candidates.ndim == 3:
-            return list(batches), replace(self, call=f"{self.call} with own candidates").mean_share(
-                anchors
-            )
+        own = batches[0].candidates.ndim == 3
+        if own or not self.candidates:
+            call = f"{self.call} with {'own' if own else 'the same'} candidates"
+            return list(batches), replace(self, call=call).mean_share(anchors)
         notes = distributed.exchange(
             {"call": self.call, "anchors": anchors, "batches": [_note(batch) for batch in batches]}
         )

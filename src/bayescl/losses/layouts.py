@@ -105,6 +105,7 @@ def drawn(
     candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
     valid: Bool[Tensor, "batch candidates"] | None = None,
     gather: bool = False,
+    gather_candidates: bool = True,
 ) -> ContrastiveBatch:
     """The candidates were drawn: for all anchors together, or for each its own."""
     check_shape("positives", positives, anchors.shape)
@@ -118,7 +119,8 @@ def drawn(
     shape = (*candidates.shape[:-1], *keys)
     check_groups("candidate_groups", candidate_groups, shape, candidates.device)
     shape = (batch, candidates.shape[-2])
-    check_valid(valid, shape, anchors.device, gather and candidates.ndim == 2)
+    spread = gather_candidates and candidates.ndim == 2
+    check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
     return ContrastiveBatch(anchors, positives, candidates, rule)
 
@@ -139,11 +141,24 @@ def turned_mask(
 
 
 def check_valid(
-    valid: Tensor | None, shape: tuple[int, int], device: torch.device, gather: bool
+    valid: Tensor | None,
+    shape: tuple[int, int],
+    device: torch.device,
+    gather: bool,
+    *,
+    spread: bool = True,
 ) -> None:
-    """Refuse a mask of another shape; how many columns all processes have is not known here."""
+    """Refuse a mask of another shape; how many columns all processes have is not known here.
+
+    Args:
+        valid: the mask, or None.
+        shape: this process's anchors and candidates.
+        device: where it must be.
+        gather: whether other processes hold anchors too.
+        spread: whether they then hold candidates of their own for these.
+    """
     if valid is not None:
-        columns = "candidates of all processes" if gather else shape[1]
+        columns = "candidates of all processes" if gather and spread else shape[1]
         check_mask("valid", valid, (shape[0], columns), device)
         if not gather:
             check_some(valid)

@@ -12,12 +12,16 @@ from bayescl._checks import check_count
 from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.interactions import Interactions
 
+WHOLE = slice(None)
+"""The rows of a batch that one process trains alone."""
+
 
 class PairBatch(NamedTuple):
-    """Some observed pairs."""
+    """Some observed pairs, and which of them this process trains: ``own``, by default all."""
 
     users: Int[Tensor, " batch"]
     items: Int[Tensor, " batch"]
+    own: slice = WHOLE
 
 
 class PairOrder:
@@ -63,14 +67,20 @@ class PairOrder:
 class PairBatches:
     """The batches of a data set's pairs; each is one indexing operation.
 
+    Several processes get the same batches, and each a part of every batch as its own. Parts differ
+    by at most one pair.
+
     Args:
         train: the pairs.
-        batch_size: the most pairs that a batch may hold.
+        batch_size: the most pairs that a batch of all processes may hold.
         seed: the seed of the run.
         device: where the pairs are kept and batches are cut out.
+        rank: number of this process.
+        num_ranks: number of processes.
 
     Raises:
-        ValueError: if there are fewer than 2 pairs, or a batch could not hold 2.
+        ValueError: if there are fewer than 2 pairs, or a batch could not hold 2, or some batch
+            has fewer pairs than there are processes.
     """
 
     def __init__(
@@ -80,8 +90,20 @@ class PairBatches:
         seed: int,
         *,
         device: torch.device | str = "cpu",
+        rank: int = 0,
+        num_ranks: int = 1,
     ) -> None:
         self.sampler = PairOrder(train.num_interactions, batch_size, seed)
+        fewest = train.num_interactions // len(self.sampler)
+        if fewest < check_count("num_ranks", num_ranks, 1):
+            raise ValueError(
+                f"every batch must hold a pair for each device, got batches of {fewest} for "
+                f"{num_ranks} devices"
+            )
+        self.num_ranks = num_ranks
+        self.rank = check_count("rank", rank, 0)
+        if rank >= num_ranks:
+            raise ValueError(f"rank must be below the number of devices, {num_ranks}, got {rank}")
         users, items = train.pairs()
         # Both columns in one table, so that a batch is one gather.
         self.pairs = torch.stack([torch.from_numpy(users), torch.from_numpy(items)], dim=1)
@@ -95,4 +117,6 @@ class PairBatches:
         """Yield the batches of the sampler's current epoch."""
         for rows in self.sampler:
             users, items = self.pairs[rows.to(self.pairs.device)].unbind(dim=1)
-            yield PairBatch(users, items)
+            ends = (len(rows) * number // self.num_ranks for number in (self.rank, self.rank + 1))
+            own = WHOLE if self.num_ranks == 1 else slice(*ends)
+            yield PairBatch(users, items, own)

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from bayescl._axes import Bool, Float, Tensor
 from bayescl._checks import check_floating, check_mask, check_positive, check_shape
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
+from bayescl.losses.gathering import Gathering
 
 
 class BPRLoss(nn.Module):
@@ -23,6 +24,9 @@ class BPRLoss(nn.Module):
     Args:
         temperature: divides differences of scores, positive.
         normalize: whether embeddings are scaled to length 1 first, which makes scores cosines.
+        gather: whether the processes of the default process group share a batch: their means then
+            average to the mean over all pairs, also where they hold unequal numbers. Each process
+            scores the candidates that it is given.
 
     Raises:
         ValueError: if ``temperature`` is not positive.
@@ -37,10 +41,13 @@ class BPRLoss(nn.Module):
         Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit Feedback", UAI 2009.
     """
 
-    def __init__(self, *, temperature: float = 1.0, normalize: bool = False) -> None:
+    def __init__(
+        self, *, temperature: float = 1.0, normalize: bool = False, gather: bool = False
+    ) -> None:
         super().__init__()
         self.temperature = check_positive("temperature", temperature)
         self.normalize = normalize
+        self.gather = gather
 
     def sampled(
         self,
@@ -63,28 +70,35 @@ class BPRLoss(nn.Module):
             A scalar.
 
         Raises:
-            ValueError: if shapes do not fit.
+            ValueError: if shapes do not fit; with ``gather``, on all processes if on one.
+            RuntimeError: with ``gather``, if there is no process group.
         """
-        for name, rows in (
-            ("anchors", anchors),
-            ("positives", positives),
-            ("candidates", candidates),
-        ):
-            check_floating(name, rows)
-        batch, dim = anchors.shape
-        check_shape("positives", positives, (batch, dim))
-        own = () if candidates.ndim == 2 else (batch,)
-        check_shape("candidates", candidates, (*own, "candidates", dim))
+        gathering = Gathering.of("sampled", self.gather)
+        with gathering.refusals():
+            for name, rows in (
+                ("anchors", anchors),
+                ("positives", positives),
+                ("candidates", candidates),
+            ):
+                check_floating(name, rows)
+            batch, dim = anchors.shape
+            check_shape("positives", positives, (batch, dim))
+            own = () if candidates.ndim == 2 else (batch,)
+            check_shape("candidates", candidates, (*own, "candidates", dim))
+            if valid is not None:
+                check_mask("valid", valid, (batch, candidates.shape[-2]))
+        share = gathering.mean_share(batch)
         if self.normalize:
             anchors, positives, candidates = map(unit_vectors, (anchors, positives, candidates))
         negative = candidate_logits(anchors, candidates, self.temperature)
         positive = pair_logits(anchors, positives, self.temperature)
         each = F.softplus(negative - positive[:, None])
         if valid is None:
-            return each.mean()
-        check_mask("valid", valid, negative.shape)
-        counts = valid.sum(dim=1).clamp(min=1)
-        return (torch.where(valid, each, 0.0).sum(dim=1) / counts).mean()
+            mean = each.mean()
+        else:
+            counts = valid.sum(dim=1).clamp(min=1)
+            mean = (torch.where(valid, each, 0.0).sum(dim=1) / counts).mean()
+        return mean if share == 1 else mean * share
 
     def extra_repr(self) -> str:
         """Show every setting."""

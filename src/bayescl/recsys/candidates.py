@@ -15,6 +15,9 @@ source                   candidates of a pair                  score matrix
 Sources whose loss takes them can also draw extra positives: further items that the pair's user is
 known to like, for :class:`~bayescl.recsys.extra_positives.ExtraPositivesDebiasedLoss`.
 
+Where several processes train together, each is given the whole batch and its own rows of it.
+Draws are made for the whole batch, so they do not depend on the number of processes.
+
 Each source masks the items that the pair's user is known to like, the pair's own item among them,
 unless it is made with ``mask_known=False``; then only the pair's own item is left out.
 """
@@ -30,6 +33,8 @@ from torch import nn
 from bayescl._axes import Bool, Float, Int, Tensor
 from bayescl._checks import check_count, check_non_negative
 from bayescl._randomness import Purpose, derived_seed
+from bayescl.losses import ContrastiveLoss
+from bayescl.recsys.batches import WHOLE
 from bayescl.recsys.encoder import Encoder
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.known_items import KnownItems
@@ -55,9 +60,14 @@ class CandidateSource(nn.Module, ABC):
 
     @abstractmethod
     def choose(
-        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
-    ) -> tuple[Int[Tensor, "*own count"], Bool[Tensor, "batch count"]]:
-        """Return the candidates of every pair or of the whole batch, and True where one counts."""
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        *,
+        seed: int,
+        own: slice = WHOLE,
+    ) -> tuple[Int[Tensor, "*own count"], Bool[Tensor, "own count"]]:
+        """Return the candidates of own pairs or of the whole batch, and True where one counts."""
 
     def forward(
         self,
@@ -67,27 +77,37 @@ class CandidateSource(nn.Module, ABC):
         items: Int[Tensor, " batch"],
         *,
         seed: int,
+        own: slice = WHOLE,
     ) -> Float[Tensor, ""]:
         """Compute the loss of a batch of pairs.
 
         Args:
             loss: any loss of :mod:`bayescl.losses`, or one with the call that the source uses.
+                With ``gather=True`` it averages over the pairs of all processes.
             encoder: gives the embeddings, in one call.
             users: the user of each pair.
             items: the item of each pair.
-            seed: what the draws are a function of.
+            seed: what the draws are a function of; the same on every process.
+            own: the pairs that this process trains; default: all.
 
         Returns:
-            What ``loss.sampled`` returns.
+            What ``loss.sampled`` returns for the process's own pairs.
         """
-        chosen, valid = self.choose(users, items, seed=seed)
+        chosen, valid = self.choose(users, items, seed=seed, own=own)
+        rows, options = [users[own], items[own], chosen], self._options(loss)
         if self.extra_positives == 0:
-            value: Tensor = loss.sampled(*encoder.embed(users, items, chosen), valid=valid)
+            value: Tensor = loss.sampled(*encoder.embed(*rows), valid=valid, **options)
         else:
-            extra = self.draw_positives(users, seed=seed)
-            *others, extra = encoder.embed(users, items, chosen, extra)
-            value = loss.sampled(*others, valid=valid, extra_positives=extra)
+            extra = self.draw_positives(users, seed=seed)[own]
+            *others, extra = encoder.embed(*rows, extra)
+            value = loss.sampled(*others, valid=valid, extra_positives=extra, **options)
         return value
+
+    @staticmethod
+    def _options(loss: Any) -> dict[str, Any]:
+        """What a loss that gathers must know: all processes have the same candidates."""
+        gathers = isinstance(loss, ContrastiveLoss) and loss.gather
+        return {"gather_candidates": False} if gathers else {}
 
     def counted(
         self,
@@ -130,12 +150,17 @@ class InBatchCandidates(CandidateSource):
         self.distinct = distinct
 
     def choose(
-        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
-    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "batch count"]]:
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        *,
+        seed: int,
+        own: slice = WHOLE,
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
         """Return the items of the batch, each once if they are to be distinct."""
         del seed  # nothing is drawn
         shared = items.unique() if self.distinct else items
-        return shared, self.counted(users, items, shared)
+        return shared, self.counted(users[own], items[own], shared)
 
     def forward(
         self,
@@ -145,15 +170,14 @@ class InBatchCandidates(CandidateSource):
         items: Int[Tensor, " batch"],
         *,
         seed: int,
+        own: slice = WHOLE,
     ) -> Float[Tensor, ""]:
         """Compute ``loss.in_batch`` of a batch of pairs; ``loss.sampled`` if items are distinct."""
         if self.distinct:
-            return super().forward(loss, encoder, users, items, seed=seed)
-        anchors, positives = encoder.embed(users, items)
-        counts = (
-            {"valid": self.counted(users, items, items)} if self.mask_known else {"groups": items}
-        )
-        value: Tensor = loss.in_batch(anchors, positives, **counts)
+            return super().forward(loss, encoder, users, items, seed=seed, own=own)
+        mine = users[own], items[own]
+        counts = {"valid": self.counted(*mine, items)} if self.mask_known else {"groups": mine[1]}
+        value: Tensor = loss.in_batch(*encoder.embed(*mine), **counts)
         return value
 
     def extra_repr(self) -> str:
@@ -172,12 +196,17 @@ class AllItems(CandidateSource):
     """
 
     def choose(
-        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
-    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "batch count"]]:
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        *,
+        seed: int,
+        own: slice = WHOLE,
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
         """Return every item."""
         del seed  # nothing is drawn
         every = torch.arange(self.known.num_items, device=items.device)
-        return every, self.counted(users, items, every)
+        return every, self.counted(users[own], items[own], every)
 
 
 class _Drawn(CandidateSource):
@@ -245,11 +274,16 @@ class SharedCandidates(_Drawn):
         return drawn.to(self.known.items.device)
 
     def choose(
-        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
-    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "batch count"]]:
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        *,
+        seed: int,
+        own: slice = WHOLE,
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
         """Return the items of one draw, the same for all pairs."""
         shared = self.draw(seed=seed)
-        return shared, self.counted(users, items, shared)
+        return shared, self.counted(users[own], items[own], shared)
 
 
 class PerPairCandidates(_Drawn):
@@ -276,9 +310,14 @@ class PerPairCandidates(_Drawn):
     """How often draws that may not count are replaced."""
 
     def choose(
-        self, users: Int[Tensor, " batch"], items: Int[Tensor, " batch"], *, seed: int
-    ) -> tuple[Int[Tensor, "batch count"], Bool[Tensor, "batch count"]]:
-        """Return draws for every pair, and True where one counts."""
+        self,
+        users: Int[Tensor, " batch"],
+        items: Int[Tensor, " batch"],
+        *,
+        seed: int,
+        own: slice = WHOLE,
+    ) -> tuple[Int[Tensor, "own count"], Bool[Tensor, "own count"]]:
+        """Return draws for every own pair, and True where one counts."""
         generator = torch.Generator().manual_seed(seed)
         users, items = users[:, None].expand(-1, self.count), items[:, None].expand(-1, self.count)
         drawn = self._draw(users.shape, generator).to(users.device)
@@ -290,7 +329,7 @@ class PerPairCandidates(_Drawn):
             anew = self._draw(again[0].shape, generator).to(users.device)
             drawn[again] = anew
             barred[again] = self._barred(users[again], items[again], anew)
-        return drawn, ~barred
+        return drawn[own], ~barred[own]
 
     def _draw(self, shape: torch.Size, generator: torch.Generator) -> Tensor:
         """Independent draws."""

@@ -13,6 +13,7 @@ from bayescl.functional.debiased import subtract_positives
 from bayescl.functional.log_space import contrast, log_count, masked_logsumexp
 from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.losses import DebiasedContrastiveLoss
+from bayescl.losses.gathering import Gathering
 
 
 class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
@@ -26,7 +27,7 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
             - N \tau^+ \frac{1}{M} \sum_{j \le M} e^{s^+_j}\Bigr),\; N e^{s_{\min}}\Bigr\}
 
     Without extra positives it is :class:`~bayescl.losses.DebiasedContrastiveLoss`, argument for
-    argument. With them the whole matrix of logits is held, on one process.
+    argument. With them the whole matrix of logits is held, and candidates are not gathered.
 
     Example:
         >>> loss = ExtraPositivesDebiasedLoss(tau_plus=0.1, temperature=0.5)
@@ -47,6 +48,7 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
         *,
         extra_positives: Float[Tensor, "batch extra dim"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        gather_candidates: bool = True,
         **others: Any,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs with candidates, and extra positives, drawn for them.
@@ -57,6 +59,8 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
             candidates: each pair's own, or the same for all.
             extra_positives: further items of each pair's user. Differentiated.
             valid: True where a candidate counts for a pair.
+            gather_candidates: as for other losses; with ``gather`` and extra positives it must be
+                False.
             **others: further arguments of :meth:`~bayescl.losses.ContrastiveLoss.sampled`, where
                 there are no extra positives.
 
@@ -64,30 +68,43 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
             A scalar, or with ``reduction="none"`` one value per pair.
 
         Raises:
-            ValueError: if shapes do not fit, or groups or ``gather`` meet extra positives.
+            ValueError: if shapes do not fit, or extra positives meet groups or candidates of
+                other processes.
         """
         if extra_positives is None:
-            return super().sampled(anchors, positives, candidates, valid=valid, **others)
-        if self.gather or any(value is not None for value in others.values()):
-            raise ValueError("extra_positives go together with neither gather nor groups")
-        batch, dim = anchors.shape
-        check_shape("extra_positives", extra_positives, (batch, "extra", dim))
-        check_shape("positives", positives, (batch, dim))
-        own = () if candidates.ndim == 2 else (batch,)
-        check_shape("candidates", candidates, (*own, "candidates", dim))
-        several = extra_positives.shape[1]
-        anchors, positives, candidates, flat = self.prepared(
-            anchors=anchors,
-            positives=positives,
-            candidates=candidates,
-            extra_positives=extra_positives.flatten(0, 1),
-        )
+            return super().sampled(
+                anchors,
+                positives,
+                candidates,
+                valid=valid,
+                gather_candidates=gather_candidates,
+                **others,
+            )
+        if self.gather and gather_candidates:
+            raise ValueError("gather_candidates must be False where there are extra_positives")
+        if any(value is not None for value in others.values()):
+            raise ValueError("extra_positives do not go together with groups")
+        gathering = Gathering.of("sampled with extra positives", self.gather)
+        with gathering.refusals():
+            batch, dim = anchors.shape
+            check_shape("extra_positives", extra_positives, (batch, "extra", dim))
+            check_shape("positives", positives, (batch, dim))
+            own = () if candidates.ndim == 2 else (batch,)
+            check_shape("candidates", candidates, (*own, "candidates", dim))
+            if valid is not None:
+                check_mask("valid", valid, (batch, candidates.shape[-2]))
+            several = extra_positives.shape[1]
+            anchors, positives, candidates, flat = self.prepared(
+                anchors=anchors,
+                positives=positives,
+                candidates=candidates,
+                extra_positives=extra_positives.flatten(0, 1),
+            )
+        share = gathering.mean_share(batch)
         temperature = self.current_temperature()
         positive = pair_logits(anchors, positives, temperature)
         unlabeled = candidate_logits(anchors, candidates, temperature)
         extra = candidate_logits(anchors, flat.view(batch, several, dim), temperature)
-        if valid is not None:
-            check_mask("valid", valid, unlabeled.shape)
         every = torch.cat([positive[:, None], extra], dim=1)
         log_negative = subtract_positives(
             masked_logsumexp(unlabeled, valid),
@@ -96,4 +113,4 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
             self.tau_plus,
             self.minimum_similarity / temperature,
         )
-        return self.reduced(contrast(positive, log_negative))
+        return self.reduced(contrast(positive, log_negative), share)

@@ -26,6 +26,7 @@ class RankingModule(pl.LightningModule):
         encoder: embeddings of users and items.
         loss: any loss of :mod:`bayescl.losses`, or :class:`~bayescl.recsys.bpr.BPRLoss` where
             candidates are drawn. It is a part of the module, so its state is in every checkpoint.
+            Where several processes share batches it must gather.
         candidates: where each pair's candidates come from, and the call of the loss.
         learning_rate: of Adam; at the start, where there is a ``total_steps``.
         weight_decay: of Adam, an L2 penalty on all embeddings at every step, those that the step
@@ -74,8 +75,12 @@ class RankingModule(pl.LightningModule):
     def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch of pairs."""
         seed = derived_seed(self.seed, Purpose.CANDIDATES, self.current_epoch, batch_idx)
-        loss: Tensor = self.candidates(self.loss, self.encoder, batch.users, batch.items, seed=seed)
-        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.users))
+        loss: Tensor = self.candidates(
+            self.loss, self.encoder, batch.users, batch.items, seed=seed, own=batch.own
+        )
+        # The mean over processes is that of all pairs.
+        pairs = len(batch.users)
+        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)
         return loss
 
     def scorer(self) -> EmbeddingScorer:

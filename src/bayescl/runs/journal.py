@@ -97,22 +97,32 @@ class Journal(pl.Callback):
 
     def check_finite(self, epoch: int) -> None:
         """Raise a ``ValueError`` if a loss of this epoch was infinite or no number."""
-        total = float(self._total)
-        if not math.isfinite(total):
-            raise ValueError(f"the loss became {total} in epoch {epoch}: lower the learning rate")
+        _refuse_infinite(float(self._total), epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the row of the epoch."""
+        """Write the row of the epoch, in the first process; all learn whether it is the last."""
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:
             mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
-        self.check_finite(epoch)
         loss = float(mean)
+        _refuse_infinite(loss, epoch)
         # The clock is read once the loss is known, and so once the device has done all steps.
         seconds = time.perf_counter() - self._started
-        if not trainer.is_global_zero:
-            return
+        if trainer.is_global_zero:
+            self._write(trainer, pl_module, epoch, loss, seconds)
+        if trainer.world_size > 1 and self.judge is not None:
+            trainer.should_stop = trainer.strategy.broadcast(trainer.should_stop)
+
+    def _write(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        epoch: int,
+        loss: float,
+        seconds: float,
+    ) -> None:
+        """Write the row of an epoch, with all that others say of it."""
         row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
         if self.throughput is not None:
             name, per_step = self.throughput
@@ -138,6 +148,11 @@ class Journal(pl.Callback):
             column: sorted(row[column] for row in self.rows if column in row) for column in columns
         }
         return {column: found[len(found) // 2] for column, found in values.items() if found}
+
+
+def _refuse_infinite(loss: float, epoch: int) -> None:
+    if not math.isfinite(loss):
+        raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
 
 
 class LastCheckpoint(Checkpoint):

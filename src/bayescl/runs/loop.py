@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +15,7 @@ from typing import Any, Literal
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.strategies import DDPStrategy
 
 from bayescl.runs.checkpoints import AtomicCheckpointIO
 from bayescl.runs.folder import RunFolder
@@ -50,6 +54,7 @@ def fit_in_folder(
     device: torch.device,
     devices: int = 1,
     num_nodes: int = 1,
+    share_buffers: bool = True,
     precision: str = "float32",
     checkpoint_every: int = 1,
     checkpoint_every_steps: int | None = None,
@@ -78,6 +83,8 @@ def fit_in_folder(
         device: a CPU or GPU; of several GPUs, this process's own.
         devices: devices on each node.
         num_nodes: nodes.
+        share_buffers: whether the first process sends the module's buffers to the others before
+            every step; needless where they never change.
         precision: "float32", or "bfloat16" by autocast.
         checkpoint_every: epochs between checkpoints.
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
@@ -102,16 +109,19 @@ def fit_in_folder(
         *callbacks,
         journal,
         *([] if pulse is None else [PulseCallback(pulse)]),
+        *([_EndsAtOnce()] if devices * num_nodes > 1 else []),
         LastCheckpoint(folder, checkpoint_every, checkpoint_every_steps, journal),
     ]
     on_gpu = device.type == "cuda"
     several = devices * num_nodes > 1
+    # Gradients live where they are sent from, so that nobody holds them twice.
+    ddp = DDPStrategy(broadcast_buffers=share_buffers, gradient_as_bucket_view=True)
     with quiet_lightning():
         trainer = pl.Trainer(
             accelerator="gpu" if on_gpu else "cpu",
             devices=devices,
             num_nodes=num_nodes,
-            strategy="ddp" if several else "auto",
+            strategy=ddp if several else "auto",
             sync_batchnorm=several and on_gpu,
             use_distributed_sampler=False,
             precision=_PRECISIONS[precision],
@@ -133,6 +143,27 @@ def fit_in_folder(
                 raise KeyboardInterrupt from None
             raise
     return journal
+
+
+class _EndsAtOnce(pl.Callback):
+    """A process that is told to end does, and with it those it started.
+
+    Lightning's own handler waits for a broadcast that the other processes may never join.
+    """
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take the place of Lightning's handler, which Lightning puts back where it was."""
+        del pl_module
+        if threading.current_thread() is not threading.main_thread():
+            return
+
+        def end(number: int, _: object) -> None:
+            if trainer.strategy.launcher is not None:
+                trainer.strategy.launcher.kill(signal.Signals(number))
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        signal.signal(signal.SIGTERM, end)
 
 
 def tensorboard_logger(run: Path) -> Logger:
@@ -160,6 +191,8 @@ def quiet_lightning() -> Iterator[None]:
         with warnings.catch_warnings():
             # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
+            # Torch 2.15 names a successor, which would still send buffers once; sparse ones cannot.
+            warnings.filterwarnings("ignore", message=".broadcast_buffers. is deprecated")
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):

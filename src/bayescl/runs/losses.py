@@ -260,18 +260,19 @@ class RankingLoss:
         given = {name: float(value) for name, value in self.hyperparameters.items()}
         return {**values, **given}
 
-    def build(self, *, score: str, density: float) -> nn.Module:
+    def build(self, *, score: str, density: float, gather: bool = False) -> nn.Module:
         """The loss itself.
 
         Args:
             score: how the encoder scores, "cosine" or "inner".
             density: of the interactions in training; the default of ``tau_plus``.
+            gather: whether several processes share a batch.
         """
         values = {
             name: density if value is None else value
             for name, value in self.resolved(score=score).items()
         }
-        return self._class(normalize=score == "cosine", **values)
+        return self._class(normalize=score == "cosine", gather=gather, **values)
 
     def offers(self, call: str, *arguments: str) -> bool:
         """Whether the loss can be called in some way, and there takes some arguments by name.

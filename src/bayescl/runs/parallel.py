@@ -70,7 +70,7 @@ def train_runs(
         progress: told of every finished epoch.
 
     Returns:
-        The ``result.json`` of every run, by name.
+        The ``result.json`` of every run, by name, in the order of ``runs``.
 
     Raises:
         ValueError: if a run's folder holds another run.
@@ -123,7 +123,7 @@ def train_runs(
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
-    return results
+    return {name: results[name] for name in runs}  # not as they were finished
 
 
 def _train_one(

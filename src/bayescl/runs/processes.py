@@ -1,9 +1,50 @@
-"""Which of several training processes this is, from what the launcher says."""
+"""How many processes train together, and which of them this is, from what the launcher says."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from bayescl._fields import Count, check_fields
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The devices that train one model together, each with a process of its own.
+
+    Attributes:
+        devices: devices of each node, each with a process of its own.
+        num_nodes: nodes; start the command on each of them with torchrun.
+
+    Raises:
+        ValueError: if there are none.
+    """
+
+    devices: Count = 1
+    num_nodes: Count = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def count(self) -> int:
+        """Processes of all nodes."""
+        return self.devices * self.num_nodes
+
+    def this(self) -> ProcessRank:
+        """The place of this process among them.
+
+        Raises:
+            ValueError: if torchrun started another number of processes.
+        """
+        started = os.environ.get("WORLD_SIZE", "1")
+        if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.count:
+            raise ValueError(
+                f"devices times num_nodes must be {started}, the number of processes that torchrun "
+                f"started, got {self.devices} times {self.num_nodes}"
+            )
+        return ProcessRank(0, 0) if self.count == 1 else process_rank(self.devices)
 
 
 class ProcessRank(NamedTuple):

@@ -82,7 +82,7 @@ def run_in_folder(
         if changed and not settings.continues(stored):
             raise ValueError(f"{out} holds a {what} with other settings")
         if folder.is_finished and not changed:
-            return folder.read_result()
+            return folder.read_result() if writes else {}
         work = begin()
         if writes:
             folder.sweep()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ class RankingComparison(StoredSettings):
         names = [loss.loss for loss in self.losses]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"losses must name every loss once, got {', '.join(names) or 'none'}")
+        if self.shared.processes.count > 1:
+            raise ValueError(
+                "devices must be 1 in a comparison, which trains runs side by side, "
+                f"got {self.shared.processes.count}"
+            )
         if self.shared.data.split == "none":
             raise ValueError("split must leave something to judge by, got 'none'")
         self.runs()
@@ -68,7 +73,8 @@ class RankingComparison(StoredSettings):
         """The comparison as plain values, every hyper-parameter resolved."""
         score = self.shared.score
         config = self.shared.as_config()
-        for name in ("loss", *self.shared.loss.resolved(score=score)):
+        devices = asdict(self.shared.processes)  # one, always
+        for name in ("loss", *self.shared.loss.resolved(score=score), *devices):
             del config[name]
         return {
             "losses": ",".join(loss.loss for loss in self.losses),

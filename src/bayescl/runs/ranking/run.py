@@ -62,6 +62,8 @@ class RankingRun(TrainedRun[RankingSettings]):
         watched: what chooses the epoch, or None.
         train: the interactions that training sees.
         model: the module that trains.
+        is_first: whether this process writes, of several that train together.
+        device: where it trains.
 
     Raises:
         ValueError: if the data cannot be used with these settings.
@@ -82,14 +84,26 @@ class RankingRun(TrainedRun[RankingSettings]):
         if settings.watch_every:
             self.watched = memory.parts("validation") if own else self.parts
         self.train: Interactions = (self.watched or self.parts).train
-        device = settings.torch_device()
-        self.batches = PairBatches(self.train, settings.batch_size, settings.seed, device=device)
+        together = settings.processes
+        rank, local_rank = together.this()
+        self.is_first = rank == 0
+        self.device = settings.torch_device(local_rank)
+        self.batches = PairBatches(
+            self.train,
+            settings.batch_size,
+            settings.seed,
+            device=self.device,
+            rank=rank,
+            num_ranks=together.count,
+        )
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
             encoder = build_encoder(settings.encoder, self.train, vars(settings))
         steps = settings.epochs * len(self.batches)
         self.model = RankingModule(
             encoder=encoder,
-            loss=settings.loss.build(score=settings.score, density=self.train.density),
+            loss=settings.loss.build(
+                score=settings.score, density=self.train.density, gather=together.count > 1
+            ),
             candidates=_candidates(settings, self.train),
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
@@ -141,7 +155,7 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     def judge(self) -> dict[str, float]:
         """Judge the recommender as it is now: figures, counts of users, and seconds."""
-        self.model.to(self.settings.torch_device())
+        self.model.to(self.device)
         started = time.perf_counter()
         figures = judged_figures(self.model.scorer(), self.parts)
         return {**figures, "seconds": time.perf_counter() - started}
@@ -159,7 +173,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train in the run's folder, from its last checkpoint if there is one, and judge."""
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
-        else:
+        elif self.is_first:
             self.memory.write(folder, self.settings.data)
         settings = self.settings
         # A run that was broken between its early stop and its result must not train on.
@@ -178,10 +192,15 @@ class RankingRun(TrainedRun[RankingSettings]):
             self.batches,
             folder,
             epochs=stopped or settings.epochs,
-            device=settings.torch_device(),
+            device=self.device,
+            devices=settings.processes.devices,
+            num_nodes=settings.processes.num_nodes,
+            share_buffers=False,  # known items and the graph stay as they are
             judge=watch,
             **watching,
         )
+        if not self.is_first:
+            return {}
         chosen = best_epoch(journal.rows) if self.watched else None
         if chosen is not None:
             self.load(folder.best_checkpoint)
@@ -216,7 +235,8 @@ def train_ranking(
     """Train a recommender, judge it by a full ranking and write both into a run folder.
 
     A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
-    which its kernels add.
+    which its kernels add. Several devices train what one does, up to rounding. Each has a process
+    of its own that calls this; all but the first return an empty result.
 
     Args:
         settings: the settings of the run.
@@ -248,11 +268,14 @@ def train_ranking(
 
         def carry_out(folder: RunFolder) -> Result:
             result = run.carry_out(folder, **watching)
-            return {**result, "baselines": baselines_beside(run.parts)} if beside else result
+            if result and beside:
+                result["baselines"] = baselines_beside(run.parts)
+            return result
 
         return carry_out
 
-    return run_in_folder(out, KIND, settings, begin, resume=resume)
+    writes = settings.processes.this().rank == 0
+    return run_in_folder(out, KIND, settings, begin, resume=resume, writes=writes)
 
 
 def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +21,7 @@ from bayescl.recsys.encoders import ENCODERS
 from bayescl.recsys.scorers import Score, check_item_norm_exponent
 from bayescl.runs.devices import Device, check_device, chosen_device
 from bayescl.runs.losses import RankingLoss, pop_loss
+from bayescl.runs.processes import Processes
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.settings import StoredSettings
 
@@ -54,7 +55,7 @@ class RankingSettings(StoredSettings):
         mask_known: whether a user's known items are left out of the user's candidates.
         extra_positives: further items of a pair's user, drawn anew in every step, that the debiased
             loss takes its correction from.
-        batch_size: pairs per step.
+        batch_size: pairs per step, on all devices together.
         lr: learning rate of Adam.
         weight_decay: of Adam.
         schedule: constant, or cosine for a learning rate that falls to 0.
@@ -71,6 +72,7 @@ class RankingSettings(StoredSettings):
             or item; default: start anew.
         seed: of weights, order and candidates.
         device: where to train; auto is a GPU if there is one.
+        processes: how many devices train together.
 
     Raises:
         ValueError: if a value is out of its range, or values contradict each other.
@@ -100,6 +102,7 @@ class RankingSettings(StoredSettings):
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
+    processes: Processes = field(default_factory=Processes)
     may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
@@ -146,22 +149,27 @@ class RankingSettings(StoredSettings):
             )
         return True
 
-    def torch_device(self) -> torch.device:
-        """The device that the run uses on this machine."""
-        return chosen_device(self.device)
+    def torch_device(self, number: int = 0) -> torch.device:
+        """The device that the run uses on this machine; of several GPUs the one of a number."""
+        return chosen_device(self.device, number if self.processes.devices > 1 else None)
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values; of the loss, every hyper-parameter it takes."""
         config = asdict(self)
-        del config["loss"], config["data"]
+        del config["loss"], config["data"], config["processes"]
         if self.init is None:
             del config["init"]
         loss = {"loss": self.loss.loss, **self.loss.resolved(score=self.score)}
-        return {**asdict(self.data), **loss, **config}
+        return {**asdict(self.data), **loss, **config, **asdict(self.processes)}
 
     @classmethod
     def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        return {"loss": RankingLoss(*pop_loss(values)), "data": RankingData.taken_from(values)}
+        names = [one.name for one in fields(Processes) if one.name in values]
+        return {
+            "loss": RankingLoss(*pop_loss(values)),
+            "data": RankingData.taken_from(values),
+            "processes": Processes(**{name: values.pop(name) for name in names}),
+        }
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,108 @@
+"""Recommenders on one and on two processes: how far apart they end, and seconds per epoch.
+
+    python benchmarks/recsys_devices.py
+
+``bayescl train ranking --devices 1`` and ``--devices 2`` train on the same random interactions with
+long tails, on the CPU over gloo, one thread per process. The difference is the largest between
+entries of the tables of users and items after the last epoch, beside the largest entry. Writes a
+dated JSON file to ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from harness import write_result
+from rich.console import Console
+from rich.table import Table
+
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.weights import read_weights
+
+USERS, ITEMS = 1_500, 1_000
+TRAIN = "--epochs 3 --batch-size 1024 --dim 64 --lr 0.01 --split none --device cpu"
+CASES = {
+    "mf, 256 shared, Bayesian": "--encoder mf --candidates shared --count 256 --loss bayesian",
+    "mf, in batch, Bayesian": "--encoder mf --candidates in-batch --loss bayesian",
+    "mf, all items, InfoNCE": "--encoder mf --candidates all --loss info_nce",
+    "mf, 1 per pair, BPR": "--encoder mf --candidates per-pair --count 1 --loss bpr",
+    "LightGCN, 256 shared, Bayesian": (
+        "--encoder lightgcn --candidates shared --count 256 --loss bayesian"
+    ),
+}
+
+
+def write_data(file: Path, pairs: int) -> None:
+    """Distinct pairs in random order."""
+    generator = np.random.default_rng(0)
+    users = (USERS * generator.random(2 * pairs) ** 1.8).astype(np.int64)
+    items = (ITEMS * generator.random(2 * pairs) ** 2.5).astype(np.int64)
+    found = np.unique(users * ITEMS + items)
+    generator.shuffle(found)
+    found = found[:pairs]
+    pl.DataFrame({"user": found // ITEMS, "item": found % ITEMS}).write_csv(file)
+
+
+def train(data: Path, out: Path, options: str, devices: int) -> dict[str, float]:
+    """Run the command and return its loss and the seconds of its epochs."""
+    place = ["--data", str(data), "--out", str(out), "--devices", str(devices)]
+    command = [sys.executable, "-m", "bayescl.cli", "train", "ranking", *place]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, *TRAIN.split(), *options.split()], check=True, env=environment)
+    result = json.loads((out / "result.json").read_text())
+    return {name: result[name] for name in ("loss", "seconds_per_epoch")}
+
+
+def compared(data: Path, folder: Path, case: str) -> dict[str, object]:
+    """What one and two processes come to in one case."""
+    runs = {devices: folder / f"{devices}-devices" for devices in (1, 2)}
+    figures = {devices: train(data, out, CASES[case], devices) for devices, out in runs.items()}
+    one, two = (read_weights(RunFolder.find(out)) for out in runs.values())
+    names = ("encoder.user_table", "encoder.item_table")
+    return {
+        "case": case,
+        "largest_difference": max(float((one[name] - two[name]).abs().max()) for name in names),
+        "largest_entry": max(float(one[name].abs().max()) for name in names),
+        "loss": [figures[devices]["loss"] for devices in runs],
+        "seconds_per_epoch": [round(figures[devices]["seconds_per_epoch"], 2) for devices in runs],
+    }
+
+
+def main() -> None:
+    """Train, compare, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=40_000)
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        data = Path(place, "pairs.csv")
+        write_data(data, arguments.pairs)
+        for number, case in enumerate(CASES):
+            rows.append(compared(data, Path(place, str(number)), case))
+    title = "one and two processes, gloo, one thread each"
+    table = Table("case", "largest difference", "largest entry", "s, one", "s, two", title=title)
+    for row in rows:
+        apart, entry = f"{row['largest_difference']:.2g}", f"{row['largest_entry']:.2g}"
+        table.add_row(str(row["case"]), apart, entry, *map(str, row["seconds_per_epoch"]))
+    console = Console()
+    console.print(table)
+    content = {
+        "sizes": {"users": USERS, "items": ITEMS, "pairs": arguments.pairs},
+        "training": TRAIN,
+        "cores": os.cpu_count(),
+        "measurements": rows,
+    }
+    line = f"python benchmarks/recsys_devices.py --pairs {arguments.pairs}"
+    console.print(f"written to {write_result('recsys-devices', line, content)}")
+
+
+if __name__ == "__main__":
+    main()

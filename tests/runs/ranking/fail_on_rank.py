@@ -1,0 +1,28 @@
+"""``bayescl`` where one rank fails in the middle of an epoch.
+
+python fail_on_rank.py RANK OPTIONS...
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bayescl.cli import main
+from bayescl.recsys.candidates import SharedCandidates
+from bayescl.runs.processes import process_rank
+
+drawn, draw = 0, SharedCandidates.draw
+
+
+def failing(self: SharedCandidates, *, seed: int):
+    """Draw, but not a third time."""
+    global drawn
+    drawn += 1
+    if drawn == 3 and process_rank(2).rank == int(sys.argv[1]):
+        raise ValueError(f"rank {sys.argv[1]} has had enough")
+    return draw(self, seed=seed)
+
+
+if __name__ == "__main__":
+    SharedCandidates.draw = failing
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,122 @@
+"""Two gloo ranks, each with a part of every batch, train the recommender of one process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from ranking_data import write_groups
+from runs.launched import SECONDS, run_on_ranks
+from runs.ranking.train_on_ranks import CASES, RESUMED, found, train_all
+
+SCRIPT = Path(__file__).with_name("train_on_ranks.py")
+
+pytestmark = pytest.mark.distributed
+cases = pytest.mark.parametrize("case", [*CASES, RESUMED])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """By case, what one process and what two found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    data = write_groups(folder)
+    train_all(folder / "one", data, 1)
+    run_on_ranks(SCRIPT, folder / "two", 2)
+    one, two = found(folder / "one"), found(folder / "two")
+    return {case: (one[case], two[case]) for case in one}
+
+
+@cases
+def test_two_ranks_end_with_the_embeddings_of_one_process(case, results):
+    one, two = results[case]
+    for name, table in one["tables"].items():
+        np.testing.assert_allclose(two["tables"][name], table, atol=2e-5, rtol=1e-4)
+
+
+@cases
+def test_two_ranks_find_the_loss_the_epochs_and_the_figures_of_one_process(case, results):
+    one, two = results[case]
+    assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
+    assert two["metrics"] == pytest.approx(one["metrics"])
+    assert (two["epochs"], two["best_epoch"]) == (one["epochs"], one["best_epoch"])
+
+
+def test_all_ranks_stop_early_together(results):
+    _, two = results["best epoch, early stop"]
+    assert two["epochs"] < 30
+    assert two["best_epoch"] == two["epochs"] - 1
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.endswith("latent")])
+def test_two_ranks_believe_the_latent_classes_of_one_process(case, results):
+    one, two = results[case]
+    assert one["trust"] > 0.05  # else the loss would be InfoNCE
+    assert two["trust"] == pytest.approx(one["trust"], rel=1e-4)
+
+
+def begun(folder, *words, epochs=2) -> subprocess.Popen[str]:
+    """Start a command line, which starts the second process by itself."""
+    line = "train ranking --user-column customer --item-column product --dim 8 --count 8 "
+    line += f"--batch-size 65 --epochs {epochs} --device cpu --devices 2"
+    line += f" --data {write_groups(folder)} --out {folder / 'run'}"
+    return subprocess.Popen(
+        [sys.executable, *words, *line.split()],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process) -> tuple[int, str, str]:
+    """Wait until both processes have closed what they write to: status, output, errors."""
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def test_the_command_line_starts_a_process_for_each_device(tmp_path):
+    status, out, err = ended(begun(tmp_path, "-m", "bayescl.cli"))
+    assert status == 0, err
+    assert out.count("run folder: ") == 1  # the second process shows nothing
+    assert "Warning" not in err
+    assert "Traceback" not in err
+    run = tmp_path / "run"
+    assert yaml.safe_load((run / "config.yaml").read_text())["devices"] == 2
+    with (run / "metrics.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2"]
+    assert json.loads((run / "result.json").read_text())["baselines"].keys() == {
+        "popularity",
+        "ease",
+    }
+
+
+def test_a_rank_that_fails_ends_all(tmp_path):
+    status, _, err = ended(begun(tmp_path, str(SCRIPT.with_name("fail_on_rank.py")), "1"))
+    assert status != 0
+    assert "bayescl: rank 1 has had enough" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_run_that_is_told_to_end_ends_on_all_ranks(tmp_path):
+    process = begun(tmp_path, "-m", "bayescl.cli", epochs=100_000)
+    deadline = time.monotonic() + SECONDS
+    first = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    while not first.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    status, *_ = ended(process)
+    assert first.is_file()
+    assert status == -signal.SIGTERM

@@ -1,0 +1,107 @@
+"""Train small recommenders on as many ranks as the environment says.
+
+    python train_on_ranks.py FOLDER DEVICES
+
+Every case has a run folder in ``FOLDER``; run by ``test_several_devices.py`` of this folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bayescl.runs.folder import RunFolder
+from bayescl.runs.losses import RankingLoss
+from bayescl.runs.processes import Processes
+from bayescl.runs.ranking.data import RankingData
+from bayescl.runs.ranking.run import train_ranking
+from bayescl.runs.ranking.settings import RankingSettings
+
+CASES: dict[str, dict[str, Any]] = {
+    "mf, shared, bayesian": {"weight_decay": 0.01, "schedule": "cosine"},
+    "mf, shared, debiased with extra positives": {
+        "loss": RankingLoss("debiased"),
+        "extra_positives": 2,
+        "mask_known": False,
+    },
+    "mf, per-pair, bpr, inner": {
+        "loss": RankingLoss("bpr"),
+        "candidates": "per-pair",
+        "count": 2,
+        "score": "inner",
+    },
+    "mf, per-pair, bayesian": {"candidates": "per-pair"},
+    "mf, in-batch, hard": {"loss": RankingLoss("hard"), "candidates": "in-batch"},
+    "mf, in-batch, info_nce, known items count": {
+        "loss": RankingLoss("info_nce"),
+        "candidates": "in-batch",
+        "mask_known": False,
+    },
+    "mf, all, info_nce": {"loss": RankingLoss("info_nce"), "candidates": "all"},
+    "lightgcn, all, latent": {
+        "encoder": "lightgcn",
+        "loss": RankingLoss("latent", {"tau_plus": 0.3}),
+        "candidates": "all",
+    },
+    "lightgcn, shared, bpr": {"encoder": "lightgcn", "loss": RankingLoss("bpr")},
+    "lightgcn, in-batch, latent": {
+        "encoder": "lightgcn",
+        "loss": RankingLoss("latent", {"tau_plus": 0.3}),
+        "candidates": "in-batch",
+    },
+    "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},
+}
+RESUMED = "resumed after two epochs of four"
+
+
+def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
+    """The settings of a case, on a table of groups of users and items."""
+    shared = RankingSettings(
+        data=RankingData(str(data), user_column="customer", item_column="product"),
+        dim=8,
+        count=8,
+        batch_size=65,
+        lr=0.03,
+        epochs=3,
+        device="cpu",
+        processes=Processes(devices),
+    )
+    return replace(shared, **CASES.get(case, {"epochs": 4}))
+
+
+def train_all(folder: Path, data: Path, devices: int) -> None:
+    """Train every case in a run folder of its own, named by its number."""
+    for number, case in enumerate([*CASES, RESUMED]):
+        out, settings = folder / str(number), settings_of(case, data, devices)
+        if case == RESUMED and devices > 1:
+            train_ranking(replace(settings, epochs=2), out)
+        resume = case == RESUMED and devices > 1
+        train_ranking(settings, out, resume=resume)
+
+
+def found(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the runs in a folder came to, by case."""
+    results = {}
+    for number, case in enumerate([*CASES, RESUMED]):
+        own = folder / str(number)
+        with np.load(own / "embeddings.npz") as tables:
+            arrays = {name: tables[name] for name in ("users", "items")}
+        result = json.loads((own / "result.json").read_text())
+        rows = RunFolder.find(own).read_metrics()
+        results[case] = {**result, "tables": arrays, "trust": rows[-1].get("trust")}
+    return results
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+    torch.set_num_threads(1)
+    out, ranks = Path(sys.argv[1]), int(sys.argv[2])
+    train_all(out, out.parent / "bought.csv", ranks)
