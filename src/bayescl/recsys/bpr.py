@@ -63,7 +63,7 @@ class BPRLoss(nn.Module):
             A scalar.
 
         Raises:
-            ValueError: if shapes do not fit.
+            ValueError: if shapes do not match.
         """
         for name, rows in (
             ("anchors", anchors),

@@ -225,7 +225,7 @@ class SharedCandidates(_Drawn):
         extra_positives: see :class:`CandidateSource`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
@@ -269,7 +269,7 @@ class PerPairCandidates(_Drawn):
         extra_positives: see :class:`CandidateSource`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
     """
 
     redraws = 8

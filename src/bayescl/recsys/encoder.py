@@ -27,7 +27,7 @@ class Encoder(nn.Module, ABC):
             direction of an embedding counts, and its length says how fast Adam turns it.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
     """
 
     def __init__(

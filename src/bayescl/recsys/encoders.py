@@ -53,7 +53,7 @@ def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]
             other encoders take, are passed over.
 
     Raises:
-        ValueError: if there is no such encoder, or a setting leaves its range.
+        ValueError: if there is no such encoder, or a setting is out of range.
         KeyError: if a setting that it takes is missing.
 
     Example:

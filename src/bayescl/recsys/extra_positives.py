@@ -64,7 +64,7 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
             A scalar, or with ``reduction="none"`` one value per pair.
 
         Raises:
-            ValueError: if shapes do not fit, or groups or ``gather`` meet extra positives.
+            ValueError: if shapes do not match, or groups or ``gather`` meet extra positives.
         """
         if extra_positives is None:
             return super().sampled(anchors, positives, candidates, valid=valid, **others)

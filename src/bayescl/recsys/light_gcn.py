@@ -40,7 +40,7 @@ class LightGCN(Encoder):
         initial_scale: standard deviation of each coordinate at the start.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)

@@ -21,7 +21,7 @@ class MatrixFactorization(Encoder):
         initial_scale: standard deviation of each coordinate at the start.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> encoder = MatrixFactorization(num_users=3, num_items=5, dim=2)

@@ -37,7 +37,7 @@ class RankingModule(pl.LightningModule):
         seed: the seed of the run.
 
     Raises:
-        ValueError: if an argument leaves its range, or the loss scales embeddings to length 1
+        ValueError: if an argument is out of range, or the loss scales embeddings to length 1
             while the encoder scores by inner products, or the other way around.
     """
 

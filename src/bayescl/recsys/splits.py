@@ -42,7 +42,7 @@ def split_interactions(
         The part to train on and the part held out, together every interaction once.
 
     Raises:
-        ValueError: if the kind is unknown, the share leaves its interval, times are needed and
+        ValueError: if the kind is unknown, the share is out of range, times are needed and
             missing, or nothing could be held out.
 
     Example:

@@ -106,7 +106,7 @@ def cdf_transform(tau_plus: float) -> Table:
         One record per alpha and CDF value.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> cdf_transform(0.1).number("proposal_cdf", alpha=0.9, unlabeled_cdf=0.5)
@@ -135,7 +135,7 @@ def weight_curves(tau_plus: float) -> Table:
         value.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> weight_curves(0.1).number("weight", fixed="beta", alpha=0.5, unlabeled_cdf=0.5)

@@ -44,7 +44,7 @@ def independent_pair_auc(alpha: float) -> float:
         A value in [1/2, 5/6].
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)

@@ -45,7 +45,7 @@ def sample_by_inversion(
         Scores in float64.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl.simulation import NormalProposals
@@ -89,7 +89,7 @@ def sample_by_rejection(
         Scores in float64, and how many proposals each took.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl.simulation import NormalProposals
@@ -135,7 +135,7 @@ def acceptance_probability(
         Probabilities; 1 at the end of the range where the class is densest.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> cdf = torch.tensor([0.0, 1.0])

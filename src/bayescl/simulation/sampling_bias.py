@@ -31,7 +31,7 @@ def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[T
         The ratio; negative, which no ratio of densities is, for scores above ``1 / tau_plus``.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> density_ratio(torch.tensor([1.0, 5.0, 20.0]), tau_plus=0.1)
@@ -56,7 +56,7 @@ def sampling_bias(tau_plus: float) -> Table:
         to 1, for each alpha.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Reference:
         Liu et al., ICML 2024, appendix "Sampling Bias Analysis".

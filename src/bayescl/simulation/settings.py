@@ -41,7 +41,7 @@ class Settings:
         draws: how often an experiment is repeated, at least 2, since bands show the scatter.
 
     Raises:
-        ValueError: if a parameter leaves its interval.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> Settings().candidates

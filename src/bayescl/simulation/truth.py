@@ -37,7 +37,7 @@ def true_negative_mean(
         than a hundred; good to three digits or so for normal ones at ``temperature`` 0.5.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl.simulation import UniformProposals

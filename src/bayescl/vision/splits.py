@@ -23,7 +23,7 @@ def stratified_split(
         The rows of the first and of the second set, each ascending; together every row once.
 
     Raises:
-        ValueError: if ``share`` leaves its interval.
+        ValueError: if ``share`` is out of range.
 
     Example:
         >>> labels = torch.tensor([0] * 10 + [1] * 20)

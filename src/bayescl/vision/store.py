@@ -172,7 +172,7 @@ def store_from_arrays(
         A store whose labels are counted from 0.
 
     Raises:
-        ValueError: if shapes do not fit, there are no images, or values are NaN, infinite or
+        ValueError: if shapes do not match, there are no images, or values are NaN, infinite or
             out of range.
 
     Example:
