@@ -1,4 +1,4 @@
-"""Bayesian personalised ranking, called as the contrastive losses are."""
+"""Bayesian personalised ranking, with the interface of the contrastive losses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayescl.functional.similarity import candidate_logits, pair_logits, unit_ve
 
 
 class BPRLoss(nn.Module):
-    r"""Every candidate alone against the positive, through a logistic function.
+    r"""Each candidate is compared with the positive by a logistic loss.
 
     .. math::
         \frac{1}{N} \sum_i -\log \sigma\bigl((s^+ - s_i) / t\bigr)
@@ -22,7 +22,7 @@ class BPRLoss(nn.Module):
 
     Args:
         temperature: divides differences of scores, positive.
-        normalize: whether embeddings are scaled to length 1 first, which makes scores cosines.
+        normalize: whether embeddings are scaled to length 1 first, so that scores are cosines.
 
     Raises:
         ValueError: if ``temperature`` is not positive.
@@ -54,10 +54,10 @@ class BPRLoss(nn.Module):
 
         Args:
             anchors: embeddings of users.
-            positives: embeddings of each user's item, row by row.
-            candidates: ``[batch, candidates, dim]``, each pair's own, or ``[candidates, dim]``,
-                the same for all.
-            valid: True where a candidate counts. A pair with none has loss 0.
+            positives: embeddings of each user's item, in the same order.
+            candidates: ``[batch, candidates, dim]`` if each pair has its own, or
+                ``[candidates, dim]`` if all share them.
+            valid: True where a candidate counts. A pair without candidates has loss 0.
 
         Returns:
             A scalar.
