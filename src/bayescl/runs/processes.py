@@ -1,4 +1,4 @@
-"""Which of several training processes this is, from what the launcher says."""
+"""The rank of this training process, from the launcher's environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ProcessRank(NamedTuple):
-    """The place of this process among those that train together.
+    """The ranks of this process among those that train together.
 
     Attributes:
         rank: among all of them; 0 writes the run folder.
@@ -19,7 +19,7 @@ class ProcessRank(NamedTuple):
 
 
 def process_rank(devices: int = 1) -> ProcessRank:
-    """The place of this process, 0 where nobody launched several.
+    """The rank of this process; 0 if there is only one.
 
     Args:
         devices: processes on each node.

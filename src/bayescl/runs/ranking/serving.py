@@ -1,4 +1,4 @@
-"""What a run is for: lists of items for users, and embeddings.
+"""Serve a run: lists of items for users, and embeddings.
 
 A finished run serves from its own folder: interactions, ids and matrices lie there. Nothing here
 reads the data that the run was trained on, and nothing imports Lightning.
@@ -60,7 +60,7 @@ class Recommender:
         exclude: Sequence[int | str] = (),
         allow_known: bool = False,
     ) -> pl.DataFrame:
-        """The best items that users do not have yet.
+        """The best new items for users.
 
         What a user has in any part of the data is left out: the run was trained on one part and
         judged on another, but the user has all of it. Users of whom training saw nothing, and
