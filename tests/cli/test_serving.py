@@ -166,7 +166,7 @@ def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
     write_groups(tmp_path)
     outcome = bayescl(f"train ranking {QUICK} --split none --out run")
     assert outcome.status == 0
-    assert "nothing is left to judge by" in outcome.out
+    assert "nothing is left to evaluate" in outcome.out
     rows = len(pl.read_csv("bought.csv"))
     assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
     assert bayescl("recommend run --user u-4").status == 0
@@ -288,7 +288,7 @@ def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
     Path("photos").rename("moved")
     outcome = bayescl("evaluate run")
     assert outcome.status == 2
-    assert "the images of the run are gone from" in outcome.complaint
+    assert "the images of the run are missing from" in outcome.complaint
     assert bayescl("evaluate run --data moved").status == 0
     assert json.loads(Path("run/evaluation.json").read_text())["probes"] == before
     assert bayescl("report run").status == 0

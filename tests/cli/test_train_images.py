@@ -37,7 +37,7 @@ def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, ba
     for line in ("train images --out run --resume", "evaluate run"):
         outcome = bayescl(line)
         assert outcome.status == 2
-        assert "run/checkpoints/last.ckpt is of another model" in outcome.complaint
+        assert "run/checkpoints/last.ckpt belongs to another model" in outcome.complaint
 
 
 @pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs TensorBoard")
@@ -70,7 +70,7 @@ def test_tensorboard_says_what_it_needs(bayescl, bars):
     [
         ("--encoder resnet19", "encoder must be small or a network of torchvision"),
         ("--optimizer adamw", "optimizer must be one of adam, sgd, lars"),
-        ("--view-size 4", "view_size belongs to the simclr augmentation"),
+        ("--view-size 4", "view_size is only for the simclr augmentation"),
         ("--warmup-epochs 3", "warmup_epochs must be less than epochs, got 3 of 3"),
         ("--devices 3", "batch_size must be divisible by the number of devices"),
         ("--cache-chunk none", "cache_chunk"),

@@ -152,4 +152,4 @@ def test_the_verdict_says_what_weights_do_to_false_negatives_and_what_to_change(
         "try tau_plus 0.27"
     )
     assert "have equal weights" in found(bayescl.InfoNCELoss()).verdict
-    assert "without labels" in found(bayescl.BayesianContrastiveLoss(), None).verdict
+    assert "labels are needed" in found(bayescl.BayesianContrastiveLoss(), None).verdict

@@ -173,7 +173,9 @@ def test_a_writer_that_fails_halfway_leaves_the_checkpoint_before(tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", failing)
-    with pytest.raises(OSError, match="the one before is kept, and --resume continues from there"):
+    with pytest.raises(
+        OSError, match="the previous one is kept, and --resume continues"
+    ):
         AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 2}, path)
     monkeypatch.undo()
     assert read_checkpoint(path)["epoch"] == 1
@@ -261,7 +263,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     moved.parent.mkdir()
     content = images.read_bytes()
     images.rename(moved)
-    with pytest.raises(ValueError, match=r"the images of the run are gone from .*--data"):
+    with pytest.raises(ValueError, match=r"the images of the run are missing from .*--data"):
         train_images(run_settings, out, resume=True)
     other = tmp_path / "other.npz"
     with np.load(moved) as archive:

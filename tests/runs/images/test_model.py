@@ -45,7 +45,7 @@ def test_an_augmentation_may_be_chosen_whatever_the_images():
     assert isinstance(
         build_augmentation(replace(PLAIN, augmentation="affine"), (3, 64, 64)), AffineNoise
     )
-    with pytest.raises(ValueError, match="view_size belongs to the simclr augmentation"):
+    with pytest.raises(ValueError, match="view_size is only for the simclr augmentation"):
         build_augmentation(replace(PLAIN, view_size=6), (1, 8, 8))
 
 
@@ -63,7 +63,7 @@ def test_a_module_of_ones_own_trains_and_is_judged(settings, tmp_path):
 
     result = train_images(settings, tmp_path / "run", encoder=own())
     assert evaluate_images(tmp_path / "run", encoder=own())["probes"] == result["probes"]
-    with pytest.raises(ValueError, match="is of another model"):
+    with pytest.raises(ValueError, match="belongs to another model"):
         evaluate_images(tmp_path / "run")
 
 
