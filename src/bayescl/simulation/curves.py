@@ -1,4 +1,4 @@
-"""Curves that the formulas give without drawing anything, and one histogram to hold beside them."""
+"""Curves from formulas without sampling, and one histogram for comparison."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def empirical_densities(settings: Settings, seed: int) -> Table:
     """Histograms of one anchor's observations beside the densities they are drawn from.
 
     One anchor with 20,000 candidates at temperature 2 and a normal proposal, by accept-reject
-    sampling, whatever the settings say on these; ``tau_plus`` is theirs.
+    sampling; of the settings, only ``tau_plus`` is used.
 
     Returns:
         One record per alpha, class and bin: the bin's middle, the share of observations in it

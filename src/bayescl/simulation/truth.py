@@ -1,4 +1,4 @@
-"""The expectation that the estimators aim at, by integration of the true negatives' density."""
+"""The expectation targeted by the estimators, by integrating the true negatives' density."""
 
 from __future__ import annotations
 
