@@ -288,7 +288,7 @@ def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
     Path("photos").rename("moved")
     outcome = bayescl("evaluate run")
     assert outcome.status == 2
-    assert "the images of the run are missing from" in outcome.complaint
+    assert "the images of the run are gone from" in outcome.complaint
     assert bayescl("evaluate run --data moved").status == 0
     assert json.loads(Path("run/evaluation.json").read_text())["probes"] == before
     assert bayescl("report run").status == 0

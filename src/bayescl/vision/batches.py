@@ -26,7 +26,7 @@ class EpochOrder:
     """A sampler of whole batches: the rows of each, in the order of the current epoch.
 
     The remainder that does not fill a batch is left out, a different one in each epoch. Several
-    devices take their parts of the same batches, so their number does not change the order.
+    devices take their parts of the same batches, so that their number does not change the order.
 
     Args:
         size: number of images.

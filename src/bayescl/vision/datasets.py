@@ -1,4 +1,4 @@
-"""Data sets by name, with training and evaluation images."""
+"""Data sets by name: which images train, and which ones judge."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVALUATION_PARTS = ("test", "validation")
 
 
 class LabelledParts(NamedTuple):
-    """Images of known class: those that probes learn from, and those they are scored on."""
+    """Images whose class is known: what probes learn from, and what they are scored on."""
 
     train: ImageStore
     evaluation: ImageStore
@@ -44,14 +44,14 @@ class LabelledParts(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageParts:
-    """Training and evaluation images, without overlap.
+    """The images to train on and the images to judge by, without overlap.
 
     Attributes:
         train: images for contrastive training; their labels serve only the probes, and may be
             unknown for some or all.
-        evaluation: images that probes are scored on; None if no image has a label.
+        evaluation: images that probes are scored on; None where no image has a label.
         evaluated_on: which part ``evaluation`` is, "test" or "validation".
-        remarks: one line for each kind of file left out of the data set.
+        remarks: one line for whatever was left out of the data set.
     """
 
     train: ImageStore
@@ -89,11 +89,11 @@ def load_images(
     max_train_images: int | None = None,
     image_size: int | None = None,
 ) -> ImageParts:
-    """Load a data set as training and evaluation images.
+    """Load a data set and divide it into images to train on and images to judge by.
 
-    Use ``evaluate_on="validation"`` to choose settings: it evaluates on a stratified part that is
-    held out of the training images, and the test images stay unseen. Images without a label are
-    used only for training.
+    Settings are chosen with ``evaluate_on="validation"``: a stratified carve-out of the
+    training images then judges, training leaves it out, and the test images stay unseen.
+    Images without a label train and never judge.
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
@@ -101,21 +101,21 @@ def load_images(
             file that holds ``images`` and ``labels`` and, if some of them are the test part,
             ``is_train`` (boolean). Without a test part 30 % of each class are.
         evaluate_on: "test" or "validation".
-        classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
-            images without a label are left out. Default: all classes.
+        classes: names of the classes to keep, or how many to draw; labels are renumbered, and
+            images without a label are left out. Default: all.
         class_seed: fixes which classes are drawn.
-        max_train_images: train on at most this many images, drawn with a fixed seed, equally many
-            of each class; default: all.
+        max_train_images: train on at most this many images, chosen by a fixed seed and equally many
+            of each class; default: on all.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
             :func:`~bayescl.vision.decoding.common_format`.
 
     Returns:
-        Training and evaluation images; the choice depends only on these arguments.
+        Training and evaluation images; the choice depends on these arguments alone.
 
     Raises:
-        ValueError: if the name is unknown, the data are missing or damaged, or do not have the
-            chosen classes or labels.
+        ValueError: if the name is unknown, the data missing or damaged, a choice does not fit
+            it, or there are no labels to choose by.
 
     Example:
         >>> parts = load_images("digits")

@@ -1,4 +1,4 @@
-"""Find image files in a folder, with their classes and parts."""
+"""Image files in a folder: which there are, of which class, and for which part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayescl.vision.store import UNLABELLED
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
-"""Names of the test part; the first that exists is used."""
+"""The part to judge by, the first that is there."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class ImageFiles:
 def find_parts(folder: Path) -> tuple[ImageFiles, ImageFiles | None]:
     """The image files of a folder and, if it has a test part, of that.
 
-    The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
-    and optionally ``test`` (or ``val``) of that form. Hidden files and other files are skipped.
+    The folder holds images in one subfolder per class, or without any, or a folder ``train``
+    and perhaps ``test`` (or ``val``) that do. Hidden files and other files are passed over.
 
     Args:
         folder: where the images are.
@@ -122,12 +122,12 @@ def _images_below(folder: Path) -> list[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """Refuse an unreadable subfolder instead of treating it as empty."""
+    """A subfolder that cannot be read does not count as empty."""
     raise error
 
 
 def _is_visible(name: str) -> bool:
-    """Whether a file or folder is visible; ``._x.jpg`` of some systems is not."""
+    """Whether a file or folder is meant to be seen; ``._x.jpg`` of some systems is not."""
     return not name.startswith((".", "__MACOSX"))
 
 

@@ -15,20 +15,20 @@ UNLABELLED = -1
 """The label of an image of unknown class."""
 
 LAZY_BYTES = 1 << 28
-"""Size from which a subset is a list of rows rather than a copy."""
+"""From this size on a subset is a list of rows rather than a copy."""
 
 
 @dataclass(frozen=True)
 class ImageStore:
     """Images as one uint8 tensor, so that a batch is one indexing operation.
 
-    The tensor may be a memory-mapped file, and the store may be only some of its rows.
+    The tensor may be a file that is mapped into memory, and the store some rows of it only.
 
     Attributes:
         pixels: pixel values, 0 to 255.
         labels: the class of each image, counted from 0; -1 where it is unknown.
         class_names: one name per class.
-        name: name of the images in tables and messages.
+        name: what tables and messages call these images.
         rows: the rows of ``pixels`` that are the images; None for all of them.
         ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
@@ -67,12 +67,12 @@ class ImageStore:
 
     @property
     def images(self) -> UInt8[Tensor, "images channels height width"]:
-        """All images; a copy if the store is some rows of a larger tensor."""
+        """All images; a copy where the store is some rows of a larger tensor."""
         return self.pixels if self.rows is None else self.pixels[self.rows]
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, including those without an image."""
+        """The number of classes, those without an image included."""
         return len(self.class_names)
 
     @property
@@ -92,7 +92,7 @@ class ImageStore:
         return bool((self.labels != UNLABELLED).all())
 
     def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
-        """The images of some rows, as a new tensor."""
+        """The images of some rows, as a tensor of their own."""
         return self.pixels[rows if self.rows is None else self.rows[rows]]
 
     def to(self, device: torch.device | str) -> ImageStore:
@@ -116,7 +116,7 @@ class ImageStore:
     def numbered(self, part: str = "") -> ImageStore:
         """The same images with their numbers as ids, after the name of a part of the data set.
 
-        Existing ids are kept.
+        Ids that are there already stay.
         """
         if self.ids is not None:
             return self
@@ -140,7 +140,7 @@ class ImageStore:
         """The images whose class is known.
 
         Raises:
-            ValueError: if there are none.
+            ValueError: if there is none.
         """
         if self.is_labelled:
             return self
@@ -163,8 +163,9 @@ def store_from_arrays(
         images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
         labels: one whole number per image; any values, in class order.
-        class_names: a name for each label value in ascending order; default: the values themselves.
-        name: name of the images in tables and messages.
+        class_names: a name for each label value in ascending order; the values themselves
+            where not given.
+        name: what tables and messages call these images.
 
     Returns:
         A store whose labels are counted from 0.

@@ -160,7 +160,7 @@ def test_schedules_that_make_no_sense_are_refused(settings) -> None:
     with pytest.raises(ValueError, match="alpha_schedule must be fixed for the loss info_nce"):
         replace(settings, loss=LossSettings("info_nce"), alpha_schedule="ramp")
     hardest = LossSettings("bayesian", {"alpha": 0.7, "beta": 1.0})
-    with pytest.raises(ValueError, match="beta must be below 1 if alpha is measured"):
+    with pytest.raises(ValueError, match="beta must be below 1 where alpha is measured"):
         replace(settings, loss=hardest, alpha_schedule="measured")
     with pytest.raises(ValueError, match="alpha_schedule must be one of fixed, ramp, measured"):
         replace(settings, alpha_schedule="cosine")

@@ -1,4 +1,4 @@
-"""Images with the smallest and largest weights, beside their anchor."""
+"""Images that a loss weighs least and most, beside their anchor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """An anchor and its candidates at both ends, as numbers of images in the part.
+    """An anchor and its candidates at both ends, images by their number in the part.
 
     Attributes:
         anchor: the anchor's image.
-        down: candidates with the smallest weights, smallest first.
-        up: candidates with the largest weights, largest first.
+        down: those weighed least, the least first.
+        up: those weighed most, the most first.
         down_weights: their weights.
         up_weights: their weights.
         down_false: whether each is a false negative; None without labels.
@@ -48,15 +48,15 @@ class CandidateRow:
 def candidates_figure(
     store: ImageStore, rows: Sequence[CandidateRow], *, title: str, weighed_by: str
 ) -> Figure:
-    """Draw one row per anchor: the anchor, then candidates of smallest and largest weight.
+    """Draw one row per anchor: the anchor, what is weighed least, what is weighed most.
 
     With labels, false negatives are framed in one colour and true ones in another.
 
     Args:
         store: the images that the rows count.
         rows: anchors with their candidates, equally many each.
-        title: title of the figure.
-        weighed_by: name of the loss that gave the weights.
+        title: over the figure.
+        weighed_by: whose weights these are.
     """
     from matplotlib.patches import Patch
 
@@ -92,7 +92,9 @@ def candidates_figure(
                 axis = figure.add_subplot(grid[place, start + column])
                 colour = NEUTRAL if kind is None else FALSE_COLOUR if kind else TRUE_COLOUR
                 show_image(axis, store, image, colour, f"{weight:.3f}")
-    words = f"{title}\nleft: anchor; middle: least weight; right: most weight ({weighed_by} below)"
+    words = (
+        f"{title}\nleft: anchor; middle: weighed least; right: weighed most ({weighed_by} below)"
+    )
     figure.suptitle(words, fontsize=10, y=1 - 0.1 / height, va="top")
     if rows[0].down_false is not None:
         figure.legend(

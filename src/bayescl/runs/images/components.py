@@ -1,4 +1,4 @@
-"""Latent classes that a loss has found, shown by their most typical images."""
+"""The latent classes that a loss has found, by their most typical images."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _IN_A_COLUMN = 15
 
 @dataclass(frozen=True)
 class Component:
-    """A component of the coarsest mixture, and its most probable images.
+    """A component of the coarsest mixture, and the images that most probably come from it.
 
     Attributes:
         weight: its mixing weight in the fit.
-        size: number of inspected images that belong to it.
+        size: how many of the images looked at belong to it.
         typical: the most typical of them first, by their number in the part.
-        majority: the most frequent class among them; None without labels or images.
-        share: share of images of that class, in [0, 1].
-        of_majority: whether each of ``typical`` is of that class.
+        majority: the class that most of them are of; None without labels, or where it is empty.
+        share: how many of them are, in [0, 1].
+        of_majority: whether each of ``typical`` is.
     """
 
     weight: float
@@ -51,7 +51,7 @@ class Component:
 
     @property
     def words(self) -> str:
-        """Caption beside its images."""
+        """What stands beside its images."""
         lines = [f"weight {self.weight:.3f}", f"{self.size} images"]
         if self.majority is not None:
             lines.append(f"{self.share:.0%} of class {self.majority}")
@@ -70,15 +70,15 @@ def coarsest_components(
 ) -> list[Component]:
     """Describe the components of the coarsest mixture by the images that belong to them.
 
-    An image belongs to the component with its largest responsibility. The closer it is to the
-    component's direction, the more typical it is.
+    An image belongs to the component with its largest responsibility. It is the more typical,
+    the nearer it lies to the component's direction.
 
     Args:
         classes: as the loss has fitted them.
         view_1: embeddings of one view of each image.
         view_2: embeddings of the other.
         images: their numbers in the part.
-        labels: their classes, if all are known.
+        labels: their classes, where all are known.
         class_names: a name for each class.
 
     Returns:
@@ -127,7 +127,7 @@ def components_figure(store: ImageStore, components: Sequence[Component], *, tit
     Args:
         store: the images that the components count.
         components: the largest weight first.
-        title: title of the figure.
+        title: over the figure.
     """
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Precision and recall of the pairs that a run's loss takes for one class."""
+"""Whether the pairs that a run's loss is sure of are of one class, for the record."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import ImageStore
 
 SIZE = 256
-"""Number of images inspected after each epoch."""
+"""Images that are looked at after each epoch."""
 
 
 def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) -> dict[str, float]:
     """Return precision and recall of the pairs that attract, for a row of ``metrics.csv``.
 
-    Labels are used only to judge: nothing here affects the loss, its memory or a generator.
+    Labels only judge: nothing here reaches the loss, its memory or a generator.
 
     Args:
         model: as it is after the epoch.
@@ -27,8 +27,8 @@ def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) ->
         epoch: the epoch that ended.
 
     Returns:
-        ``pair_precision``, if any pair attracts, and ``pair_recall``; neither for a loss without
-        latent classes or images without labels.
+        ``pair_precision``, where any pair attracts, and ``pair_recall``; neither for a loss
+        without latent classes or images without labels.
     """
     loss = model.loss
     if not isinstance(loss, LatentClassContrastiveLoss) or not images.is_labelled:

@@ -1,4 +1,4 @@
-"""A run's encoder with the preparation of its images, without Lightning."""
+"""An encoder behind the preparation of its images, from a run's folder, without Lightning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayescl.vision.store import store_from_arrays
 
 
 class PreparedEncoder(nn.Module):
-    """Maps raw images to features: division by 255, normalisation, encoder.
+    """Images as files hold them to features: division by 255, normalisation, encoder.
 
     Args:
         encoder: normalised images to features.
@@ -73,17 +73,17 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
 
     Args:
         folder: of a run on images.
-        encoder: the run's custom network, if it has one.
+        encoder: the network that the run was given, if it was.
 
     Raises:
-        ValueError: if the folder does not record its images' shape, there is no usable checkpoint
-            yet, or the weights belong to another network.
+        ValueError: if the folder does not remember its images' shape, there is no usable
+            checkpoint yet, or the weights are of another network.
     """
     memory = ImageMemory.read(folder)
     if memory is None:
         raise ValueError(
-            f"{folder.path} is from before runs recorded their data: use 'bayescl embed' where the "
-            "data still exist"
+            f"{folder.path} is from before runs remembered their data: "
+            "'bayescl embed' reads it where the data still are"
         )
     channels, height, width = map(int, memory.preparation["image_shape"])
     state = read_weights(folder)
@@ -100,6 +100,6 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(
-            f"the weights of {folder.path} belong to another encoder than these settings describe"
+            f"the weights of {folder.path} are of another encoder than these settings describe"
         ) from None
     return PreparedEncoder(encoder, mean, deviation, (channels, height, width)).eval()

@@ -1,4 +1,4 @@
-"""One run on images: train, resume, evaluate."""
+"""One run on images: train, resume, judge."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 
 
 class ImageRun(TrainedRun[ImageSettings]):
-    """A run on images, ready to train, with its images, model and order of batches.
+    """A run on images, ready to train: its images, its model and the order of its batches.
 
-    All input errors are raised here, before a folder exists.
+    Everything that could be wrong with the input is found here, before a folder exists.
 
     Args:
         settings: the settings of the run.
-        encoder: a custom network, instead of the one named by the settings.
-        data: location of the images; default: from the settings.
+        encoder: a network of the caller's own, in place of the one that the settings name.
+        data: where the images are; default: where the settings say.
         memory: what the run's folder remembers of its images, which must be these.
 
     Attributes:
@@ -96,7 +96,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     @classmethod
     def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Location and record of the folder's images, or other images to evaluate on."""
+        """Where the folder's images are, and what they must be; or others to judge on."""
         memory = ImageMemory.read(folder)
         if data is not None:
             return {"data": data}
@@ -106,7 +106,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return {"data": memory.data, "memory": memory}
 
     def remember(self, folder: RunFolder) -> None:
-        """Record in the run's folder which images these are, and where."""
+        """Write down in the run's folder which images these are, and where."""
         normalization: Any = self.model.normalization
         preparation = {
             "image_shape": list(self.parts.train.image_shape),
@@ -117,11 +117,10 @@ class ImageRun(TrainedRun[ImageSettings]):
         ImageMemory.of(self.data, self.parts, preparation).write(folder)
 
     def start_from(self, path: Path) -> None:
-        """Load the encoder and projection head of another run.
+        """Take encoder and projection head of another run.
 
         Raises:
-            ValueError: if the folder does not hold a run on images with weights of the same
-                networks.
+            ValueError: if the folder holds no run on images with weights, or of other networks.
         """
         state = read_weights(RunFolder.open(path, KIND))
         try:
@@ -135,14 +134,14 @@ class ImageRun(TrainedRun[ImageSettings]):
             ) from None
 
     def images(self) -> dict[str, int]:
-        """Number of training and evaluation images."""
+        """How many images there are to train on and to judge by."""
         counts = {"train": len(self.parts.train)}
         if self.parts.evaluation is not None:
             counts[self.settings.evaluate_on] = len(self.parts.evaluation)
         return counts
 
     def probe(self) -> dict[str, float]:
-        """Evaluate the current encoder."""
+        """Judge the encoder as it is now."""
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
@@ -168,7 +167,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         checkpoint_every_steps: int | None = None,
         **watching: Unpack[Watching],
     ) -> Result:
-        """Train in the run's folder, from its last checkpoint if there is one, and evaluate."""
+        """Train in the run's folder, from its last checkpoint if there is one, and judge."""
         settings = self.settings
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
@@ -214,11 +213,11 @@ def train_images(
     checkpoint_every_steps: int | None = None,
     **watching: Unpack[Watching],
 ) -> Result:
-    """Train on images, evaluate the encoder with every probe and write both to a run folder.
+    """Train on images, judge the encoder by every probe and write both into a run folder.
 
-    A resumed run ends with exactly the weights of an uninterrupted one; on a GPU, up to the order
-    in which kernels add. With several devices, a process on each calls this function; all but the
-    first return an empty result.
+    A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
+    which its kernels add. On several devices each has a process of its own that calls this; all
+    but the first return an empty result.
 
     Args:
         settings: the settings of the run.
@@ -232,12 +231,12 @@ def train_images(
         **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
 
     Returns:
-        The content of ``result.json``: settings, probes, seconds per epoch, and provenance.
+        What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
             the run, or holds another run or a damaged checkpoint.
-        OSError: if the disk is full; the previous checkpoint is kept.
+        OSError: if the disk is full; the checkpoint before is kept.
     """
     moved_to: str | None = None
     if resume:
@@ -281,15 +280,15 @@ def _met_again(folder: RunFolder, moved_to: str | None) -> dict[str, Any]:
 def evaluate_images(
     path: Path, *, encoder: nn.Module | None = None, data: str | None = None
 ) -> Result:
-    """Evaluate the last checkpoint of a run, finished or not, and write ``evaluation.json``.
+    """Judge the last checkpoint of a run, finished or not, and write ``evaluation.json``.
 
     Args:
         path: the run folder.
-        encoder: the run's custom network, if it has one.
-        data: other images to evaluate on; default: the run's own.
+        encoder: the network that the run was given, if it was.
+        data: other images to judge on; default: the run's own.
 
     Returns:
-        The content of ``evaluation.json``: probes, the epochs the weights saw, and provenance.
+        What ``evaluation.json`` holds: probes, the epochs the weights saw, and provenance.
 
     Raises:
         ValueError: if the folder holds no run on images, no usable checkpoint yet,

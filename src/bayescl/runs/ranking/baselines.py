@@ -1,4 +1,4 @@
-"""Recommenders without embeddings, evaluated like the trained ones."""
+"""Recommenders without embeddings, judged as the trained ones are."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
-"""Titles of baselines for readers."""
+"""What a reader sees instead of a baseline's name."""
 
 _MOST_BESIDE = 2**30
-"""Bytes that EASE may use if it was not requested."""
+"""Bytes that EASE may take where nobody asked for it."""
 
 
 def fit_baseline(
@@ -107,7 +107,7 @@ def baselines_beside(
 
 
 def _carry_out(settings: BaselineSettings, beside: bool) -> Work:
-    """Fit a baseline; what remains is to evaluate it."""
+    """Fit a baseline; what is left to do is to judge it."""
     memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
     parts = memory.parts(settings.evaluate_on)
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Evaluate a run again, finished or not."""
+"""Judge a run again, finished or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 def evaluate_run(
     path: Path, ks: Sequence[int] = (5, 10, 20), *, data: str | None = None
 ) -> dict[str, Any]:
-    """Evaluate a run's weights by full ranking, and write ``evaluation.json``.
+    """Judge the weights that a run keeps by a full ranking, and write ``evaluation.json``.
 
     Args:
         path: the run folder.

@@ -60,7 +60,7 @@ class Recommender:
         exclude: Sequence[int | str] = (),
         allow_known: bool = False,
     ) -> pl.DataFrame:
-        """The best new items for users.
+        """The best items that users do not have yet.
 
         What a user has in any part of the data is left out: the run was trained on one part and
         judged on another, but the user has all of it. Users of whom training saw nothing, and

@@ -42,15 +42,15 @@ class RankingSettings(StoredSettings):
     Attributes:
         loss: the loss and its hyper-parameters.
         data: what is read, and how.
-        encoder: model of the embeddings of users and items.
+        encoder: what makes embeddings of users and items.
         dim: coordinates of an embedding.
         layers: steps over the graph of users and items (lightgcn).
         score: cosine, or inner for inner products.
         item_norm_exponent: cosines are multiplied by this power of an item's length when items are
             ranked, which favours popular ones; training does not depend on it.
-        initial_scale: initial standard deviation of each coordinate.
+        initial_scale: standard deviation of each coordinate at the start.
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
-        count: number of candidates drawn, per batch or per pair.
+        count: candidates that are drawn, per batch or per pair.
         mask_known: whether a user's known items are left out of the user's candidates.
         extra_positives: further items of a pair's user, drawn anew in every step, that the debiased
             loss takes its correction from.
@@ -67,8 +67,8 @@ class RankingSettings(StoredSettings):
         patience: stop after this many evaluations without a better one; 0 never stops early.
         protocol: standard; or paper: the best epoch on test for each metric separately, which
             inflates figures; the results are marked.
-        init: the folder of a run whose embeddings initialise training, for users and items that it
-            knows; default: random values.
+        init: the folder of a run whose embeddings training starts from, where it knows the user
+            or item; default: start anew.
         seed: of weights, order and candidates.
         device: where to train; auto is a GPU if there is one.
 
@@ -188,7 +188,7 @@ class BaselineSettings(StoredSettings):
 
     @property
     def epochs(self) -> int:
-        """A baseline is fitted in a single step."""
+        """A baseline is fitted in one go."""
         return 1
 
     def as_config(self) -> dict[str, Any]:
