@@ -52,7 +52,8 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/python benchmarks/recsys_devices.py
-	$(BIN)/bayescl report --pages benchmarks/README.md
+	$(BIN)/python benchmarks/scale_model.py
+	$(BIN)/bayescl report --pages benchmarks/README.md docs/scale.md
 
 bench-gpu: $(INSTALLED)
 	$(BIN)/python benchmarks/gpu.py --seconds 1440 $(if $(DATA),--data $(DATA))

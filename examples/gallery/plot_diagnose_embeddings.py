@@ -34,7 +34,7 @@ view_1, view_2 = ((centered + 0.15 * torch.randn_like(centered)) @ axes.T for _ 
 # How many false negatives are there?
 # -----------------------------------
 # Items are scored in random batches, as in training. Latent classes are fitted to items that are
-# not scored. Labels only judge.
+# not scored. Labels are used only to judge.
 
 found = diagnose_embeddings(view_1, view_2, labels=labels)
 
@@ -44,8 +44,8 @@ print(f"among its ten nearest:         {found.nearest_false:.0%}")
 print(f"trust in the latent classes:   {found.trust:.2f}")
 
 # %%
-# What would each loss weigh?
-# ---------------------------
+# How would each loss weight them?
+# --------------------------------
 # The repulsion of a candidate is its weight times the exponential of its logit. The table has the
 # share of it that pushes false negatives away.
 

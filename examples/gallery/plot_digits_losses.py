@@ -90,7 +90,7 @@ losses = {
 # -------------------
 # One training image per digit has a label. Every test image takes the digit of the most similar of
 # these ten. Accuracies are means over 200 draws of the labelled images. The library's comparison
-# probes the encoder's features, and so does the figure; the projection head is thrown away after
+# probes the encoder's features, and so does the figure; the projection head is discarded after
 # training, and its outputs are listed to show that the two can differ.
 
 draws = torch.Generator().manual_seed(0)
@@ -133,6 +133,6 @@ plt.show()
 # training, and nothing on the projections. InfoNCE moves by two points with another seed, so the
 # debiased, the Bayesian and the plain loss are level.
 #
-# The latent-class loss reports how far it believes the classes that it found:
+# The latent-class loss reports how far it trusts the classes that it found:
 
 print(f"trust: {losses['latent classes'].trust:.2f}")

@@ -35,8 +35,8 @@ print(as_function(view_1, view_2))
 # %%
 # As data
 # -------
-# An objective that is data names the sums of exponentials that it needs and says what it makes of
-# them. Here it is one sum, of the logits themselves.
+# An objective that is data names the sums of exponentials that it needs and how it uses them. Here
+# it is one sum, of the logits themselves.
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ print(as_data(view_1, view_2))
 # %%
 # Weights by rank
 # ---------------
-# A class may also weigh candidates by their rank. This one drops the most similar tenth.
+# A class may also weight candidates by their rank. This one drops the most similar tenth.
 
 
 @dataclass(frozen=True)

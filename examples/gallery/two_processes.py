@@ -44,7 +44,7 @@ def training_step(share: slice, *, gather: bool) -> torch.Tensor:
 # %%
 # Two processes
 # -------------
-# The first one writes its gradient down.
+# The first one saves its gradient.
 
 if "BAYESCL_RANK" in os.environ:
     rank, folder = int(os.environ["BAYESCL_RANK"]), Path(os.environ["BAYESCL_FOLDER"])

@@ -1,8 +1,8 @@
 """Contrastive learning that is not fooled by false negatives.
 
-Every unlabeled candidate is weighed by the posterior probability that it is a true negative.
-Importing this package costs nothing; the first name taken from it costs what importing torch
-costs. Images, recommenders and commands live in subpackages with requirements of their own.
+Every unlabeled candidate is weighted by the posterior probability that it is a true negative.
+Importing this package costs nothing; using its first name imports torch. Images, recommenders and
+commands live in subpackages with their own requirements.
 """
 
 from importlib import import_module
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for, so that commands answer without waiting for torch."""
+    """Load a name on first use, so that commands answer without waiting for torch."""
     if name in ("distributed", "engines", "functional", "losses"):
         return import_module(f"{__name__}.{name}")
     if name not in __all__:

@@ -1,4 +1,4 @@
-"""Names of the tensor axes that signatures speak of.
+"""Names of the tensor axes in signatures.
 
 Signatures carry shapes in jaxtyping's notation, and the same axis has the same name everywhere:
 

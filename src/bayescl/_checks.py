@@ -71,7 +71,7 @@ def check_finite_number(name: str, value: float) -> float:
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse a ``value`` that is none of ``choices``."""
+    """Refuse a ``value`` that is not one of ``choices``."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
@@ -89,7 +89,7 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
 
 
 def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
-    """Refuse what is no dense tensor, or lies elsewhere than on ``device`` where one is named."""
+    """Refuse anything but a dense tensor, on ``device`` if one is given."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
@@ -97,11 +97,11 @@ def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) 
     if tensor.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor, got {tensor.layout}")
     if device is not None and tensor.device != device:
-        raise ValueError(f"{name} must be on {device}, as the embeddings, got {tensor.device}")
+        raise ValueError(f"{name} must be on {device}, like the embeddings, got {tensor.device}")
 
 
 def check_floating(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
-    """Refuse a tensor that holds no real floating-point numbers, or ones of fewer than 16 bits."""
+    """Refuse a tensor unless it holds real floating-point numbers of at least 16 bits."""
     check_tensor(name, tensor, device)
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")

@@ -1,8 +1,8 @@
-"""Files and folders that are there as a whole or not at all.
+"""Files and folders that are written completely or not at all.
 
-What is written lies beside its target under another name, reaches the disk, and only then takes
-the target's place. Whoever stops halfway leaves what was there before. Stands on the standard
-library alone, so that every room may use it.
+Data are written to a temporary file beside the target, flushed to disk, and only then moved into
+place. An interrupted write leaves the previous file. This uses only the standard library, so every
+room may use it.
 """
 
 from __future__ import annotations

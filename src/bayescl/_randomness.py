@@ -1,8 +1,8 @@
-"""Randomness that is a function of where a run stands, not of what it drew before.
+"""Randomness that depends on a run's position, not on its earlier draws.
 
-Every draw comes from a seed derived from (run seed, purpose, epoch, step). A resumed run thus
-draws what the unbroken run would have drawn, without any generator state in the checkpoint, and
-two losses compared at one seed see the same batches and the same views.
+Every draw comes from a seed derived from (run seed, purpose, epoch, step). A resumed run thus draws
+what the uninterrupted run would have drawn, without generator state in the checkpoint, and two
+losses compared with the same seed see the same batches and views.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Rows of all processes on every process, with gradients flowing back to their owners.
 
 Processes may hold unequal numbers of rows. Before anything large is sent, every process sends a
-short note of what it holds; all processes read the same notes and so all go on or all raise the
-same error, and nobody is left waiting for a process that gave up.
+short note of what it holds. All processes read the same notes, so either all continue or all raise
+the same error, and none waits for a process that gave up.
 
-Reading the notes waits for them; unequal batches need that, since sizes of tensors live on the
-host. Over NCCL alone it costs one synchronisation with the GPU per call; a group made with
-``init_process_group("cpu:gloo,cuda:nccl")`` sends notes from CPU to CPU, and the GPU works on.
+Reading the notes blocks; unequal batches need that, since sizes of tensors live on the host. With
+NCCL alone, it costs one synchronisation with the GPU per call. A group made with
+``init_process_group("cpu:gloo,cuda:nccl")`` sends notes from CPU to CPU while the GPU keeps
+working.
 """
 
 from __future__ import annotations
@@ -56,10 +57,9 @@ def gather(
 ) -> Float[Tensor, " all_rows *shape"]:
     """Return the rows of all processes, by rank; gradients flow back to their owners.
 
-    Every process receives all rows, so what it computes from them may depend on the rows of others;
-    the gradients that all processes find for a row are added up on the process that owns it. May be
-    differentiated any number of times, though not by ``torch.func``. Every process of the group
-    must call it.
+    Every process receives all rows and may compute anything from them; the gradients of a row from
+    all processes are added up on the process that owns it. It can be differentiated any number of
+    times, but not by ``torch.func``. Every process of the group must call it.
 
     Args:
         rows: this process's rows, one or more; the number may differ between processes. Integers
@@ -67,11 +67,11 @@ def gather(
         group: process group; default: torch's.
 
     Returns:
-        All rows on every process; ``rows`` itself where the group has one process.
+        All rows on every process; ``rows`` itself if the group has only one process.
 
     Raises:
-        ValueError: on every process alike, if a process holds no row or the processes' rows differ
-            in shape, dtype, kind of device or in whether they need a gradient.
+        ValueError: on every process, if a process holds no row or the processes' rows differ in
+            shape, dtype, kind of device or in whether they need a gradient.
         RuntimeError: if ``torch.distributed`` has no process group yet.
 
     Example:
@@ -101,13 +101,13 @@ def describe(rows: Tensor) -> dict[str, Any]:
 
 
 def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return how many rows each process holds, or refuse processes whose rows do not fit together.
+    """Return how many rows each process holds, or raise if their rows do not match.
 
     Args:
         notes: by rank, what :func:`describe` says.
 
     Raises:
-        ValueError: on every process alike, naming ranks and values.
+        ValueError: on every process, naming ranks and values.
     """
     sizes = [int(note["rows"]) for note in notes]
     if min(sizes) == 0:
@@ -138,7 +138,7 @@ def by_rank(values: Sequence[Any]) -> str:
 
 
 def _holders(held: Iterable[tuple[int, Any]]) -> dict[str, str]:
-    """The ranks that hold each value, of many the first few."""
+    """The ranks that hold each value; if many, the first few."""
     holders: dict[str, list[str]] = {}
     for holder, value in held:
         holders.setdefault(str(value), []).append(str(holder))
@@ -154,12 +154,11 @@ def exchange(
     """Send this process's note to all processes and return everybody's, by rank.
 
     Args:
-        note: a few numbers and words, less than four kilobytes as JSON.
+        note: a few numbers and words, at most four kilobytes as JSON.
         group: process group; default: torch's.
 
     Raises:
-        ValueError: on every process alike, if a process refused its input; see
-            :func:`shared_refusals`.
+        ValueError: on every process, if a process refused its input; see :func:`shared_refusals`.
     """
     notes = _exchange(note, group)
     refusal = _refusal(notes)
@@ -171,10 +170,10 @@ def exchange(
 def shared_refusals(
     active: bool = True, group: dist.ProcessGroup | None = None
 ) -> AbstractContextManager[None]:
-    """Let every process raise when one refuses its input, in place of waiting for it forever.
+    """Make every process raise if one refuses its input, instead of waiting for it forever.
 
-    What is inside checks this process's input and sends nothing. Where it raises, the other
-    processes, which go on to :func:`exchange`, raise a ``ValueError`` with the same message there.
+    Code inside checks this process's input and sends nothing. If it raises, the other processes
+    raise a ``ValueError`` with the same message in :func:`exchange`.
 
     Args:
         active: whether to do anything at all.
@@ -215,7 +214,7 @@ def _exchange(note: Mapping[str, Any], group: dist.ProcessGroup | None) -> list[
 
 
 def _note_device(group: dist.ProcessGroup | None) -> torch.device:
-    """The CPU where the group can send from it, else the current device of the group's kind."""
+    """The CPU if the group can send from it, else the current device of the group's kind."""
     kinds = [pair.partition(":")[0] for pair in dist.get_backend_config(group).split(",")]
     return torch.device("cpu" if "cpu" in kinds else kinds[0])
 
@@ -223,7 +222,7 @@ def _note_device(group: dist.ProcessGroup | None) -> torch.device:
 def gather_rows(
     rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None = None
 ) -> Tensor:
-    """Gather rows whose number on each process is known and whose fit was checked."""
+    """Gather rows whose number on each process is known and whose shapes were checked."""
     if rows.requires_grad:
         gathered: Tensor = _Gather.apply(rows, sizes, group)
         return gathered
@@ -231,7 +230,7 @@ def gather_rows(
 
 
 def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:
-    """Overwrite tensors with those of the first process; of one dtype, and shapes that agree."""
+    """Overwrite tensors with those of the first process; all of one dtype and equal shapes."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])
     dist.broadcast(flat, group_src=0, group=group)
     parts = torch.split(flat, [tensor.numel() for tensor in tensors])

@@ -79,7 +79,7 @@ def test_a_broken_comparison_goes_on_and_refuses_other_data(bayescl):
         ("--losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
         ("--losses bpr,hard --candidates in-batch", "the loss bpr needs candidates that are drawn"),
         ("--seeds 0", "seeds must be a whole number of at least 1"),
-        ("--split none", "split must leave something to judge by, got 'none'"),
+        ("--split none", "split must leave something to evaluate, got 'none'"),
         ("--encoder ease", "encoder must be one of mf, lightgcn, got 'ease'"),
         ("--loss bpr", "unrecognized arguments: --loss (is it --losses?)"),
         ("--user-column buyer", "bought.csv has no column 'buyer' for the users"),

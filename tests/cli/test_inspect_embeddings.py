@@ -239,7 +239,7 @@ def hostile(tmp_path, monkeypatch) -> None:
         ("good.npy --layout sideways", "layout must be one of two_views, in_batch"),
         ("good.npy --out page.txt", "out must end in .html"),
         ("good.npy --out nowhere/page.html", "there is no folder nowhere"),
-        ("good.npy --part evaluation", "--part is for a run folder, and good.npy is a file"),
+        ("good.npy --part evaluation", "--part is for a run folder, but good.npy is a file"),
         ("folder.npy --labels labels.npy", "--labels is for a file of embeddings"),
     ],
 )

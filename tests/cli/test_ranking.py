@@ -268,7 +268,7 @@ def test_what_makes_no_sense_is_answered_in_one_line_and_leaves_nothing(
 def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(bayescl, run):
     outcome = bayescl("recommend run --user somebody")
     assert outcome.status == 0
-    assert "training saw nothing of user somebody: the most popular items" in outcome.out
+    assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
     assert "k must be a whole number of at least 1, got 0" in (
         bayescl("recommend run --user u-4 -k 0").complaint
     )

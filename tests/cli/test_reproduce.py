@@ -44,7 +44,7 @@ def test_a_table_resumed_takes_its_settings_from_its_folder(bayescl):
     ("line", "message"),
     [
         ("reproduce", "bayescl reproduce needs one of"),
-        ("reproduce everything", "there is no command 'reproduce everything'"),
+        ("reproduce everything", "unknown command 'reproduce everything'"),
         ("reproduce binary --size large", "size must be one of smoke, paper, got 'large'"),
         ("reproduce binary --datasets mnist", "datasets must be some of digits"),
         ("reproduce binary --losses oracle", "losses must be some of info_nce"),

@@ -166,7 +166,7 @@ def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
     write_groups(tmp_path)
     outcome = bayescl(f"train ranking {QUICK} --split none --out run")
     assert outcome.status == 0
-    assert "nothing is left to judge by" in outcome.out
+    assert "nothing is left to evaluate" in outcome.out
     rows = len(pl.read_csv("bought.csv"))
     assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
     assert bayescl("recommend run --user u-4").status == 0

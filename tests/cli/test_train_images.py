@@ -37,7 +37,7 @@ def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, ba
     for line in ("train images --out run --resume", "evaluate run"):
         outcome = bayescl(line)
         assert outcome.status == 2
-        assert "run/checkpoints/last.ckpt is of another model" in outcome.complaint
+        assert "run/checkpoints/last.ckpt belongs to another model" in outcome.complaint
 
 
 @pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs TensorBoard")

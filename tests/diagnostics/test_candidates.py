@@ -120,9 +120,9 @@ def test_what_cannot_be_scored_is_refused(views) -> None:
         score_candidates(LOSSES[0], view_1, view_2, layout="pairs")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="score one direction at a time"):
         score_candidates(LOSSES[0], view_1, view_2, layout="in_batch", both_directions=True)
-    with pytest.raises(ValueError, match="labels must be None where logits"):
+    with pytest.raises(ValueError, match="labels must be None if logits"):
         score_candidates(LOSSES[0], view_1[:, 0], view_1, layout="logits", labels=labels)
-    with pytest.raises(ValueError, match="other_labels says nothing"):
+    with pytest.raises(ValueError, match="other_labels must be None"):
         score_candidates(LOSSES[0], view_1, view_2, other_labels=labels)
     plain = bayescl.ContrastiveLoss(bayescl.functional.info_nce_loss)
     scored = score_candidates(plain, view_1, view_2)

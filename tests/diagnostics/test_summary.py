@@ -142,14 +142,14 @@ def test_the_verdict_says_what_weights_do_to_false_negatives_and_what_to_change(
         return diagnose([score_candidates(loss, views, views, labels=known)])
 
     down = found(bayescl.BayesianContrastiveLoss(alpha=0.9, tau_plus=0.25))
-    assert down.verdict.startswith("false negatives are weighed down here (mean weight 0.")
+    assert down.verdict.startswith("false negatives are down-weighted here (mean weight 0.")
     assert down.tau_plus_hint is None
     up = found(bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.95, tau_plus=0.05))
-    assert up.verdict.startswith("false negatives are weighed up here (mean weight ")
+    assert up.verdict.startswith("false negatives are up-weighted here (mean weight ")
     assert up.verdict.endswith(": lower alpha or beta")
     assert up.tau_plus_hint == (
-        "tau_plus is taken to be 0.05, but 0.273 of the candidates are false negatives: "
+        "tau_plus is set to 0.05, but 0.273 of the candidates are false negatives: "
         "try tau_plus 0.27"
     )
-    assert "weigh the same" in found(bayescl.InfoNCELoss()).verdict
-    assert "without labels" in found(bayescl.BayesianContrastiveLoss(), None).verdict
+    assert "have equal weights" in found(bayescl.InfoNCELoss()).verdict
+    assert "labels are needed" in found(bayescl.BayesianContrastiveLoss(), None).verdict

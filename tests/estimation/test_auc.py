@@ -68,7 +68,7 @@ def test_an_anchor_without_both_kinds_has_no_auc_and_is_left_out_of_the_mean() -
         unit_vectors(rows[:20]) @ unit_vectors(rows).T, lone[:20, None] == lone, valid=others
     )
     assert macro_auc(rows, lone, rows, lone, own=own) == pytest.approx(float(expected.mean()))
-    with pytest.raises(ValueError, match="labels must give some anchor candidates"):
+    with pytest.raises(ValueError, match="labels must give at least one anchor candidates"):
         macro_auc(rows, torch.zeros(21).long(), rows, torch.zeros(21).long())
 
 

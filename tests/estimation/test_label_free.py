@@ -84,7 +84,7 @@ def test_anchors_without_candidates_are_left_out_and_all_of_them_refused() -> No
     valid = torch.tensor([[True, True], [False, False]])
     found = label_free_alpha(positive, unlabeled, tau_plus=0.0, reading="auc", valid=valid)
     assert found.auc == 0.5
-    with pytest.raises(ValueError, match="valid must leave some anchor a candidate"):
+    with pytest.raises(ValueError, match="valid must leave at least one anchor a candidate"):
         label_free_alpha(positive, unlabeled, tau_plus=0.0, reading="auc", valid=valid & False)
     with pytest.raises(ValueError, match=r"unlabeled must have shape \[2, candidates\]"):
         win_rates(positive, unlabeled[:1])

@@ -49,7 +49,7 @@ def test_density_is_the_share_of_known_pairs() -> None:
         (lambda: tau_plus_of_class_sizes([5, -1]), "sizes must be a list of numbers of at least 0"),
         (lambda: tau_plus_of_labels(torch.zeros(3).long()), "labels must name at least two"),
         (lambda: tau_plus_of_labels(torch.zeros(1).long()), r"labels must have shape \[items\]"),
-        (lambda: tau_plus_of_density(12, 3, 4), "interactions must be fewer than the 12 pairs"),
+        (lambda: tau_plus_of_density(12, 3, 4), "interactions must be fewer than all 12 pairs"),
         (lambda: tau_plus_of_density(1, 0, 4), "users must be a whole number of at least 1"),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):
     in_batch = replace(shared, candidates="in-batch")
     with pytest.raises(ValueError, match="the loss bpr needs candidates that are drawn"):
         RankingComparison(settle_losses(["info_nce", "bpr"]), 1, in_batch)
-    with pytest.raises(ValueError, match="hyperparameters names losses not compared: hard"):
+    with pytest.raises(ValueError, match="names losses that are not compared: hard"):
         settle_losses(["bpr"], hyperparameters={"hard": {}})
 
 

@@ -119,7 +119,7 @@ def test_every_plan_tries_as_many_settings_for_each_loss_and_never_looks_at_test
 def test_a_plan_that_favours_a_loss_is_refused():
     plan = plan_for(RankingData("ml-100k"), "mf")
     grids = {**plan.loss_grids, "bpr": {"temperature": (0.1,)}}
-    with pytest.raises(ValueError, match="every loss must get as many settings as the others"):
+    with pytest.raises(ValueError, match="every loss must get the same number of settings"):
         replace(plan, loss_grids=grids)
 
 

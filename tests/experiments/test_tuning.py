@@ -78,7 +78,7 @@ def test_a_tuning_scores_every_setting_on_the_validation_part_and_keeps_its_runs
 
 def test_a_plan_that_favours_a_loss_is_refused(plan):
     grids = {**plan.loss_grids, "hard": {"temperature": (0.5,)}}
-    with pytest.raises(ValueError, match="as many settings as the others"):
+    with pytest.raises(ValueError, match="the same number of settings"):
         replace(plan, loss_grids=grids)
 
 

@@ -142,7 +142,7 @@ def test_a_function_without_valid_works_where_all_candidates_count(engine: str) 
     assert ours.shape == (5,)
     logits = torch.zeros(2, 3)
     torch.testing.assert_close(loss.from_logits(torch.zeros(2), logits), torch.ones(2))
-    with pytest.raises(ValueError, match="objective must take valid=mask here"):
+    with pytest.raises(ValueError, match="objective must accept valid=mask here"):
         loss(first, second)
 
 
@@ -173,7 +173,7 @@ def test_a_mask_that_leaves_nothing_is_refused() -> None:
         lambda: loss.from_logits(torch.zeros(4), torch.zeros(4, 4), valid=none),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="valid must leave some row a candidate"):
+        with pytest.raises(ValueError, match="valid must leave at least one row a candidate"):
             call()
 
 

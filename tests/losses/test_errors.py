@@ -69,7 +69,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS(A.long(), B), "view_1 must hold floating-point numbers, got torch.int64"),
         (lambda: LOSS(A, B.to(torch.float8_e4m3fn)), "view_2 must hold numbers of 16 bits or more"),
         (lambda: LOSS(A, B.to_sparse()), "view_2 must be a dense tensor, got torch.sparse_coo"),
-        (lambda: LOSS(A, B.to("meta")), "view_2 must be on cpu, as the embeddings, got meta"),
+        (lambda: LOSS(A, B.to("meta")), "view_2 must be on cpu, like the embeddings, got meta"),
         (lambda: LOSS(A, B, groups=LABELS.to("meta")), "groups must be on cpu"),
         (lambda: LOSS(A, B, groups=LABELS[:3]), r"groups must have shape \[4\], got \[3\]"),
         (lambda: LOSS(A, B, groups=LABELS / 2), "groups must hold integers, got torch.float32"),
@@ -85,7 +85,10 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS.in_batch(A, B[:3]), "positives must have shape"),
         (lambda: LOSS.in_batch(A, B, extra=A[:, :2]), r"extra must have shape \[extra, 3\]"),
         (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
-        (lambda: LOSS.in_batch(A, B, extra_groups=LABELS), "extra_groups says nothing"),
+        (
+            lambda: LOSS.in_batch(A, B, extra_groups=LABELS),
+            "extra_groups needs both groups",
+        ),
         (
             lambda: LOSS.in_batch(A, B, extra=A, groups=LABELS, extra_groups=LABELS[:2]),
             r"extra_groups must have shape \[4\]",

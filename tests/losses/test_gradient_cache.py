@@ -294,7 +294,7 @@ def test_an_encoder_that_fails_leaves_its_buffers_as_they_were() -> None:
         ),
         (
             lambda: cached_backward(bayescl.InfoNCELoss(), encoder(), [rows(2, 0)], []),
-            "views must hold a chunk or more, got none in view 1",
+            "views must hold at least one chunk, got none in view 1",
         ),
         (
             lambda: cached_backward(

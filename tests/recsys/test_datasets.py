@@ -134,7 +134,7 @@ def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_p
         ValueError, match=r"ml-100k is not in .*ml-100k: `bayescl data fetch ml-100k`"
     ):
         load_interactions("ml-100k")
-    with pytest.raises(ValueError, match="split 'author' exists for ml-100k alone, got gowalla"):
+    with pytest.raises(ValueError, match="split 'author' exists only for ml-100k, got gowalla"):
         load_interactions("gowalla", split="author")
 
 
@@ -179,7 +179,7 @@ def test_options_that_cannot_be_are_refused(table, options, message):
 def test_options_of_tables_are_refused_elsewhere(write):
     folder = write("train.txt", "0 1 2\n").parent
     write("test.txt", "0 3\n")
-    with pytest.raises(ValueError, match="has columns of its own: user_column is for tables"):
+    with pytest.raises(ValueError, match="has fixed columns: user_column is for tables"):
         load_interactions(str(folder), user_column="u")
     with pytest.raises(ValueError, match="split must be 'given', got 'last'"):
         load_interactions(str(folder), split="last")

@@ -91,7 +91,7 @@ def test_a_source_hands_them_to_the_loss():
 
 def test_groups_beside_extra_positives_are_refused(rows):
     loss = ExtraPositivesDebiasedLoss()
-    with pytest.raises(ValueError, match="do not go together with groups"):
+    with pytest.raises(ValueError, match="cannot be combined with groups"):
         loss.sampled(*rows[:3], extra_positives=rows[3], groups=torch.arange(5))
 
 

@@ -102,7 +102,7 @@ def test_a_test_part_shares_rows_and_columns_and_loses_what_training_has():
     assert train.matrix.shape == test.matrix.shape == (3, 3)
     assert report == {
         "duplicate pairs merged": 1,
-        "test pairs that training has, left out": 1,
+        "test pairs that are also in training left out": 1,
     }
 
 
@@ -117,7 +117,7 @@ def test_titles_find_their_columns_and_gaps_stay_empty():
 def test_contradictions_and_empty_results_are_refused():
     plain = RawInteractions(frame((1, 1)), name="mine")
     given_test = RawInteractions(frame((1, 1)), test=frame((1, 1)), name="mine")
-    with pytest.raises(ValueError, match="min_rating needs ratings, and mine has none"):
+    with pytest.raises(ValueError, match="min_rating needs ratings, but mine has none"):
         numbered_interactions(plain, min_rating=3)
     with pytest.raises(ValueError, match="k_core would change the given test part of mine"):
         numbered_interactions(given_test, k_core=2)

@@ -98,7 +98,7 @@ def test_pictures_in_a_folder_are_shown_and_other_files_of_that_name_are_not(tmp
     (run.path / "fake.png").write_text("<svg onload=alert(1)>")
     captions = [caption for caption, _ in section_of(run.path).pictures]
     assert captions == [
-        "Anchors with the candidates that the loss weighs least and most.",
+        "Anchors with the candidates of smallest and largest weight.",
         "Training: 1 run, epoch by epoch.",
     ]
 

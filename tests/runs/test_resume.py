@@ -145,7 +145,7 @@ def fill_the_disk(monkeypatch, file: str, after: int) -> None:
     [
         (
             "last.ckpt",
-            r"^cannot write the checkpoint \S*/last.ckpt: No space left on device; the one before",
+            r"^cannot write the checkpoint \S*/last.ckpt: No space left on device; the previous",
         ),
         ("metrics.csv", r"^cannot write \S*/metrics.csv: No space left on device$"),
     ],
@@ -173,7 +173,7 @@ def test_a_writer_that_fails_halfway_leaves_the_checkpoint_before(tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", failing)
-    with pytest.raises(OSError, match="the one before is kept, and --resume continues from there"):
+    with pytest.raises(OSError, match="the previous one is kept, and --resume continues"):
         AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 2}, path)
     monkeypatch.undo()
     assert read_checkpoint(path)["epoch"] == 1

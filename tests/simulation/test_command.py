@@ -67,9 +67,9 @@ def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
         (["--all", "--alpha", "nan"], "alpha must be a number, got nan"),
         (["--all", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
         (["--all", "--proposal", "beta"], "proposal must be one of slide, script, normal"),
-        (["--names", "mess"], "there is no experiment 'mess'; known are densities"),
-        ([], "name some experiments or give --all, not both"),
-        (["--all", "--names", "mse"], "name some experiments or give --all, not both"),
+        (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
+        ([], "give either names of experiments or --all"),
+        (["--all", "--names", "mse"], "give either names of experiments or --all"),
         (["--all", "--page", "/nowhere/page.md"], "No such file"),
     ],
 )

@@ -65,7 +65,7 @@ def test_settings_reach_the_experiment(name: str) -> None:
 def test_names_are_unique_and_an_unknown_one_is_refused_with_the_known() -> None:
     names = [experiment.name for experiment in EXPERIMENTS]
     assert len(set(names)) == len(names)
-    with pytest.raises(ValueError, match="there is no experiment 'mess'; known are densities"):
+    with pytest.raises(ValueError, match="unknown experiment 'mess'; known are densities"):
         chosen(["mse", "mess"])
 
 

@@ -72,7 +72,7 @@ def test_an_unknown_network_is_refused(name):
 
 
 def test_a_network_without_linear_classifier_is_refused():
-    with pytest.raises(ValueError, match="linear classifier, and squeezenet1_1 does not"):
+    with pytest.raises(ValueError, match="linear classifier, but squeezenet1_1 does not"):
         TorchvisionEncoder("squeezenet1_1")
 
 

@@ -1,4 +1,4 @@
-"""Data sets that others publish: what a download is, and where it goes."""
+"""Published data sets: what to download, and where to put it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A data set that others publish: where from, how large, on which terms.
+    """A published data set: source, size and terms of use.
 
     Attributes:
         name: what commands call it.

@@ -1,4 +1,4 @@
-"""From the words of a command line to a call of a command, and to an exit status."""
+"""Run a command line: find the command, call it, and return an exit status."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ from bayescl import __version__
 SUCCESS, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
 DEBUG_VARIABLE = "BAYESCL_DEBUG"
-"""Set to anything, shows the traceback behind an error's one line."""
+"""If set, errors show their traceback instead of one line."""
 
 _ITEMS = "ITEMS"
-"""In a file of several commands, what each does, by its last word."""
+"""Name of the mapping, in a file of several commands, from a command's last word to its summary."""
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
-"""How torch says that a size cannot be had; it has no exception of its own for it on a CPU."""
+"""Torch's messages for sizes beyond memory; on the CPU it has no exception for them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     Args:
-        arguments: the words after ``bayescl``; default: those of this process.
+        arguments: the words after ``bayescl``; default: this process's own.
 
     Returns:
-        0 when all went well, 2 on bad input, after one line on standard error, and 130 on
-        Ctrl-C.
+        0 on success, 2 on bad input, with one line on standard error, and 130 on Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -55,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Command:
-    """Where a command is, known without importing it.
+    """The location of a command, found without importing it.
 
     Attributes:
         module: its file's module.
         summary: the first line of its docstring.
-        item: which of the file's commands it is, where there are several.
+        item: its name among the file's commands, if there are several.
     """
 
     module: str
@@ -83,7 +82,7 @@ def commands() -> Mapping[str, Command]:
 
 
 def _described(file: Path) -> tuple[dict[str, str], str]:
-    """What a file says that its commands do, read without running it."""
+    """The summaries of a file's commands, read without running it."""
     items: dict[str, str] = {}
     summary = ""
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -126,7 +125,7 @@ def _call(command: Command, name: str, words: list[str]) -> int:
 def _answer_without_command(
     leading: list[str], words: list[str], known: Mapping[str, Command]
 ) -> int:
-    """List the commands if that was asked for; else say what is wrong."""
+    """List the commands if asked to; otherwise say what is wrong."""
     group = " ".join(leading)
     below = {
         name: command for name, command in known.items() if name.startswith(f"{group} ".lstrip())
@@ -139,8 +138,8 @@ def _answer_without_command(
         last = [name.removeprefix(group).strip() for name in below]
         raise ValueError(f"bayescl {group} needs one of: {', '.join(last)}")
     if leading:
-        raise ValueError(f"there is no command {group!r}; see bayescl --help")
-    raise ValueError(f"there is no option {words[0]} here; see bayescl --help")
+        raise ValueError(f"unknown command {group!r}; see bayescl --help")
+    raise ValueError(f"unknown option {words[0]}; see bayescl --help")
 
 
 def _overview(known: Mapping[str, Command]) -> str:
@@ -152,7 +151,7 @@ def _overview(known: Mapping[str, Command]) -> str:
 
 
 def _complaint(error: Exception) -> str | None:
-    """What a user is told of an error; None where it is the program's own fault."""
+    """The message for a user's error; None if the error is a bug in the program."""
     if isinstance(error, ModuleNotFoundError):
         if error.name is None or error.name.startswith("bayescl"):
             return None
@@ -163,10 +162,10 @@ def _complaint(error: Exception) -> str | None:
         return str(error) or type(error).__name__
     is_full = isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
     if is_full or isinstance(error, MemoryError):
-        return "there is not enough memory for these sizes: choose smaller ones"
+        return "not enough memory for these sizes: choose smaller ones"
     return None
 
 
 def _complain(message: str) -> None:
-    """Write one line to standard error, whatever line breaks the message has."""
+    """Write a message to standard error as one line."""
     sys.stderr.write(f"bayescl: {' '.join(message.split())}\n")

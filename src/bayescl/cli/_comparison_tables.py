@@ -73,5 +73,5 @@ def write_and_name_files(screen: Console, folder: Path, markdown: str) -> None:
 
 
 def _plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Cells without what makes them bold in Markdown."""
+    """Cells without Markdown's marks for bold text."""
     return [[cell.replace("**", "") for cell in row] for row in rows]

@@ -21,7 +21,7 @@ from rich.table import Table
 from typing_extensions import Self
 
 MINIMUM_WIDTH = 120
-"""Tables keep this width where there is no terminal to measure."""
+"""Width of tables if there is no terminal to measure."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -40,14 +40,14 @@ def table(
     words: int = 1,
     caption: str | None = None,
 ) -> Table:
-    """A table with a title; whatever the cells hold is shown as it is.
+    """A table with a title; cells are shown literally.
 
     Args:
-        title: above it.
+        title: text above the table.
         header: titles of the columns.
         rows: their cells.
-        words: how many columns at the left hold words; the others hold numbers.
-        caption: below it.
+        words: number of columns at the left that hold text; the others hold numbers.
+        caption: text below the table.
     """
     made = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     for number, column in enumerate(header):
@@ -58,12 +58,12 @@ def table(
 
 
 class Bar:
-    """A progress bar on standard error, where that is a terminal.
+    """A progress bar on standard error, if that is a terminal.
 
-    It appears at the first :meth:`update`, so that bad input is answered without one.
+    It appears at the first :meth:`update`, so that errors in the input come without one.
 
     Args:
-        total: what there is to do.
+        total: the amount of work.
         *columns: what is shown.
     """
 
@@ -84,7 +84,7 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if not self._progress.disable:
             self._progress.stop()
 
@@ -93,7 +93,7 @@ class EpochBar(Bar):
     """Epochs of one run or several.
 
     Args:
-        total: epochs of everything together.
+        total: number of epochs of all runs.
     """
 
     def __init__(self, total: int) -> None:
@@ -104,7 +104,7 @@ class EpochBar(Bar):
         self._loss = ""
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
-        """Show the loss of a finished epoch, on a line of its own where there is no terminal."""
+        """Show the loss of a finished epoch; on its own line if there is no terminal."""
         self._loss = f"loss {mean_loss:.3f}"
         if self._progress.disable:
             console(stderr=True).print(f"epoch {epochs} of {self._total}: {self._loss}")
@@ -130,7 +130,7 @@ class ByteBar(Bar):
     """Bytes of a download.
 
     Args:
-        total: of all files together.
+        total: number of bytes of all files.
     """
 
     def __init__(self, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What the commands on data sets share: the sources of every kind, and their lines."""
+"""Helpers of the commands on data sets: the sources of every kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayescl.vision.catalog import SOURCES as IMAGES
 
 
 def sources() -> tuple[DataSource, ...]:
-    """All data sets that others publish, images first."""
+    """All published data sets, images first."""
     return (*IMAGES, *INTERACTIONS)
 
 
@@ -23,7 +23,7 @@ def source_of(name: str) -> DataSource:
         ValueError: if there is none.
     """
     if name == DIGITS.name:
-        raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or to verify")
+        raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or verify")
     for source in sources():
         if source.name == name:
             return source
@@ -32,7 +32,7 @@ def source_of(name: str) -> DataSource:
 
 
 def is_there(source: DataSource) -> bool:
-    """Whether the data folder has a data set; says nothing of its state."""
+    """Whether the data folder has a data set, whatever its state."""
     if source.kind == "interactions":
         return known_folder(source.name) is not None
     folder = data_folder() / source.name
@@ -41,13 +41,13 @@ def is_there(source: DataSource) -> bool:
 
 
 def archives(source: DataSource) -> list[tuple[Path, RemoteFile]]:
-    """Where the files of a data set may be: in a folder of its own, or beside it."""
+    """Places of a data set's files: in its own folder, or beside it."""
     places = (data_folder() / source.name, data_folder())
     return [(place / file.filename, file) for file in source.files for place in places]
 
 
 def in_bytes(size: int) -> str:
-    """A size in the unit that suits it.
+    """A size in a suitable unit.
 
     Example:
         >>> in_bytes(4_924_029), in_bytes(170_498_071), in_bytes(2_640_397_119)

@@ -1,4 +1,4 @@
-"""Files of embeddings that anybody may have written; nothing in them is ever unpickled."""
+"""Readers for files of embeddings from any source; nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = {
     "second_view": ("second_view", "view_2"),
     "labels": ("labels", "label"),
 }
-"""What each array may be called in a file that holds several."""
+"""Accepted names of each array in a file that holds several."""
 
 _LARGEST_HEADER = 100_000_000
 _SAFETENSORS = {
@@ -37,7 +37,7 @@ _SAFETENSORS = {
 
 
 class EmbeddingArrays(NamedTuple):
-    """What :func:`read_embeddings` finds."""
+    """Result of :func:`read_embeddings`."""
 
     embeddings: Array
     second_view: Array | None
@@ -45,22 +45,22 @@ class EmbeddingArrays(NamedTuple):
 
 
 def is_embedding_file(path: Path) -> bool:
-    """Whether a path is a file, or would be one by its name."""
+    """Whether a path is a file of embeddings, or has the name of one."""
     return path.is_file() or (path.suffix in _READERS and not path.is_dir())
 
 
 def read_embeddings(
     path: Path, *, second_view: Path | None = None, labels: Path | None = None
 ) -> EmbeddingArrays:
-    """Read embeddings, and a second view and labels from the same file or from their own.
+    """Read embeddings, and a second view and labels from the same file or separate ones.
 
     Args:
         path: an .npy, .npz, .parquet or .safetensors file.
-        second_view: a file of its own with the second view, if any.
-        labels: a file of its own with labels, numbers or words, if any.
+        second_view: a separate file with the second view, if any.
+        labels: a separate file with labels, numbers or words, if any.
 
     Raises:
-        ValueError: if a file is not there, cannot be read, lacks an array or holds objects.
+        ValueError: if a file is missing, cannot be read, lacks an array or holds objects.
     """
     arrays = _read(path, _NAMES)
     if second_view is not None:
@@ -83,7 +83,7 @@ def _only(path: Path, role: str) -> Array:
 
 
 def _read(path: Path, roles: Mapping[str, Iterable[str]]) -> dict[str, Array]:
-    """The arrays of a file by their roles; a lone array plays the first."""
+    """The arrays of a file by their roles; a single array plays the first."""
     if path.suffix not in _READERS:
         raise ValueError(f"{path} must end in {', '.join(_READERS)}")
     if not path.is_file():
@@ -106,12 +106,12 @@ def _read(path: Path, roles: Mapping[str, Iterable[str]]) -> dict[str, Array]:
     except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
         reason = str(error).partition("\n")[0] or "it is damaged"
         if "bject" in reason or "pickle" in reason:
-            reason = "it holds Python objects, which may run code when they are loaded"
+            reason = "it holds Python objects, which may run code when loaded"
         raise ValueError(f"cannot read {path}: {reason}") from None
 
 
 Opened = tuple[list[str], Callable[[str], Array]]
-"""The names of a file's arrays, and what reads one of them."""
+"""The names of a file's arrays, and a function that reads one."""
 
 
 def _npy(path: Path) -> Opened:
@@ -144,7 +144,7 @@ def _safetensors(path: Path) -> Opened:
         kind, (begin, end) = entry["dtype"], entry["data_offsets"]
         shape = [int(one) for one in entry["shape"]]
         if kind not in _SAFETENSORS:
-            raise ValueError(f"{name} is of type {kind}, which is not known here")
+            raise ValueError(f"{name} is of type {kind}, which is not supported")
         dtype = np.dtype(_SAFETENSORS[kind])
         count = math.prod(shape)
         fits = begin >= 0 and end - begin == count * dtype.itemsize and 8 + length + end <= size
@@ -181,7 +181,7 @@ def _parquet(path: Path) -> Opened:
 
 
 def _polars_errors(read: Callable[[str], Array]) -> Callable[[str], Array]:
-    """The same function, whose errors are those of other readers."""
+    """The same function with the error types of the other readers."""
     import polars as pl
 
     def told(name: str) -> Array:
@@ -202,14 +202,14 @@ _READERS: Mapping[str, Callable[[Path], Opened]] = {
 
 
 def _numbers(path: Path, role: str, array: Array) -> Array:
-    """Embeddings as floating-point numbers of this machine."""
+    """Embeddings as floating-point numbers in native byte order."""
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{path}: {role} must hold real numbers, got {array.dtype}")
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 
 def _codes(path: Path, array: Array) -> Array:
-    """Labels as whole numbers; words are numbered in the order of the alphabet."""
+    """Labels as whole numbers; words are numbered alphabetically."""
     if array.dtype.kind in "US":
         return np.unique(array, return_inverse=True)[1].reshape(array.shape)
     if array.dtype.kind in "iub":

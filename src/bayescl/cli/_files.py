@@ -1,4 +1,4 @@
-"""Files that commands write tables and arrays to."""
+"""Files to which commands write tables and arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_table_file(file: Path, suffixes: tuple[str, ...] = TABLES) -> Path:
     """Refuse a file that could not be written, before anything is computed.
 
     Raises:
-        ValueError: if its ending is none of ``suffixes``, or its folder cannot be written to.
+        ValueError: if it does not end in one of ``suffixes``, or its folder is not writable.
     """
     if file.suffix not in suffixes:
         raise ValueError(f"out must end in {' or '.join(suffixes)}, got {str(file)!r}")
@@ -31,7 +31,7 @@ def check_table_file(file: Path, suffixes: tuple[str, ...] = TABLES) -> Path:
 
 
 def write_table(frame: pl.DataFrame, file: Path) -> None:
-    """Write a table as its file's ending says; as a whole or not at all."""
+    """Write a table in the format of its file's suffix, completely or not at all."""
     write = frame.write_csv if file.suffix == ".csv" else frame.write_parquet
     with open_atomically(file) as opened:
         write(opened)

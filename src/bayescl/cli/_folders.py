@@ -1,4 +1,4 @@
-"""Where a run goes and how it is kept: options that commands share and a resumed run may change."""
+"""Shared options on where and how a run is stored; a resumed run may change them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Place(Circumstances):
     resume: bool = False
 
     def folder(self, name: str) -> Path:
-        """The folder asked for, or else a new one with a name."""
+        """The given folder, or a new one with a name."""
         return default_folder(name, datetime.now()) if self.out is None else Path(self.out)
 
     @contextmanager
     def interruptible(self, command: str, folder: Path) -> Iterator[None]:
-        """On Ctrl-C within the block, say which command continues the run in a folder.
+        """On Ctrl-C within the block, print the command that continues the run.
 
         Args:
-            command: that makes such runs, as typed after "bayescl".
+            command: the command that makes such runs, as typed after "bayescl".
             folder: of the run.
         """
         try:
@@ -56,10 +56,10 @@ class Place(Circumstances):
 
 @dataclass(frozen=True)
 class Metrics(Circumstances):
-    """Where metrics go besides the run's folder.
+    """Where to write metrics besides the run's folder.
 
     Attributes:
-        tensorboard: write the metrics for TensorBoard too.
+        tensorboard: also write the metrics for TensorBoard.
     """
 
     tensorboard: bool = False
@@ -76,13 +76,13 @@ class Workers(Circumstances):
     """Runs side by side.
 
     Attributes:
-        workers: runs at a time, one thread each; default: one per core, and one on a GPU.
+        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
 
     workers: Count | None = None
 
     def number(self, device: torch.device, runs: int) -> int:
-        """How many at a time, of a number of runs on a device."""
+        """Number of parallel runs, for a number of runs on a device."""
         from bayescl._cores import usable_cores
 
         if self.workers is not None:
@@ -92,7 +92,7 @@ class Workers(Circumstances):
 
 
 def default_folder(name: str, now: datetime) -> Path:
-    """A new folder under ``runs/`` for a run that was given none.
+    """A new folder under ``runs/`` for a run without one.
 
     Example:
         >>> default_folder("hard-data/scans.npz", datetime(2024, 5, 6, 7, 8, 9)).as_posix()

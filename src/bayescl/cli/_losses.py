@@ -12,7 +12,7 @@ from bayescl.runs.losses import LossOption, image_losses, loss_options, ranking_
 
 
 def _options(losses: Callable[[], tuple[str, ...]]) -> list[LossOption]:
-    """The hyper-parameters of some losses; their help names the losses where not all take them."""
+    """The hyper-parameters of some losses; the help names the losses unless all take them."""
     return [
         option
         if option.losses == losses()

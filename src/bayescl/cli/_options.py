@@ -2,18 +2,18 @@
 
 An argument of a command is one of
 
-* a plain value, with a type hint of :mod:`bayescl._fields`: one option, or one bare word where
-  the signature takes it by position;
+* a plain value, with a type hint of :mod:`bayescl._fields`: one option, or one bare word if the
+signature takes it by position;
 * a dataclass: an option for every field, and the command gets the dataclass;
-* ``partial`` of a dataclass: the same, without fields that are dataclasses themselves or that
-  the command has an argument for; the command gets a ``functools.partial`` to complete;
+* ``partial`` of a dataclass: the same, but without fields that are dataclasses themselves or
+arguments of the command; the command gets a ``functools.partial`` to complete;
 * a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given;
-* :class:`Typed`: no option; the command gets the names of those that stand on the command line.
+* :class:`Typed`: not an option; the command gets the names of the options on the command line.
 
 Names, types, ranges, choices and defaults come from signatures and dataclasses, help from their
-docstrings. jsonargparse reads values by their types and lays out the help; it is given the fields
-one at a time, as its ``add_class_arguments`` imports what modules import for type checkers alone.
-Spelling, resumed runs and messages of one line are this module's own.
+docstrings. jsonargparse parses values by their types and formats the help. It gets the fields one
+at a time, since its ``add_class_arguments`` runs imports that are meant only for type checkers.
+This module adds alternative spellings, resumed runs and one-line messages.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ _PLACEHOLDERS = {
     dict: "MAPPING",
     tuple: "A,B,...",
 }
-"""What stands for a value of a type in help."""
+"""Placeholder of a value in help, by type."""
 
 
 _TYPED = "(typed)"
-"""Beside the values of options, the names of those that were typed; no option is called so."""
+"""Key for the names of the options that were typed; not the name of any option."""
 
 
 class Circumstances:
-    """Mark of dataclasses that say where and how a run happens, not what it is.
+    """Marks dataclasses that say where and how a run happens, not what it is.
 
-    A resumed run may be given others of these.
+    A resumed run may change them.
     """
 
 
 class Typed(frozenset[str]):
-    """Options that somebody typed, in contrast to those of a file or a run's folder."""
+    """Options that were typed, as opposed to those from a file or a run's folder."""
 
 
 @dataclasses.dataclass(frozen=True)
 class OneEach:
-    """Mark of a mapping that has an option for each of its names, None where none is typed."""
+    """Marks a mapping with an option for each of its names; None if it is not typed."""
 
     offers: Callable[[], Iterable[LossOption]]
 
@@ -83,21 +83,21 @@ def parse_options(
     """Turn the words after a command into its arguments.
 
     Values come from the command line, then from ``--config FILE``, then from the defaults. With
-    ``--resume`` the configuration in the run folder comes before the defaults, and an option that
-    contradicts it is refused. Options may be spelled with ``_`` or ``-``.
+    ``--resume``, the configuration in the run folder comes before the defaults, and an option that
+    contradicts it is an error. Options may be spelled with ``_`` or ``-``.
 
     Args:
         command: the function to be called.
         name: the command as typed, such as "train images".
         words: everything after it.
         fixed: arguments that are not options.
-        summary: what the command does, where its docstring is about several.
+        summary: summary of the command, if its docstring describes several.
 
     Returns:
-        Keyword arguments, or None if help or ``--print-config`` was asked for and answered.
+        Keyword arguments, or None if help or ``--print-config`` was printed.
 
     Raises:
-        ValueError: if the words make no sense for the command.
+        ValueError: if the words are not valid for the command.
     """
     fixed = fixed or {}
     form = _Form(command, fixed)
@@ -123,11 +123,11 @@ def parse_options(
 
 
 def offered_options(command: Command, fixed: Mapping[str, Any]) -> list[tuple[str, Kind, bool]]:
-    """Every option of a command: its name, what it takes, and whether it is a bare word.
+    """Every option of a command: its name, its type, and whether it is a bare word.
 
     Args:
         command: the function to be called.
-        fixed: arguments that are no options.
+        fixed: arguments that are not options.
     """
     return _Form(command, fixed).offered()
 
@@ -136,7 +136,7 @@ def read_config(file: Path) -> dict[str, Any]:
     """The settings in a YAML file.
 
     Raises:
-        ValueError: if there is no such file, or it holds no settings by name.
+        ValueError: if there is no such file, or it does not hold named settings.
     """
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -146,15 +146,16 @@ def read_config(file: Path) -> dict[str, Any]:
         raise ValueError(f"cannot read the configuration file {file}") from None
     if isinstance(content, dict):
         return content
-    raise ValueError(f"{file} holds no settings of the form 'name: value'")
+    raise ValueError(f"{file} must hold settings of the form 'name: value'")
 
 
 class _Form:
-    """A command's options, and how its arguments are made of their values.
+    """A command's options, and how its arguments are built from their values.
 
     Attributes:
-        defaults: by option; ``inspect.Parameter.empty`` where there is none.
-        builders: for every argument of the command, what makes it of the values of all options.
+        defaults: by option; ``inspect.Parameter.empty`` if there is none.
+        builders: for every argument of the command, a function that builds it from the values of
+            all options.
     """
 
     def __init__(self, command: Command, fixed: Mapping[str, Any]) -> None:
@@ -179,14 +180,14 @@ class _Form:
         }
         own = {
             "config": (str, "a YAML file with options, as in config.yaml"),
-            "print_config": (bool, "print the options in that form and stop"),
+            "print_config": (bool, "print the options in that form and exit"),
         }
         for name, (base, words) in own.items():
             self._add_option(name, Kind(base), base, None, words)
             del self.defaults[name]
 
     def _add(self, name: str, hint: Any, command: Command, taken: set[str]) -> Builder:
-        """Add the options of one argument of a command, and say how it is made of values."""
+        """Add the options of one argument of a command, and return its builder."""
         if hint is Typed:
             return lambda values: values[_TYPED]
         if kind_of(hint) is not None:
@@ -226,7 +227,7 @@ class _Form:
         self._parser.add_argument(f"{dashes}{name}", type=hint, default=shown, help=words)
 
     def typed(self, words: list[str]) -> dict[str, Any]:
-        """The values on a command line: bare words stand anywhere, switches need no value."""
+        """The values on a command line: bare words may be anywhere, switches need no value."""
         given: dict[str, str] = {}
         bare, remaining = list(self._bare), list(reversed(words))
         while remaining:
@@ -260,21 +261,21 @@ class _Form:
         for key, value in config.items():
             name = str(key).replace("-", "_")
             if name not in self.defaults:
-                raise ValueError(f"{source}: there is no option {key}{self._meant(name)}")
+                raise ValueError(f"{source}: unknown option {key}{self._meant(name)}")
             given[name] = self._read(name, value)
         return given
 
     def resumed(self, given: Mapping[str, Any], command: str) -> dict[str, Any]:
-        """The settings of the run to go on with, and how it is to go on.
+        """The settings of the run to resume, and how to resume it.
 
         Raises:
-            ValueError: if there is no such run, or a setting is given that it does not have.
+            ValueError: if there is no such run, or a given setting differs from the run's.
         """
         from bayescl.runs.folder import RunFolder
 
         out = given.get("out")
         if out is None:
-            raise ValueError("--resume needs --out, the folder of the run to go on with")
+            raise ValueError("--resume needs --out, the folder of the run to resume")
         if not (Path(out) / "config.yaml").is_file():
             raise ValueError(f"{out} is not a run folder: it has no config.yaml")
         folder = RunFolder.open(Path(out), command)
@@ -291,11 +292,11 @@ class _Form:
         return {**stored, **given}
 
     def offered(self) -> list[tuple[str, Kind, bool]]:
-        """Name and kind of every option, and whether it is a bare word."""
+        """Name and type of every option, and whether it is a bare word."""
         return [(name, kind, name in self._bare) for name, kind in self._kinds.items()]
 
     def help(self, name: str, summary: str) -> str:
-        """What ``bayescl NAME --help`` shows."""
+        """The output of ``bayescl NAME --help``."""
         docstring = (inspect.getdoc(self._command) or "").partition("\n\nArgs:")[0]
         self._parser.description = f"{summary}\n\n{docstring}".strip()
         words = ""
@@ -315,7 +316,7 @@ class _Form:
         return self._parser.format_help()
 
     def _read(self, name: str, value: Any) -> Any:
-        """A typed word, or a value from a file, as what the option's hint wants."""
+        """A typed word, or a value from a file, converted to the option's type."""
         kind, given = self._kinds[name], value
         if kind.base is tuple and isinstance(value, str):
             given = [one.strip() for one in value.split(",") if one.strip()]
@@ -332,20 +333,20 @@ class _Form:
         return found
 
     def _meant(self, name: str) -> str:
-        """The option that somebody may have meant, in brackets; nothing where none is near."""
+        """A suggestion of a similarly named option, in brackets; empty if there is none."""
         near = get_close_matches(name, self._kinds, n=1)
         return f" (is it --{near[0].replace('_', '-')}?)" if near else ""
 
 
 class _HelpFormatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
-    """Help as :meth:`_Form.help` words it: without type hints, which say little to users."""
+    """Help without type hints, which say little to users."""
 
     def _get_help_string(self, action: Action) -> str:
         return action.help or ""
 
 
 def _explained(said: str, kind: Kind, action: Action) -> str:
-    """What the docstring says of an option, its range and its default."""
+    """An option's description, range and default."""
     notes = [one.words for one in kind.ranges if one.words]
     default = action.default
     if not (default in (None, False, "", ()) or "default:" in said):

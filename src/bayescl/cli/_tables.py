@@ -1,4 +1,4 @@
-"""What finished runs came to, as tables."""
+"""Results of finished runs as tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def probe_table(probes: Mapping[str, float], *, title: str) -> Table:
 
 
 def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
-    """Every figure of a full ranking: a row for each, a column for each length of list."""
+    """All metrics of a full ranking: one row per metric, one column per list length."""
     from bayescl.recsys.metrics import METRICS
 
     lengths = sorted({int(name.partition("@")[2]) for name in metrics})
@@ -46,7 +46,7 @@ def print_baselines(screen: Console, result: Mapping[str, Any]) -> None:
 
 
 def print_guesses(screen: Console, guessed: Mapping[str, str]) -> None:
-    """Say in one line which of a table's columns were guessed; nothing where none was."""
+    """Print one line on which of a table's columns were guessed, if any."""
     if not guessed:
         return
     columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
@@ -55,7 +55,7 @@ def print_guesses(screen: Console, guessed: Mapping[str, str]) -> None:
 
 
 def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
-    """Print what a recommender came to, and what happened to its data on the way."""
+    """Print a recommender's result, and remarks on its data."""
     settings = result["settings"]
     name = settings["encoder"] if "loss" not in settings else settings["loss"]
     epoch = result.get("best_epoch")
@@ -70,10 +70,10 @@ def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> N
     left_out = result["users_left_out"]
     if result["metrics"]:
         judged = f"{result['users']} users judged"
-        nothing = f"; {left_out} have nothing to find and are left out" if left_out else ""
+        nothing = f"; {left_out} have nothing to find and were left out" if left_out else ""
         screen.print(judged + nothing)
     else:
-        screen.print("everything was trained on: nothing is left to judge by")
+        screen.print("all data were trained on: nothing is left to evaluate")
     for phrase, count in result["report"].items():
         screen.print(f"{count} {phrase}")
     if "seconds_per_epoch" in result:

@@ -32,18 +32,19 @@ def command(
 ) -> int:
     """Train several losses over several seeds and compare their encoders.
 
-    Everything but the loss is the same in all runs, and runs of one seed start from the same
-    weights and see the same views, so that differences are taken seed by seed.
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: names with commas between them. Hyper-parameters follow, for every loss that takes
-            them; their defaults are those recorded for the data set, or else the loss's own.
+        losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
+            defaults are those recorded for the data set, or else the loss's own.
         seeds: number of seeds; --seed is the first of them.
         given: hyper-parameters.
-        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C where these are not given.
-        hyperparameters: those of single losses, by loss and name; for configuration files.
+        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C unless they are set explicitly.
+        hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
+            files.
         settings: of every run.
-        workers: runs at a time.
+        workers: parallel runs.
         place: the folder; finished runs in it are kept.
     """
     from bayescl.cli._comparison_tables import print_comparison, write_and_name_files

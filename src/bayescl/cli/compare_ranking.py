@@ -26,19 +26,19 @@ def command(
 ) -> int:
     """Train several losses over several seeds and compare their recommenders.
 
-    Everything but the loss is the same in all runs, and runs of one seed start from the same
-    weights and see the same batches and candidates, so that differences are taken seed by seed.
-    Popularity and EASE stand beside. Settings are those given: "reproduce ranking" is the command
-    that also chooses them, for every loss, on validation.
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same batches and candidates, so losses are compared seed by seed. Popularity
+    and EASE are added as baselines. This command uses the given settings; "reproduce ranking" also
+    chooses them on validation, for every loss.
 
     Args:
-        data: what is read, and how.
-        encoder: what makes embeddings.
-        losses: names with commas between them. Hyper-parameters follow, for every loss that takes
-            them.
+        data: the data, and how to read them.
+        encoder: the model of the embeddings.
+        losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
         seeds: number of seeds; --seed is the first of them.
         given: hyper-parameters.
-        hyperparameters: those of single losses, by loss and name; for configuration files.
+        hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
+            files.
         settings: of every run.
         workers: runs at a time.
         place: the folder; finished runs in it are kept.

@@ -15,13 +15,13 @@ _FILES = ("config",)
 
 
 def command(shell: Literal["bash", "zsh", "tcsh"] = "bash") -> int:
-    """Print a script by which a shell completes commands, options and choices.
+    """Print a shell script that completes commands, options and choices.
 
     For bash: bayescl completion bash > ~/.local/share/bash-completion/completions/bayescl. For
     zsh: bayescl completion zsh > _bayescl, in a folder of $fpath. Then open a new shell.
 
     Args:
-        shell: whose script.
+        shell: the shell.
     """
     import shtab
 
@@ -34,7 +34,7 @@ def command(shell: Literal["bash", "zsh", "tcsh"] = "bash") -> int:
 
 
 def _add_commands(parser: ArgumentParser, known: Mapping[tuple[str, ...], Command]) -> None:
-    """Add commands by their words, those of several words below their first."""
+    """Add commands word by word, as a tree."""
     below: dict[str, dict[tuple[str, ...], Command]] = {}
     for words, one in known.items():
         below.setdefault(words[0], {})[words[1:]] = one

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def command(name: str) -> int:
-    """Download a data set into the data folder, or say how to get it.
+    """Download a data set into the data folder, or explain how to get it.
 
     An interrupted download continues where it stopped; its checksum is verified.
 

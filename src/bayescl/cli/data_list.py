@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def command() -> int:
-    """List the data sets that commands know by name: where from, how large, on which terms."""
+    """List the data sets that commands know by name, with source, size and terms of use."""
     from rich.table import Table
 
     from bayescl._downloads import DATA_VARIABLE, data_folder
@@ -14,7 +14,7 @@ def command() -> int:
 
     table = Table(title=f"data sets of {data_folder()}", title_justify="left", show_lines=True)
     table.add_column("name", no_wrap=True)
-    table.add_column("what it is", ratio=3)
+    table.add_column("description", ratio=3)
     table.add_column("here", no_wrap=True)
     table.add_column("download", no_wrap=True)
     table.add_column("terms", ratio=2)
@@ -30,7 +30,7 @@ def command() -> int:
     screen = console()
     screen.print(table)
     screen.print(
-        f"The data folder is what {DATA_VARIABLE} says, else ./data. bayescl data fetch NAME "
-        "downloads a data set or says how to get it; bayescl data verify NAME checks a copy."
+        f"The data folder is {DATA_VARIABLE}, or ./data if it is not set. bayescl data fetch NAME "
+        "downloads a data set or explains how to get it; bayescl data verify NAME checks a copy."
     )
     return 0

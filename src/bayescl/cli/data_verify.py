@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def command(name: str) -> int:
-    """Check a data set in the data folder: checksums where known, and whether it can be read.
+    """Check that a data set in the data folder can be read and matches known checksums.
 
     Args:
         name: a name from "bayescl data list".
@@ -26,13 +26,13 @@ def command(name: str) -> int:
 
 
 def _verified_images(source: DataSource) -> list[str]:
-    """Check the archives of an image data set, or read it where there are none.
+    """Check the archives of an image data set, or read it if there are none.
 
     Returns:
-        What was found, a line each.
+        One line per finding.
 
     Raises:
-        ValueError: if a copy is absent or damaged.
+        ValueError: if a copy is missing or damaged.
     """
     from bayescl._downloads import verify_file
     from bayescl.cli._data import archives
@@ -41,7 +41,7 @@ def _verified_images(source: DataSource) -> list[str]:
     for path, file in found:
         verify_file(path, file.checksum)
     if found:
-        return [f"{path} is the published file, by its checksum" for path, _ in found]
+        return [f"{path} is the published file (its checksum matches)" for path, _ in found]
 
     from bayescl.vision.datasets import load_images
 
@@ -49,7 +49,7 @@ def _verified_images(source: DataSource) -> list[str]:
     test = 0 if parts.evaluation is None else len(parts.evaluation)
     return [
         f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
-        "without an archive there is no checksum"
+        "there is no checksum without an archive"
     ]
 
 
@@ -57,10 +57,10 @@ def _verified_interactions(source: DataSource) -> list[str]:
     """Check interactions against their published counts and checksums.
 
     Returns:
-        What was found, a line each.
+        One line per finding.
 
     Raises:
-        ValueError: if a copy is absent, damaged or another one.
+        ValueError: if a copy is missing, damaged or a different one.
     """
     from bayescl.recsys.local_copies import verify_interactions
 
@@ -69,6 +69,6 @@ def _verified_interactions(source: DataSource) -> list[str]:
     return [
         f"{copy.folder} is {source.name} as published: {copy.users:,} users, "
         f"{copy.items:,} items, {pairs} interactions",
-        *(f"{file} is the published file, by its checksum" for file in copy.files),
+        *(f"{file} is the published file (its checksum matches)" for file in copy.files),
         *(f"{count:,} {phrase}" for phrase, count in copy.report.items()),
     ]

@@ -15,16 +15,16 @@ def command(
 ) -> int:
     """Write the embeddings of a run's users, items or images to a file.
 
-    An .npy file holds the embeddings alone, in the order of the data; a .parquet file has their ids
-    beside them: for images the number, the file in a folder, the label and the class name.
+    An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
+    ids: for images the number, the file in a folder, the label and the class name.
 
     Args:
-        run: the run folder of "train ranking" or "train images".
+        run: a run folder of "train ranking" or "train images".
         out: a file that ends in .npy or .parquet.
-        of: users or items of a recommender (default: items); train or evaluation of a run on
-            images (default: evaluation).
-        data: embed other images; default: those of the run, which must be unchanged.
-        encoder: my_module:build, as in training, of a run with an encoder of your own.
+        of: "users" or "items" of a recommender (default: items); "train" or "evaluation" for images
+            (default: evaluation).
+        data: other images to embed; default: the run's, which must be unchanged.
+        encoder: my_module:build, as in training, for a run with your own encoder.
     """
     import numpy as np
 

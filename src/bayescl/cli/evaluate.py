@@ -6,16 +6,16 @@ from pathlib import Path
 
 
 def command(run: str, *, data: str | None = None, encoder: str | None = None) -> int:
-    """Judge a run again, finished or not: images by every probe, recommenders by full ranking.
+    """Evaluate a run, finished or not: images by every probe, recommenders by full ranking.
 
-    It judges the last checkpoint, or the best one of a recommender whose epoch was chosen. The
-    figures are also written into the run's folder, as evaluation.json. Data that changed since
-    training are refused.
+    The last checkpoint is evaluated, or the best one if a recommender's epoch was chosen on
+    validation. The figures are also written to evaluation.json in the run's folder. Data that have
+    changed since training are an error.
 
     Args:
         run: the run folder.
-        data: judge on other data; interactions that the run was trained on are left out.
-        encoder: my_module:build, as in training, of a run with an encoder of your own.
+        data: other data to evaluate on; interactions that the run was trained on are left out.
+        encoder: my_module:build, as in training, for a run with your own encoder.
     """
     from bayescl.cli._console import console
     from bayescl.cli._tables import metrics_table, print_baselines, probe_table

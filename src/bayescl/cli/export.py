@@ -8,13 +8,13 @@ from pathlib import Path
 def command(run: str, *, to: str, encoder: str | None = None) -> int:
     """Write a run's model in a form that works without this library.
 
-    An encoder becomes a torch program from uint8 images to features; a recommender becomes NumPy
-    arrays. The file model.json beside it says how to use it.
+    An encoder becomes a torch program that maps uint8 images to features; a recommender becomes
+    NumPy arrays. model.json in the same folder says how to use it.
 
     Args:
-        run: the run folder of "train ranking" or "train images".
+        run: a run folder of "train ranking" or "train images".
         to: a new folder.
-        encoder: my_module:build, as in training, of a run with an encoder of your own.
+        encoder: my_module:build, as in training, for a run with your own encoder.
     """
     from bayescl.cli._console import console
     from bayescl.runs.exporting import export_run

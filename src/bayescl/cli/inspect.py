@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OfRun:
-    """What to look at of a run.
+    """What to inspect in a run.
 
     Attributes:
-        part: "train" for images that the loss has seen, or "evaluation" for those that judge.
-        images: how many images to score at most, in batches as large as in training.
-        anchors: how many images or users to show with their candidates.
-        shown: candidates at either end to show for each.
-        anchor_images: the images to show, by their numbers with commas between; default: drawn.
-        users: how many users of a recommender to look at; default: some million pairs' worth.
-        data: look at other data; default: what the run was trained on, which must be unchanged.
-        encoder: my_module:build, as in training, of a run with an encoder of your own.
+        part: "train" for the training images, or "evaluation" for the evaluation images.
+        images: largest number of images to score, in batches of the training size.
+        anchors: number of images or users to show with their candidates.
+        shown: number of candidates to show for each, at each end.
+        anchor_images: comma-separated numbers of the images to show; default: random ones.
+        users: number of a recommender's users to inspect; default: enough for some million pairs.
+        data: other data to inspect; default: the run's, which must be unchanged.
+        encoder: my_module:build, as in training, for a run with your own encoder.
     """
 
     part: Literal["train", "evaluation"] = "train"
@@ -44,22 +44,22 @@ class OfRun:
 
 @dataclass(frozen=True)
 class OfFile:
-    """What to look at of a file of embeddings, and how.
+    """What to inspect in a file of embeddings, and how.
 
     Attributes:
         second_view: a file with another view of the same items, in the same order; default: the
             array second_view in the file of embeddings, if there is one.
         labels: a file with labels, numbers or words; default: the array labels in the file of
             embeddings, if there is one.
-        num_classes: about how many classes there are; not needed with labels.
-        tau_plus: share of candidates of the anchor's class; default: as counted with labels, else
-            from num_classes, else 0.1.
+        num_classes: approximate number of classes; not needed with labels.
+        tau_plus: share of candidates of the anchor's class; default: counted from labels, else from
+            num_classes, else 0.1.
         temperature: softmax scale of every loss.
         layout: "two_views" of items, or "in_batch" for pairs such as queries and documents.
         batch_size: items in a batch.
-        items: how many items to score at most.
-        out: the HTML page; default: beside the file of embeddings. A .json file with the figures
-            goes beside it.
+        items: largest number of items to score.
+        out: the HTML page; default: beside the file of embeddings. A .json file with the figures is
+            written beside it.
     """
 
     second_view: str | None = None
@@ -80,30 +80,30 @@ def command(
     of_file: OfFile,
     seed: CountOr0 = 0,
 ) -> int:
-    """Show how many false negatives there are, and which candidates a loss takes for them.
+    """Show how many false negatives there are, and how a loss weights its candidates.
 
-    Of a run, figures are also written into its folder: inspection.json, and pictures of the
-    posterior's calibration, of the weights, of the candidates weighed least and most and, for the
-    latent loss, of its components. Without labels only what needs none is shown. Of a recommender,
-    items that were held out play the part of false negatives.
+    For a run, figures are also written to its folder: inspection.json, and pictures of the
+    posterior's calibration, the weights, the candidates with the smallest and largest weights and,
+    for the latent loss, its components. Figures that need labels are left out if there are none.
+    For a recommender, held-out items serve as false negatives.
 
-    A file of embeddings needs no run: .npy, .npz, .parquet or .safetensors, one row for each item.
-    One HTML page says how many false negatives a batch holds, how well they are told, and what
-    each loss would weigh. Labels and a second view are optional.
+    A file of embeddings works without a run: .npy, .npz, .parquet or .safetensors, one row per
+    item. An HTML page says how many false negatives a batch holds, how well they can be told apart,
+    and how each loss would weight them. Labels and a second view are optional.
 
     Args:
-        run_or_file: the run folder, or a file of embeddings.
-        of_run: what to look at of a run.
-        of_file: what to look at of a file.
-        seed: which images, users or items are drawn, and the images' views.
+        run_or_file: a run folder, or a file of embeddings.
+        of_run: what to inspect in a run.
+        of_file: what to inspect in a file.
+        seed: seed for drawing images, users or items, and for the images' views.
     """
     from bayescl.cli._embeddings import is_embedding_file
 
     path = Path(run_or_file)
     if is_embedding_file(path):
-        _refuse(of_run, OfRun(), f"a run folder, and {path} is a file")
+        _refuse(of_run, OfRun(), f"a run folder, but {path} is a file")
         return _inspect_file(path, of_file, seed)
-    _refuse(of_file, OfFile(), f"a file of embeddings, and {path} is a folder")
+    _refuse(of_file, OfFile(), f"a file of embeddings, but {path} is a folder")
     return _inspect_run(path, of_run, seed)
 
 
@@ -116,7 +116,7 @@ def _refuse(given: OfRun | OfFile, defaults: OfRun | OfFile, why: str) -> None:
 
 
 def _inspect_run(path: Path, looked_at: OfRun, seed: int) -> int:
-    """Figures of a run of either kind."""
+    """Figures of a run on images or of a recommender."""
     from bayescl.runs.folder import RunFolder
 
     if RunFolder.find(path).kind == "train ranking":
@@ -202,7 +202,7 @@ def _show(
     looked_at: str,
     files: Sequence[Path],
 ) -> None:
-    """Print the tables, and where files are."""
+    """Print the tables and the paths of files."""
     from bayescl.cli._console import console
 
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
@@ -221,7 +221,7 @@ def _show(
 
 
 def _figures_table(found: Diagnosis, title: str) -> Table:
-    """What a loss assumes, what is so, and what comes of it."""
+    """A loss's assumptions, measured values, and their effect."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
@@ -272,7 +272,7 @@ def _figures_table(found: Diagnosis, title: str) -> Table:
 
 
 def _latent_table(latent: Mapping[str, Any], found: Diagnosis) -> Table:
-    """What latent classes a loss has found, and how far they hold."""
+    """The latent classes that a loss has found, and how far they hold."""
     from rich.table import Table
 
     rows: list[tuple[str, str, str]] = []

@@ -23,21 +23,21 @@ def command(
     exclude: str | None = None,
     allow_known: bool = False,
 ) -> int:
-    """Show the best items that a user does not have yet, or write lists for all users.
+    """Show the best new items for a user, or write lists for all users.
 
-    Lists leave out what the user has in any part of the data. Users without items in the training
-    part get the most popular ones. Somebody who is not in the data gets a list by --items. The
+    Lists leave out the items that the user has in any part of the data. Users without items in the
+    training part get the most popular ones. For somebody who is not in the data, use --items. The
     run's folder is enough; the data are not needed.
 
     Args:
-        run: the run folder of "train ranking"; the run may still be going on.
-        user: the user's id, as the data set has it.
-        items: what somebody has who is not in the data: ids with commas between.
+        run: a run folder of "train ranking"; the run may still be training.
+        user: the user's id in the data set.
+        items: comma-separated ids of the items of somebody who is not in the data.
         k: length of a list.
-        all: lists of all users, into the file named by --out.
+        all: write lists for all users to the file given by --out.
         out: a file that ends in .csv or .parquet.
-        exclude: a text file with the ids of further items to leave out, one a line.
-        allow_known: let lists include items that the user has.
+        exclude: a text file with the ids of further items to leave out, one per line.
+        allow_known: include items that the user already has.
     """
     from bayescl.cli._files import check_table_file, write_table
     from bayescl.runs.ranking.serving import load_recommender
@@ -64,7 +64,7 @@ def command(
         console().print(_table(lists, f"for {whom}"))
         if is_popular:
             what = "these items" if items else whom
-            said = f"training saw nothing of {what}: the most popular items, by number of users"
+            said = f"training saw nothing of {what}; these are the most popular items by users"
             console().print(said, soft_wrap=True, markup=False)
         return 0
     write_table(lists, file)
@@ -76,7 +76,7 @@ def command(
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a text file that are not empty.
+    """The non-empty lines of a text file.
 
     Raises:
         ValueError: if it cannot be read.

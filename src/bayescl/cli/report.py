@@ -12,15 +12,16 @@ def command(
     pages: bool = False,
     check: bool = False,
 ) -> int:
-    """Make one HTML page of runs and comparisons, or update the results that pages quote.
+    """Make an HTML page of runs and comparisons, or update the results quoted in pages.
 
     The HTML page holds settings, tables, figures, sample pictures and provenance. It is a single
     file that loads nothing else.
 
     Args:
-        names: folders of runs, comparisons or paper tables; with --pages Markdown files, and
+        names: folders of runs, comparisons or paper tables; with --pages, Markdown files and
             folders that hold some.
-        out: the HTML file. Default: report.html in the folder, or here for several folders.
+        out: the HTML file. Default: report.html in the folder, or in the current folder for
+            several.
         pages: update the numbers and tables that Markdown pages quote from result files.
         check: with --pages, only compare; exit status 2 if a page is out of date.
     """
@@ -30,12 +31,12 @@ def command(
 
     paths = [Path(name) for name in names]
     if not paths:
-        raise ValueError("name at least one run folder, or pages after --pages")
+        raise ValueError("give at least one run folder, or pages after --pages")
     if pages:
         from bayescl.report.quoting import refresh_pages
 
         if out is not None:
-            raise ValueError("--out belongs to a page of runs, not to --pages")
+            raise ValueError("--out cannot be used with --pages")
         stale = ", ".join(map(str, refresh_pages(paths, check=check)))
         if check and stale:
             raise ValueError(f"out of date: {stale}; bayescl report --pages updates them")
@@ -44,7 +45,7 @@ def command(
         )
         return 0
     if check:
-        raise ValueError("--check belongs to --pages")
+        raise ValueError("--check needs --pages")
     from bayescl.report.html import report_page
 
     file = Path(out) if out else (paths[0] if len(paths) == 1 else Path()) / "report.html"

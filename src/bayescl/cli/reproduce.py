@@ -13,7 +13,7 @@ ITEMS = {
     "prior": "Make the paper's table of the class prior tau_plus.",
     "runtime": "Measure seconds per epoch with InfoNCE and with the Bayesian loss.",
 }
-"""The commands of this file and what they do."""
+"""The commands of this file and their summaries."""
 
 
 def command(
@@ -23,12 +23,12 @@ def command(
     workers: Workers,
     place: Place,
 ) -> int:
-    """At the paper's size, the paper's values stand beside ours.
+    """At the paper's size, the table shows the paper's values beside ours.
 
     Args:
-        item: which.
-        request: which part of the table.
-        workers: runs at a time; one where time is measured.
+        item: the table.
+        request: the part of the table.
+        workers: parallel runs; one if time is measured.
         place: the folder; finished runs in it are kept.
     """
     from bayescl._files import write_atomically

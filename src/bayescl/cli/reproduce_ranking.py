@@ -21,14 +21,14 @@ def command(
 ) -> int:
     """Make the paper's ranking table: choose settings on validation, then judge on test.
 
-    For every data set and encoder the same number of settings is tried for each loss on a
-    validation part that training leaves out; each loss is then trained once more on all of the
-    training part with what was chosen, with every seed, and judged on the test part. The table also
-    has popularity and EASE, chosen in the same way, and the paper's figures.
+    For every data set and encoder, the same number of settings is tried for each loss on a
+    validation part held out of training. Each loss is then trained on the whole training part with
+    the chosen settings, once per seed, and evaluated on the test part. The table also has
+    popularity and EASE, chosen in the same way, and the paper's figures.
 
     Args:
-        request: which cells of the table.
-        workers: runs at a time.
+        request: the cells of the table.
+        workers: parallel runs.
         place: the folder; finished runs in it are kept.
     """
     from bayescl.cli._comparison_tables import print_cell

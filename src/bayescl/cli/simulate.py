@@ -24,18 +24,18 @@ def command(
     settings: Settings,
     page: str | None = None,
 ) -> int:
-    """Run the numerical experiments: a data file and a figure for each, and tables on screen.
+    """Run the numerical experiments and write a data file and a figure for each.
 
     A process generates labelled scores, and estimators of the true negatives' mean are compared
-    with the labels. Defaults are the paper's. A parameter that an experiment sweeps takes its swept
-    values, whatever is set here.
+    with the labels. Tables are printed. Defaults are the paper's. If an experiment sweeps a
+    parameter, its value here is ignored.
 
     Args:
-        names: experiments to run; --list shows them. In a configuration file, with commas between.
+        names: experiments to run; --list shows them. Comma-separated in a configuration file.
         all: run every experiment.
-        list: show the experiments and stop.
+        list: show the experiments and exit.
         out: the folder for data files and figures; files of the same names are replaced.
-        seed: seed of all randomness; the same seed gives the same files.
+        seed: seed for everything random; the same seed gives the same files.
         settings: of the process.
         page: a Markdown file whose quoted numbers are updated from the files.
     """
@@ -50,7 +50,7 @@ def command(
         screen.print(table("Experiments", ("name", "shows"), rows, words=2))
         return 0
     if bool(names) == all:
-        raise ValueError("name some experiments or give --all, not both; --list shows the names")
+        raise ValueError("give either names of experiments or --all; --list shows the names")
     experiments = EXPERIMENTS if all else chosen([*names])
     text = None if page is None else Path(page).read_text(encoding="utf-8")
     folder = Path(out)
@@ -91,7 +91,7 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
 
 
 def _check_writable(folder: Path) -> None:
-    """Refuse a folder that no file can be made in."""
+    """Refuse a folder that is not writable."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"cannot write to the folder {folder}: {nearest} is not a writable folder")

@@ -36,7 +36,7 @@ def command(
     metrics: Metrics,
     place: Place,
 ) -> int:
-    """Train an encoder on images with one loss, and judge it by every probe.
+    """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
         loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded

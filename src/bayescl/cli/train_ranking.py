@@ -28,7 +28,7 @@ def command(
     metrics: Metrics,
     place: Place,
 ) -> int:
-    """Train a recommender on interactions, and judge it by a full ranking.
+    """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:
         data: what is read, and how.

@@ -1,15 +1,15 @@
-"""Whether a loss's assumptions hold on real embeddings, in numbers and figures.
+"""Check on real embeddings whether a loss's assumptions hold, in numbers and figures.
 
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it, and which candidates are false negatives
 ``weights``         every loss's weights, the posterior, effective numbers of negatives
 ``detection``       how well a score finds false negatives
-``pairs``           pairs that are taken for one class, and whether they are
+``pairs``           pairs taken for one class, and whether they are
 ``calibration``     whether the posterior says how often a candidate is a true negative
-``histogram``       how weights are spread
-``extremes``        the candidates that are weighed least and most
+``histogram``       the distribution of weights
+``extremes``        the candidates with the smallest and largest weights
 ``summary``         all of these on some batches
-``embeddings``      all of these for anybody's embeddings, loss by loss
+``embeddings``      all of these for given embeddings, loss by loss
 ``plots``           reliability diagram, weight histogram, weights by similarity
 ==================  =========================================================================
 """

@@ -1,4 +1,4 @@
-"""Does the posterior say how often a candidate is a true negative?"""
+"""Calibration: does the posterior say how often a candidate is a true negative?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayescl._checks import check_count, check_mask
 
 @dataclass(frozen=True)
 class Calibration:
-    """Predicted against observed, in groups of equal prediction.
+    """Predicted and observed frequencies, in groups of similar predictions.
 
     Attributes:
         predicted: mean prediction of each group, ascending.
@@ -30,10 +30,10 @@ class Calibration:
     def skill(self) -> float | None:
         """Share of the truth's variance that the predictions explain (Brier skill score).
 
-        1 is perfect, 0 is what the share of true negatives gives if it is predicted for every
-        candidate, and below 0 it would have been better to say that. It belongs beside ``ece``,
-        which is 0 for such a constant too, though it tells no candidate from another. None where
-        all candidates are of one kind.
+        1 is perfect. 0 is the score of predicting the share of true negatives for every candidate;
+        a negative score is worse than that. Read it beside ``ece``, which is also 0 for such a
+        constant, although the constant tells no candidate from another. None if all candidates are
+        of one kind.
         """
         share = float((self.observed * self.count).sum() / self.count.sum())
         variance = share * (1 - share)
@@ -41,13 +41,13 @@ class Calibration:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: the mean distance of observed and predicted."""
+        """Expected calibration error: the mean distance between observed and predicted."""
         gap = (self.observed - self.predicted).abs()
         return float((gap * self.count).sum() / self.count.sum())
 
     @property
     def bias(self) -> float:
-        """Mean of predicted less observed: above 0 where the posterior is too trusting."""
+        """Mean of predicted less observed; positive if the posterior is too trusting."""
         gap = self.predicted - self.observed
         return float((gap * self.count).sum() / self.count.sum())
 
@@ -60,24 +60,24 @@ def calibration(
     groups: int = 20,
     equal_width: bool = False,
 ) -> Calibration:
-    """Hold a posterior against the labels, in groups of equally many candidates.
+    """Compare a posterior with the labels, in groups of equally many candidates.
 
-    Equally many, since a posterior from ranks keeps to a narrow range: at ``alpha = 0.9`` and
-    ``tau_plus = 0.1`` it lies between 0.5 and 0.99, most of it above 0.9. Equal predictions stay in
-    one group. A posterior from latent classes is sharp, near 0 or 1 for most candidates: groups of
-    equal width show what lies between.
+    Groups have equal counts because a posterior from ranks stays in a narrow range: at
+    ``alpha = 0.9`` and ``tau_plus = 0.1`` it lies between 0.5 and 0.99, mostly above 0.9. Equal
+    predictions stay in one group. A posterior from latent classes is near 0 or 1 for most
+    candidates; groups of equal width show the values in between.
 
     Args:
         predicted: probabilities of being a true negative.
         true_negative: the truth.
-        groups: how many groups at most.
-        equal_width: part [0, 1] in equal steps, not in equal counts.
+        groups: largest number of groups.
+        equal_width: whether to split [0, 1] into equal steps instead of equal counts.
 
     Returns:
-        Means, shares and counts of the groups that are not empty.
+        Means, shares and counts of the non-empty groups.
 
     Raises:
-        ValueError: if shapes do not fit or there is nothing to group.
+        ValueError: if shapes do not match or there is nothing to group.
 
     Reference:
         Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.

@@ -1,7 +1,7 @@
-"""What a loss sees of its candidates: logits, which of them count, and which are false negatives.
+"""A batch as a loss sees it: logits, which candidates count, and which are false negatives.
 
-Nothing is laid out again here. The loss's own layout is called with an objective that keeps its
-input, so that masks, normalisation and temperature are those of training.
+The loss's own layout is called with an objective that records its input, so masks, normalisation
+and temperature are those of training.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OTHER_GROUPS: Mapping[Layout, str] = {
     "in_batch": "extra_groups",
     "sampled": "candidate_groups",
 }
-"""What a layout calls the groups of candidates that are nobody's positive."""
+"""Name in each layout of the groups of candidates that are nobody's positive."""
 
 _GROUPS = ("groups", *_OTHER_GROUPS.values())
 
@@ -51,12 +51,12 @@ class ScoredCandidates:
         positive: logit of each anchor's positive.
         unlabeled: logits of each anchor's candidates.
         valid: True where a candidate counts.
-        objective: the loss's objective at its present parameters.
-        false_negative: True where a candidate is of the anchor's class; None without labels.
-            Where ``valid`` is False the value is False.
+        objective: the loss's objective at its current parameters.
+        false_negative: True where a candidate counts and is of the anchor's class; None without
+            labels.
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
-        same_class: posterior that a candidate is of the anchor's class, as the loss believes it
-            now; None where it has none.
+        same_class: the loss's current posterior that a candidate is of the anchor's class; None if
+            it has none.
     """
 
     positive: Float[Tensor, " anchors"]
@@ -78,7 +78,7 @@ class ScoredCandidates:
 
     @property
     def tells_apart(self) -> bool:
-        """Whether the loss may weigh two candidates of one anchor differently."""
+        """Whether the loss may give two candidates of one anchor different weights."""
         if self.sees_labels or self.same_class is not None:
             return True
         objective = as_data(self.objective)
@@ -86,13 +86,15 @@ class ScoredCandidates:
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
-        """``false_negative``, where it is known.
+        """``false_negative``, if it is known.
 
         Raises:
             ValueError: if there are no labels.
         """
         if self.false_negative is None:
-            raise ValueError("labels are needed to tell false negatives from true ones, got none")
+            raise ValueError(
+                "labels are needed to tell false negatives from true negatives, got none"
+            )
         return self.false_negative
 
 
@@ -106,28 +108,28 @@ def score_candidates(
     false_negative: Bool[Tensor, "anchors candidates"] | None = None,
     **options: Any,
 ) -> ScoredCandidates:
-    """Score a batch as a loss would, and mark the false negatives where labels are given.
+    """Score a batch as a loss would, and mark false negatives if labels are given.
 
-    The loss itself is left as it is: a memory learns nothing here.
+    The loss is not changed: a memory learns nothing here.
 
     Args:
         loss: any loss of :mod:`bayescl.losses`.
-        *embeddings: what the loss is called with: two views, pairs, pairs and candidates, or the
+        *embeddings: the arguments of the loss: two views, pairs, pairs and candidates, or the
             logits of positives and candidates.
-        layout: which call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-        labels: the class of each item. They mark false negatives and touch no weight except
-            the oracle's.
+        layout: the call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
+        labels: the class of each item. They mark false negatives and affect only the oracle's
+            weights.
         other_labels: the classes of ``extra`` or of the sampled candidates.
-        false_negative: the truth itself, in place of labels; for recommenders, say, True where a
-            candidate is an item that was held out.
-        **options: what else the call takes, such as ``groups``, ``valid`` or ``extra``.
+        false_negative: the truth itself, instead of labels. For recommenders, for example, True
+            where a candidate is a held-out item.
+        **options: further arguments of the call, such as ``groups``, ``valid`` or ``extra``.
 
     Returns:
-        Logits, masks, the objective, and what the loss believes of the pairs.
+        Logits, masks, the objective, and the loss's posterior of the pairs.
 
     Raises:
-        ValueError: if the call refuses its arguments, labels do not suit the layout, or both
-            directions are asked for at once.
+        ValueError: if the call refuses its arguments, labels do not suit the layout, or
+            ``both_directions`` is set.
 
     Example:
         >>> import bayescl
@@ -140,9 +142,9 @@ def score_candidates(
     """
     check_choice("layout", layout, tuple(_CALLS))
     if labels is not None and (layout == "logits" or false_negative is not None):
-        raise ValueError("labels must be None where logits or false_negative are given")
+        raise ValueError("labels must be None if logits or false_negative are given")
     if other_labels is not None and (labels is None or layout not in _OTHER_GROUPS):
-        raise ValueError(f"other_labels says nothing with layout {layout!r} or without labels")
+        raise ValueError(f"other_labels must be None with layout {layout!r} or without labels")
     seen = _recorded(loss, layout, embeddings, options)
     valid = _all_of(seen.valid, seen.unlabeled)
     if labels is not None:
@@ -167,7 +169,7 @@ def score_candidates(
 
 
 class _Recorder(LogSumObjective):
-    """An objective that keeps what it is called with; every loss is 0."""
+    """An objective that records its arguments; every loss is 0."""
 
     positive: Tensor
     unlabeled: Tensor
@@ -192,7 +194,7 @@ class _Recorder(LogSumObjective):
 
 
 class _Twin(ContrastiveLoss):
-    """A loss's layouts, temperature and knowledge of pairs around an objective that records."""
+    """A loss's layouts, temperature and knowledge of pairs around a recording objective."""
 
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         super().__init__(
@@ -205,14 +207,14 @@ class _Twin(ContrastiveLoss):
         self.original = loss
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return what the original knows of a batch."""
+        """Return what the original loss knows of a batch."""
         return self.original.informed(batch)
 
 
 def _recorded(
     loss: ContrastiveLoss, layout: Layout, embeddings: tuple[Tensor, ...], options: dict[str, Any]
 ) -> _Recorder:
-    """What an objective is given when a loss with these settings is called so."""
+    """The arguments of the objective in this call of the loss."""
     recorder = _Recorder()
     getattr(_Twin(loss, recorder), _CALLS[layout])(*embeddings, **options)
     if recorder.calls != 1:
@@ -221,5 +223,5 @@ def _recorded(
 
 
 def _all_of(valid: Tensor | None, unlabeled: Tensor) -> Tensor:
-    """A mask, made where there is none."""
+    """A mask, created if there is none."""
     return torch.ones_like(unlabeled, dtype=torch.bool) if valid is None else valid

@@ -17,7 +17,7 @@ class Detection(NamedTuple):
     """How often a false negative's suspicion exceeds a true negative's; 1/2 by chance."""
 
     average_precision: float
-    """Mean precision over the false negatives, in order of suspicion; ``share`` by chance."""
+    """Average precision of ranking false negatives by suspicion; ``share`` by chance."""
 
     share: float
     """Share of false negatives among the candidates."""
@@ -27,19 +27,19 @@ class Detection(NamedTuple):
 def false_negative_detection(
     suspicion: Float[Tensor, "*shape"], false_negative: Bool[Tensor, "*shape"]
 ) -> Detection | None:
-    """Judge a score by how it ranks false negatives, all candidates of all anchors together.
+    """Judge a score by how it ranks false negatives, over all candidates of all anchors.
 
     Args:
-        suspicion: what should be high for a false negative, such as minus the weight, or one
-            minus the posterior; any finite numbers.
+        suspicion: finite values that should be high for a false negative, such as minus the weight
+            or one minus the posterior.
         false_negative: the truth.
 
     Returns:
-        ROC-AUC, average precision, and what chance would give; None where all candidates are of
+        ROC-AUC, average precision, and the share of false negatives; None if all candidates are of
         one kind.
 
     Raises:
-        ValueError: if shapes do not fit.
+        ValueError: if shapes do not match.
 
     Example:
         >>> found = false_negative_detection(

@@ -1,4 +1,4 @@
-"""What anybody's embeddings hold: how many false negatives, and what each loss would weigh."""
+"""Diagnosis of given embeddings: number of false negatives, and each loss's weights."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ EmbeddingLayout = Literal["two_views", "in_batch"]
 LAYOUTS: tuple[EmbeddingLayout, ...] = ("two_views", "in_batch")
 
 NEAREST = 10
-"""How many of the most similar candidates of each anchor are looked at."""
+"""Number of most similar candidates of each anchor in ``nearest_false``."""
 
 _MOST_FITTED = 4096
-"""Items that latent classes are fitted to at most, so that many classes take seconds."""
+"""Largest number of items that latent classes are fitted to, to keep fits within seconds."""
 
 _NEVER = 2**62
-"""Calls between two fits, where there shall be one fit."""
+"""Calls between two fits, so large that there is only one."""
 
 _BINS = 50
 
@@ -52,10 +52,10 @@ class LossDiagnosis:
 
     Attributes:
         diagnosis: all figures of :func:`diagnose`.
-        false_share: share of the repulsion that falls on false negatives: of the sum of
-            ``w e^s`` over an anchor's candidates, the mean over anchors. None without labels.
-        weight_by_similarity: mean weight of the candidates in each bin of similarity; NaN where
-            a bin is empty.
+        false_share: share of the repulsion that falls on false negatives, as a share of the sum of
+            ``w e^s`` over an anchor's candidates; the mean over anchors. None without labels.
+        weight_by_similarity: mean weight of the candidates in each bin of similarity; NaN if the
+            bin is empty.
     """
 
     diagnosis: Diagnosis
@@ -65,28 +65,28 @@ class LossDiagnosis:
 
 @dataclass(frozen=True)
 class EmbeddingDiagnosis:
-    """What :func:`diagnose_embeddings` finds.
+    """Result of :func:`diagnose_embeddings`.
 
     Attributes:
-        items: items given.
+        items: number of items given.
         dim: coordinates of an embedding.
         views: 1 or 2.
-        layout: how a batch was laid out.
-        batch_size: items in each batch that was scored.
-        batches: how many batches were scored.
-        candidates: candidates of each anchor in such a batch.
+        layout: layout of a batch.
+        batch_size: items in each scored batch.
+        batches: number of scored batches.
+        candidates: candidates of each anchor in a batch.
         temperature: softmax scale of every loss.
-        tau_plus: share of false negatives among the candidates: measured with labels, else given
-            or assumed.
+        tau_plus: share of false negatives among the candidates: measured if there are labels, else
+            given or assumed.
         tau_plus_from: "labels", "given" or "default".
-        similarity: cosines of the candidates, apart by kind where there are labels.
+        similarity: cosines of the candidates, separate by kind if there are labels.
         nearest_false: share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
-        losses: what each loss would do, by its title.
-        fitted: items that latent classes were fitted to; 0 where there were none.
-        trust: how far the latent classes are believed, from 0 to 1; None where none were fitted.
-        found: false negatives of an anchor that the latent classes expect, the sum of the
-            posterior over its candidates; None where none were fitted.
+        losses: diagnosis of each loss, by its title.
+        fitted: number of items that latent classes were fitted to; 0 if none.
+        trust: how far the latent classes are trusted, from 0 to 1; None if none were fitted.
+        found: expected false negatives of an anchor by the latent classes: the sum of the posterior
+            over its candidates; None if none were fitted.
     """
 
     items: int
@@ -154,35 +154,35 @@ def diagnose_embeddings(
     items: int = 1024,
     seed: int = 0,
 ) -> EmbeddingDiagnosis:
-    """Say how many false negatives a batch holds, how well they are told, and what losses weigh.
+    """Estimate how many false negatives a batch holds, and how losses weight them.
 
-    Batches are drawn at random and scored as InfoNCE, the hard, the Bayesian and the latent-class
-    loss and, with labels, the oracle would score them. Labels only judge, and set ``tau_plus``.
-    With a second view latent classes are fitted to items that are not scored.
+    Batches are drawn at random and scored by InfoNCE, the hard, the Bayesian and the latent-class
+    loss and, with labels, the oracle. Labels are used only to judge and to set ``tau_plus``. With a
+    second view, latent classes are fitted to items that are not scored.
 
     Args:
-        embeddings: one row for each item, of any length; they are scaled to length 1.
-        second_view: the same items seen otherwise: another augmentation, the matching text. Without
-            it each item is its own positive, and latent classes are not looked for.
-        labels: the class of each item, whole numbers of at least 0.
-        num_classes: about how many classes there are; ``tau_plus`` is one over it. Not needed
-            with labels.
-        tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default: as
-            measured with labels, else from ``num_classes``, else 0.1.
+        embeddings: one row per item, of any length; rows are scaled to length 1.
+        second_view: another view of the same items, such as another augmentation or the matching
+            text. Without it, each item is its own positive, and no latent classes are fitted.
+        labels: the class of each item, non-negative integers.
+        num_classes: approximate number of classes; ``tau_plus`` is one over it. Not needed with
+            labels.
+        tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default:
+            measured if there are labels, else from ``num_classes``, else 0.1.
         temperature: softmax scale of every loss, positive.
-        layout: with a second view, ``"two_views"`` lets every row of both views be an anchor, as
-            SimCLR does; ``"in_batch"`` takes first views for anchors and second views for
-            candidates, as for queries and documents.
-        batch_size: items in a batch, at least 2; fewer where there are fewer items.
-        items: how many items to score at most; whole batches of them are scored.
-        seed: which items are drawn.
+        layout: with a second view, ``"two_views"`` makes every row of both views an anchor, as in
+            SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
+            for queries and documents.
+        batch_size: items in a batch, at least 2; fewer if there are fewer items.
+        items: largest number of items to score, in whole batches.
+        seed: seed for drawing items.
 
     Returns:
-        The figures. Without labels those that need them are None.
+        The figures. Without labels, those that need them are None.
 
     Raises:
         ValueError: if there are fewer than 4 items, shapes do not fit, embeddings are not finite,
-            or an argument leaves its range.
+            or an argument is out of range.
 
     Example:
         >>> labels = torch.arange(64) % 4
@@ -264,7 +264,7 @@ def diagnose_embeddings(
 
 @dataclass(frozen=True)
 class _Sample:
-    """Embeddings and the batches of them that are scored."""
+    """Embeddings and their batches to score."""
 
     first: Float[Tensor, "items dim"]
     second: Float[Tensor, "items dim"]
@@ -287,7 +287,7 @@ class _Sample:
 
 
 def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
-    """Embeddings as a float32 matrix of unit vectors; anything else is refused."""
+    """Embeddings as a float32 matrix of unit vectors; refuses anything else."""
     tensor = torch.as_tensor(values).detach().cpu()
     check_shape(name, tensor, ("items", "dim"))
     if tensor.dtype == torch.bool or tensor.is_complex():
@@ -305,14 +305,16 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 
 
 def _classes(labels: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
-    """Labels as whole numbers, one for each item."""
+    """Labels as integers, one per item."""
     tensor = torch.as_tensor(labels).detach().cpu()
     check_shape("labels", tensor, (items,))
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers, got {tensor.dtype}")
     lowest = int(tensor.min())
     if lowest < 0:
-        raise ValueError(f"labels must be at least 0, got {lowest}: leave out items of no class")
+        raise ValueError(
+            f"labels must be at least 0, got {lowest}: leave out items without a class"
+        )
     return tensor.long()
 
 
@@ -323,7 +325,7 @@ def _latent_classes(
     tau_plus: float,
     temperature: float,
 ) -> LatentClassContrastiveLoss | None:
-    """A loss that has fitted latent classes to some items; None where they are too few for it."""
+    """A loss that has fitted latent classes to some items; None if they are too few."""
     loss = LatentClassContrastiveLoss(
         tau_plus=tau_plus,
         temperature=temperature,
@@ -359,7 +361,7 @@ def _cosines(scored: ScoredCandidates, temperature: float) -> Float[Tensor, " so
 
 
 def _similarities(batches: Sequence[ScoredCandidates], temperature: float) -> WeightHistogram:
-    """How similarities are spread, apart by kind where there are labels."""
+    """Distribution of similarities, separate by kind if there are labels."""
     values = torch.cat([_cosines(scored, temperature) for scored in batches])
     kinds = [scored.false_negative for scored in batches]
     false = [kind[s.valid] for s, kind in zip(batches, kinds, strict=True) if kind is not None]
@@ -371,7 +373,7 @@ def _similarities(batches: Sequence[ScoredCandidates], temperature: float) -> We
 def _weight_by_similarity(
     batches: Sequence[ScoredCandidates], weights: Sequence[Tensor], temperature: float
 ) -> Float[Tensor, " bins"]:
-    """Mean weight in each bin of similarity; NaN where there is no candidate."""
+    """Mean weight in each bin of similarity; NaN if it is empty."""
     values = torch.cat([_cosines(scored, temperature) for scored in batches]).double()
     flat = torch.cat([w[s.valid] for s, w in zip(batches, weights, strict=True)]).double()
     bins = ((values + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
@@ -392,7 +394,7 @@ def _nearest_false(batches: Sequence[ScoredCandidates]) -> float:
 
 
 def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]) -> float:
-    """Share of the sum of weighted exponentials that false negatives have."""
+    """Share of false negatives in the sum of weighted exponentials."""
     shares = []
     for scored, weight in zip(batches, weights, strict=True):
         logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
@@ -402,7 +404,7 @@ def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor])
 
 
 def _expected(batches: Sequence[ScoredCandidates]) -> float:
-    """False negatives of an anchor by the posterior of latent classes; 0 if nothing is believed."""
+    """False negatives of an anchor by the posterior of latent classes; 0 if nothing is trusted."""
     sums = [
         torch.zeros(len(s.positive))
         if s.same_class is None

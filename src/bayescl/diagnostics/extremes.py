@@ -1,4 +1,4 @@
-"""The candidates that a loss weighs least and most, for a look at them without labels."""
+"""The candidates with the smallest and largest weights, to inspect without labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayescl._checks import check_count
 
 
 class Extremes(NamedTuple):
-    """Columns of some anchors' candidates at both ends, the most extreme first."""
+    """Columns of candidates at both ends for some anchors, the most extreme first."""
 
     down: Int[Tensor, "chosen shown"]
     """Those with the smallest weights."""
@@ -33,14 +33,14 @@ def extreme_candidates(
 
     Args:
         weights: the candidates' weights.
-        logits: their logits. Among equal weights, as the hundred lowest ranks may have, the higher
-            logit comes first: it has the larger say.
+        logits: their logits. Among equal weights, which low ranks often have, the higher logit
+            comes first, since it contributes more.
         valid: True where a candidate counts.
-        anchors: the rows asked for.
-        count: how many candidates at either end, at least 1.
+        anchors: the rows in question.
+        count: number of candidates at each end, at least 1.
 
     Returns:
-        Columns of the two ends. They overlap where an anchor has fewer than ``2 count``.
+        Columns at the two ends. They overlap if an anchor has fewer than ``2 count`` candidates.
 
     Raises:
         ValueError: if an anchor has fewer than ``count`` candidates.

@@ -1,4 +1,4 @@
-"""How the weights of true and of false negatives are spread."""
+"""Distribution of the weights of true and of false negatives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class WeightHistogram:
     """Counts of weights between edges.
 
     Attributes:
-        edges: ascending, one more than bins.
-        true_negatives: counts of true negatives, or of all candidates where there are no labels.
+        edges: bin edges, ascending; one more than bins.
+        true_negatives: counts of true negatives, or of all candidates without labels.
         false_negatives: counts of false negatives; None without labels.
     """
 
@@ -43,14 +43,14 @@ def weight_histogram(
     bins: int = 40,
     span: tuple[float, float] | None = None,
 ) -> WeightHistogram:
-    """Count weights, or other values of candidates, in equal steps.
+    """Count weights, or other values of candidates, in bins of equal width.
 
     Args:
         weights: of candidates that count.
-        false_negative: which of them are false negatives, where that is known.
-        bins: how many steps.
-        span: where the steps begin and end; values beyond fall into the outermost. Default: from
-            0 to the largest weight.
+        false_negative: which of them are false negatives, if known.
+        bins: number of bins.
+        span: range of the bins; values outside fall into the outermost bins. Default: from 0 to the
+            largest weight.
 
     Returns:
         Counts of both kinds.

@@ -1,4 +1,4 @@
-"""Candidates that a posterior takes for members of the anchor's class, and whether they are."""
+"""Candidates that a posterior puts into the anchor's class, and whether they belong there."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class ConfidentPairs(NamedTuple):
     """The pairs with a posterior above a threshold."""
 
     threshold: float
-    """Pairs are confident above it."""
+    """Posterior above which pairs are confident."""
 
     share: float
     """Share of confident pairs among the candidates."""
 
     precision: float | None
-    """Share of confident pairs that are of one class; None without labels or such pairs."""
+    """Share of confident pairs that are of one class; None without labels or confident pairs."""
 
     recall: float | None
-    """Share of false negatives that are in a confident pair; None without labels or such."""
+    """Share of false negatives in confident pairs; None without labels or false negatives."""
 
 
 @torch.no_grad()
@@ -33,18 +33,19 @@ def confident_pairs(
     *,
     threshold: float = 0.5,
 ) -> ConfidentPairs:
-    """Hold confident pairs against the labels, all candidates of all anchors together.
+    """Compare confident pairs with the labels, over all candidates of all anchors.
 
     Args:
         same_class: posterior probability that a candidate is of the anchor's class.
-        false_negative: the truth, where it is known.
+        false_negative: the truth, if known.
         threshold: in [0, 1]; the loss attracts above it.
 
     Returns:
-        How many there are, how many of them are right, and how many are found.
+        Their share, precision and recall.
 
     Raises:
-        ValueError: if shapes do not fit, there are no candidates or the threshold is out of range.
+        ValueError: if shapes do not match, there are no candidates or the threshold is out of
+            range.
 
     Example:
         >>> confident_pairs(

@@ -1,4 +1,4 @@
-"""The figures of a diagnosis. Matplotlib is imported when one is drawn."""
+"""Figures of a diagnosis. Matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"), ("#E69F00", "D"
 
 
 def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
-    """Draw the posterior against the share of true negatives, at each set of parameters.
+    """Plot the share of true negatives against the posterior, for each set of parameters.
 
-    On the diagonal the posterior says what is so; below it, it trusts candidates too much.
+    On the diagonal the posterior is calibrated; below it, it trusts candidates too much.
 
     Args:
-        diagnosis: with labels.
-        title: over the figure.
+        diagnosis: a diagnosis with labels.
+        title: title of the figure.
 
     Raises:
         ValueError: if the diagnosis has no labels.
@@ -62,11 +62,11 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
 
 
 def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
-    """Draw how the weights of true and of false negatives are spread, each kind adding up to 1.
+    """Plot the distribution of weights of true and of false negatives, each adding up to 1.
 
     Args:
-        diagnosis: with or without labels.
-        title: over the figure.
+        diagnosis: a diagnosis with or without labels.
+        title: title of the figure.
     """
     histogram = diagnosis.histogram
     figure, (axis,) = panels(1, 1, width=6.4, height=4.4)
@@ -98,15 +98,15 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
 
 
 def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figure:
-    """Draw how similar candidates are, and what each loss would weigh them by.
+    """Plot the similarity of candidates, and the weight that each loss gives them.
 
-    The upper panel has a curve each for true and false negatives where there are labels. The
-    lower one has a curve for each loss: with labels the oracle's is the share of true negatives
-    at that similarity, which is what a posterior should follow.
+    With labels, the upper panel has one curve for true and one for false negatives. The lower panel
+    has one curve per loss. The oracle's is the share of true negatives at that similarity, which a
+    posterior should follow.
 
     Args:
-        diagnosis: of :func:`~bayescl.diagnostics.diagnose_embeddings`.
-        title: over the figure.
+        diagnosis: result of :func:`~bayescl.diagnostics.diagnose_embeddings`.
+        title: title of the figure.
     """
     found = diagnosis.similarity
     figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4, title=title)

@@ -1,4 +1,4 @@
-"""All figures of some batches together."""
+"""All figures of some batches in one result."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from bayescl.diagnostics.weights import (
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
 
 _NOTICEABLE = 0.02
-"""Mean weights that differ by less, of themselves, are called the same."""
+"""Mean weights are called equal if their relative difference is smaller."""
 
 _FAR = 1.5
-"""A ``tau_plus`` that is off by a larger factor is worth a hint."""
+"""A ``tau_plus`` that is off by a larger factor gets a hint."""
 
 
 @dataclass(frozen=True)
 class EffectiveNegatives:
-    """Effective numbers of negatives, means over anchors."""
+    """Effective numbers of negatives, averaged over anchors."""
 
     candidates: float
     """Candidates that count."""
 
     weighted: float
-    """By the weights alone."""
+    """From the weights alone."""
 
     in_gradient: float
-    """By the weights times the exponentiated logits: where the gradient comes from."""
+    """From the weights times the exponentiated logits, which make up the gradient."""
 
     in_gradient_unweighted: float
-    """The same with all weights 1, as InfoNCE has them."""
+    """The same with all weights 1, as in InfoNCE."""
 
 
 @dataclass(frozen=True)
 class PosteriorCheck:
-    """The posterior at some parameters, held against the labels."""
+    """The posterior at some parameters, compared with the labels."""
 
     source: str
-    """Where the parameters are from, or "latent classes" for the loss's own posterior."""
+    """Source of the parameters, or "latent classes" for the loss's own posterior."""
 
     alpha: float | None
-    """Of the posterior from ranks; None for that from latent classes."""
+    """Alpha of a posterior from ranks; None for one from latent classes."""
 
     tau_plus: float | None
     calibration: Calibration
@@ -82,25 +82,25 @@ class PosteriorCheck:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What can be said about a loss on some batches.
+    """Diagnosis of a loss on some batches.
 
     Attributes:
-        anchors: how many anchors were looked at.
-        assumed_alpha: what the loss takes alpha to be; None where it has none.
-        assumed_tau_plus: what it takes tau_plus to be; None where it has none.
+        anchors: number of anchors.
+        assumed_alpha: the loss's alpha; None if it has none.
+        assumed_tau_plus: the loss's tau_plus; None if it has none.
         effective: effective numbers of negatives.
-        label_free: alpha without labels, at the assumed tau_plus (or the measured one); None where
-            neither is known.
-        measured: alpha from the labels; this and the rest are None without labels.
+        label_free: label-free alpha at the assumed tau_plus (or the measured one); None if neither
+            is known.
+        measured: alpha from the labels. None without labels, like the following.
         measured_tau_plus: share of false negatives among the candidates.
         by_weight: how well small weights find false negatives.
-        by_logit: how well large logits do; what any weight that falls with rank builds on.
+        by_logit: how well large logits find them; the basis of any weight that decreases with rank.
         mean_weight_false: mean weight of false negatives; 0 would be ideal.
         mean_weight_true: mean weight of true negatives.
         posteriors: the posterior's calibration at assumed and at measured parameters.
-        confident: candidates that the posterior of latent classes takes for members of the
-            anchor's class; None where the loss has no such posterior, or believes none.
-        histogram: weights of both kinds (of all candidates where there are no labels).
+        confident: candidates that the posterior of latent classes puts into the anchor's class;
+            None if the loss has no such posterior or does not trust it.
+        histogram: weights of both kinds (of all candidates without labels).
     """
 
     anchors: int
@@ -120,26 +120,26 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """In one sentence, whether the weights do what they are for."""
+        """One sentence on whether the weights do their job."""
         false, true = self.mean_weight_false, self.mean_weight_true
         if false is None or true is None or self.by_weight is None:
-            return "without labels nothing tells whether false negatives are weighed down"
-        both = f"mean weight {false:.3g}, of true ones {true:.3g}"
+            return "labels are needed to tell whether false negatives are down-weighted"
+        both = f"mean weight {false:.3g}, {true:.3g} for true negatives"
         if false > true * (1 + _NOTICEABLE):
             advice = ": lower alpha or beta" if self.assumed_alpha is not None else ""
-            return f"false negatives are weighed up here ({both}){advice}"
+            return f"false negatives are up-weighted here ({both}){advice}"
         if false < true * (1 - _NOTICEABLE):
-            return f"false negatives are weighed down here ({both})"
-        return f"false and true negatives weigh the same here ({both})"
+            return f"false negatives are down-weighted here ({both})"
+        return f"false and true negatives have equal weights here ({both})"
 
     @property
     def tau_plus_hint(self) -> str | None:
-        """What to set ``tau_plus`` to where labels show that it is far off; else None."""
+        """Suggested ``tau_plus`` if labels show that it is far off, else None."""
         assumed, found = self.assumed_tau_plus, self.measured_tau_plus
         if assumed is None or not found or 1 / _FAR <= assumed / found <= _FAR:
             return None
         return (
-            f"tau_plus is taken to be {assumed:.3g}, but {found:.3g} of the candidates are false "
+            f"tau_plus is set to {assumed:.3g}, but {found:.3g} of the candidates are false "
             f"negatives: try tau_plus {found:.2g}"
         )
 
@@ -173,10 +173,10 @@ def _readings(found: MeasuredAlpha) -> dict[str, float]:
 
 @torch.no_grad()
 def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
-    """Compute every figure that some batches allow, all their candidates together.
+    """Compute every figure that the batches allow, over all their candidates.
 
     Args:
-        batches: of one loss; all with labels, or none.
+        batches: batches scored by one loss; either all with labels or none.
 
     Returns:
         The figures. Without labels those that need them are None.
@@ -239,7 +239,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
 
 
 def _same_class(batches: Sequence[ScoredCandidates]) -> Float[Tensor, " some"] | None:
-    """The posterior of latent classes for all candidates that count; None if there is none."""
+    """The posterior of latent classes for all candidates that count, or None."""
     found = [scored.same_class for scored in batches if scored.same_class is not None]
     return _counted(batches, found) if len(found) == len(batches) else None
 
@@ -247,7 +247,7 @@ def _same_class(batches: Sequence[ScoredCandidates]) -> Float[Tensor, " some"] |
 def _of_latent_classes(
     same_class: Float[Tensor, " some"] | None, true_negative: Bool[Tensor, " some"]
 ) -> tuple[PosteriorCheck, ...]:
-    """Calibration of the posterior of latent classes, where there is one."""
+    """Calibration of the posterior of latent classes, if there is one."""
     if same_class is None:
         return ()
     found = calibration(1 - same_class, true_negative, equal_width=True)
@@ -260,7 +260,7 @@ def _counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor]) -> T
 
 
 def _mean(values: Float[Tensor, " some"]) -> float | None:
-    """The mean, where there is one."""
+    """The mean, if there is one."""
     return float(values.double().mean()) if len(values) else None
 
 

@@ -1,4 +1,4 @@
-"""The weight that each loss gives each candidate, its posterior, and what is left of a batch."""
+"""Each candidate's weight and posterior, and the effective number of negatives."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from bayescl.functional.objective import as_data
 
 @torch.no_grad()
 def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candidates"]:
-    r"""Weight of every candidate in the sum that its anchor's positive is held against.
+    r"""Weight of every candidate in its anchor's sum.
 
     =========== ===========================================================================
     InfoNCE     1
-    debiased    1: it corrects the sum, and no candidate more than another
-    hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
-    Bayesian    the importance weight, from the candidate's rank
-    latent      :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
-                1 while nothing is believed
+    debiased    1: it corrects only the sum hard        :math:`e^{c s_i}` over its mean, with
+    :math:`c` the concentration Bayesian    the importance weight, from the candidate's rank latent
+    :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
+                1 while nothing is trusted
     oracle      1 for true negatives and 0 for false ones
     =========== ===========================================================================
 
@@ -33,12 +32,12 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         scored: a batch; for the oracle, with labels.
 
     Returns:
-        Non-negative weights, 0 where a candidate does not count. The mean over an anchor's
-        candidates is 1, or near 1 for the Bayesian loss, and for the oracle the share of true
-        negatives.
+        Non-negative weights, 0 where a candidate does not count. Their mean over an anchor's
+        candidates is 1, near 1 for the Bayesian loss, and the share of true negatives for the
+        oracle.
 
     Raises:
-        TypeError: if the objective is a function that says nothing of its weights.
+        TypeError: if the objective is a plain function, whose weights are unknown.
         ValueError: if the oracle's batch has no labels.
 
     Example:
@@ -68,7 +67,7 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
 def candidate_posterior(
     scored: ScoredCandidates, *, alpha: float, tau_plus: float
 ) -> Float[Tensor, "anchors candidates"]:
-    """Probability that each candidate is a true negative, from its rank, at given parameters.
+    """Probability from ranks that each candidate is a true negative, at given parameters.
 
     Args:
         scored: a batch, of any loss.
@@ -76,10 +75,10 @@ def candidate_posterior(
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
 
     Returns:
-        Probabilities. Where a candidate does not count the value has no meaning.
+        Probabilities. Values of candidates that do not count are undefined.
 
     Raises:
-        ValueError: if a parameter leaves its interval.
+        ValueError: if a parameter is out of range.
 
     See Also:
         :func:`bayescl.functional.posterior`: the formula.
@@ -105,9 +104,9 @@ def effective_negatives(
     .. math::
         N_{\text{eff}} = \frac{(\sum_i w_i)^2}{\sum_i w_i^2},
 
-    the number of equally weighted candidates whose mean would scatter as much. With logits the
-    weights are multiplied by :math:`e^{s_i}`: then it is the number of candidates that the
-    gradient comes from.
+    the number of equally weighted candidates whose mean would have the same variance. With logits,
+    the weights are multiplied by :math:`e^{s_i}`, which gives the number of candidates that make up
+    the gradient.
 
     Args:
         weights: non-negative weights.

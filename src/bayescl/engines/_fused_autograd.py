@@ -27,7 +27,7 @@ class RowSums:
     rule: CandidateRule
     precision: Precision
     weighting: LogSumObjective | None = None
-    """What weighs candidates by their ranks, in ``bins`` bins."""
+    """Weighs candidates by their ranks, in ``bins`` bins."""
     bins: int = 0
     count: bool = False
 
@@ -36,7 +36,7 @@ class FusedLogSumExp(torch.autograd.Function):
     """Log of each anchor's sum of (weighted) exponentials, and the number of its terms.
 
     Keeps the embeddings, two numbers and one histogram per row for the backward pass, which
-    computes the logits again.
+    recomputes the logits.
     """
 
     @staticmethod
@@ -121,7 +121,7 @@ def _binned(problem: Any, weighting: LogSumObjective | None, bins: int) -> Binne
 
 
 def _scale(temperature: Float[Tensor, ""], device: torch.device) -> Float[Tensor, ""]:
-    """What turns similarities into base-2 logits."""
+    """Factor that turns similarities into base-2 logits."""
     return math.log2(math.e) / temperature.detach().to(device, torch.float32)
 
 

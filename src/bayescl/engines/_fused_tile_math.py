@@ -1,4 +1,4 @@
-"""What the fused kernels do on one tile of logits: similarities, who counts, bins and weights."""
+"""Operations of the fused kernels on one tile of logits: similarities, masks, bins and weights."""
 # mypy: ignore-errors
 # Triton compiles these functions from their source and knows no Python types.
 

@@ -90,10 +90,10 @@ def tile_for(kernel: Kernel, dtype: torch.dtype, dim: int, bins: int, precision:
 
 
 def shares(blocks: int, steps: int, programs: int) -> int:
-    """Into how many shares to cut a loop of ``steps``, so that ``programs`` have work.
+    """Number of shares into which to cut a loop of ``steps``, so that ``programs`` have work.
 
-    With few blocks of rows most of the device would idle; more shares than that would only cost
-    memory for partial results.
+    With few blocks of rows, most of the device would idle; further shares would only cost memory
+    for partial results.
 
     Example:
         >>> shares(blocks=8, steps=100, programs=264), shares(1000, 100, 264)

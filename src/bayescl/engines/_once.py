@@ -1,4 +1,4 @@
-"""Gradients that say so when somebody tries to differentiate them again."""
+"""Gradients that raise when they are differentiated again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def differentiable_once(*gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Return a backward's results, such that a second backward raises instead of ignoring them.
+    """Return the results of a backward pass so that differentiating them raises an error.
 
-    ``torch.autograd.function.once_differentiable`` lets a second backward pass in silence where
-    the upstream gradient is a constant, as it is at the root of a graph.
+    ``torch.autograd.function.once_differentiable`` does not raise in a second backward pass if the
+    upstream gradient is a constant, as it is at the root of a graph.
     """
     if not torch.is_grad_enabled():
         return gradients

@@ -49,7 +49,7 @@ class RunningGradients:
         )
 
     def for_another_worker(self) -> RunningGradients:
-        """New zeros for what all chunks add to; shared memory for what belongs to one chunk."""
+        """New zeros where all chunks add up; shared memory where each chunk has its own part."""
         shared = (self.candidates, self.temperature)
         return RunningGradients(
             self.anchors,
@@ -58,7 +58,7 @@ class RunningGradients:
         )
 
     def joined(self, others: list[RunningGradients]) -> list[Tensor | None]:
-        """Add what other workers have found."""
+        """Add the gradients of other workers."""
         for other in others:
             for mine, theirs in (
                 (self.candidates, other.candidates),

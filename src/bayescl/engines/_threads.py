@@ -9,11 +9,11 @@ import torch
 
 
 def in_threads(work: Callable[[int], None], workers: int) -> None:
-    """Call ``work`` with 0, 1, ... ``workers - 1``, each in a thread of its own.
+    """Call ``work`` with 0, 1, ... ``workers - 1``, each in its own thread.
 
-    Operations of torch and NumPy let go of the interpreter, so threads run side by side. Each gets
-    its share of the threads that torch may use: its operations would else fight for the same cores
-    with threads of their own. Nothing is differentiated.
+    Operations of torch and NumPy release the interpreter lock, so threads run in parallel. Each
+    gets its share of torch's threads; otherwise their operations would compete for the same cores.
+    Nothing is differentiated.
     """
     if workers == 1:
         work(0)

@@ -1,4 +1,4 @@
-"""What engines compute with: anchors, positives, candidates, and the rule of which ones count."""
+"""The input of engines: anchors, positives, candidates, and the rule of which candidates count."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from bayescl._axes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True)
 class Excluded:
-    """Which columns are not candidates of some anchors, in the form that costs the least.
+    """Columns that are not candidates of some anchors, in the cheapest form.
 
     Attributes:
-        columns: different columns of each anchor, equally many for all; None to go by the mask.
-        mask: True where a column is not a candidate, where ``columns`` is None.
+        columns: distinct columns of each anchor, equally many for all; None to use the mask.
+        mask: True where a column is not a candidate; used if ``columns`` is None.
     """
 
     columns: Int[Tensor, "rows excluded"] | None = None
     mask: Bool[Tensor, "rows candidates"] | None = None
 
     def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
-        """Number of candidates that are left: one for each anchor, or one for all."""
+        """Number of remaining candidates: one for each anchor, or one for all."""
         if self.mask is not None:
             return candidates - self.mask.sum(dim=1)
         few = 0 if self.columns is None else self.columns.shape[1]
         return torch.full((1,), candidates - few, device=device)
 
     def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same as :meth:`counts` on the CPU, from what :meth:`places` has found."""
+        """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
         if self.mask is not None:
             starts = np.arange(0, self.mask.numel() + 1, candidates)
             return candidates - np.diff(np.searchsorted(places, starts))
         return np.array([candidates - (0 if self.columns is None else self.columns.shape[1])])
 
     def places(self, candidates: int) -> NDArray[np.int64]:
-        """Where it stands in the rows laid end to end. On the CPU."""
+        """Flat places in the rows laid end to end. On the CPU."""
         if self.mask is not None:
             return np.flatnonzero(self.mask.numpy())
         if self.columns is None:
@@ -53,7 +53,7 @@ class Excluded:
 
     @cached_property
     def _known_places(self) -> dict[int, NDArray[np.int64]]:
-        """What :meth:`places` has found: two views ask for the same in every step."""
+        """Cached :meth:`places`: two views ask for the same in every step."""
         return {}
 
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
@@ -73,18 +73,18 @@ class Excluded:
 
 @dataclass(frozen=True)
 class CandidateRule:
-    """The rule that says which columns are candidates of which anchors.
+    """A rule that says which columns are candidates of which anchors.
 
     Holds index vectors and group labels instead of the full mask, so that an engine may ask for
     the mask of a few anchors at a time.
 
     Attributes:
-        own: column of each anchor itself, where anchors are among the columns.
-        positive: column of each anchor's positive, where positives are among the columns.
-        anchor_groups: group of each anchor, or several, ``[anchors, keys]``.
-        candidate_groups: the same of each column, shared or each anchor's own; where a key is
-            equal they are never each other's negatives.
-        valid: True where the pair may count; all pairs where absent.
+        own: column of each anchor itself, if anchors are among the columns.
+        positive: column of each anchor's positive, if positives are among the columns.
+        anchor_groups: group of each anchor, or several groups, ``[anchors, keys]``.
+        candidate_groups: groups of each column, shared or each anchor's own; rows with an equal key
+            are never each other's negatives.
+        valid: True where the pair may count; None if all may.
     """
 
     own: Int[Tensor, " anchors"] | None = None
@@ -95,7 +95,7 @@ class CandidateRule:
 
     @property
     def num_keys(self) -> int:
-        """Number of groups per row; 0 where there are none."""
+        """Number of groups per row; 0 without groups."""
         if self.anchor_groups is None or self.candidate_groups is None:
             return 0
         return 1 if self.anchor_groups.ndim == 1 else self.anchor_groups.shape[1]
@@ -128,14 +128,14 @@ class CandidateRule:
             yield self.anchor_groups[:, key], self.candidate_groups[..., key]
 
     def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
-        """Which columns are not candidates of some anchors.
+        """Return the columns that are not candidates of some anchors.
 
         Without groups or single pairs these are a few columns, and no mask is built.
 
         Args:
-            rows: the anchors asked for, start and stop given.
+            rows: the anchors in question, a slice with start and stop.
             candidates: number of columns.
-            device: where the answer is wanted.
+            device: device of the result.
         """
         if self.valid is None and self.anchor_groups is None:
             few = self._columns_alone
@@ -147,12 +147,12 @@ class CandidateRule:
     def mask(
         self, rows: slice, candidates: int, device: torch.device
     ) -> Bool[Tensor, "rows candidates"] | None:
-        """True where a column is a candidate of an anchor; None where all are.
+        """True where a column is a candidate of an anchor; None if all are.
 
         Args:
-            rows: the anchors asked for, start and stop given.
+            rows: the anchors in question, a slice with start and stop.
             candidates: number of columns.
-            device: where the mask is wanted.
+            device: device of the mask.
 
         Example:
             >>> rule = CandidateRule(own=torch.tensor([0, 1]), positive=torch.tensor([2, 2]))
@@ -197,15 +197,15 @@ class SameClass:
 
 @dataclass(frozen=True)
 class ContrastiveBatch:
-    """Everything that a contrastive loss is computed from, whatever layout it came in.
+    """Everything that a contrastive loss is computed from, in any layout.
 
     Attributes:
-        anchors: embeddings being trained.
+        anchors: embeddings to be trained.
         positives: each anchor's positive, row by row.
         candidates: ``[candidates, dim]`` shared by all anchors, or ``[anchors, candidates, dim]``.
         rule: which candidates count for which anchor.
-        same_class: posterior that candidates are of the anchor's class, for objectives that read
-            it; None where nothing is known.
+        same_class: posterior that candidates are of the anchor's class, for objectives that use it;
+            None if unknown.
     """
 
     anchors: Float[Tensor, "anchors dim"]
@@ -221,20 +221,20 @@ class ContrastiveBatch:
 
     @property
     def num_candidates(self) -> int:
-        """Number of candidate columns, those that do not count included."""
+        """Number of candidate columns, including those that do not count."""
         return self.candidates.shape[-2]
 
     def columns(self, rows: slice) -> Float[Tensor, "*own candidates dim"]:
-        """The candidates of some anchors: all where they are shared, else these anchors' own."""
+        """The candidates of some anchors: all if they are shared, else these anchors' own."""
         return self.candidates if self.candidates.ndim == 2 else self.candidates[rows]
 
     def mask(self, rows: slice | None = None) -> Bool[Tensor, "rows candidates"] | None:
-        """The rule's mask for some anchors (all where absent)."""
+        """The rule's mask for some anchors; default: all."""
         rows = slice(0, self.num_anchors) if rows is None else rows
         return self.rule.mask(rows, self.num_candidates, self.anchors.device)
 
     def excluded(self, rows: slice) -> Excluded:
-        """Which columns are not candidates of some anchors."""
+        """Columns that are not candidates of some anchors."""
         return self.rule.excluded(rows, self.num_candidates, self.anchors.device)
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:

@@ -21,11 +21,11 @@ from bayescl.functional.similarity import candidate_logits
 from bayescl.functional.sorting import can_look
 
 _CPU_LOGITS = 2**18
-"""Logits per chunk on the CPU, where that is not too few anchors for a matrix product."""
+"""Logits per chunk on the CPU, unless that leaves too few anchors for a matrix product."""
 
 _WORTH_THREADS = 2**21
-"""Logits from which chunks are shared out to threads. Each then has a core to itself, sort and
-all, and none waits for another after every operation."""
+"""Number of logits from which chunks are divided among threads. Each thread then has a core to
+itself, and none waits for another after every operation."""
 
 _MOST_WORKERS = 8
 """Each worker holds a gradient of all candidates."""
@@ -35,7 +35,7 @@ _DEVICE_LOGITS = 2**25
 
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
-    """Anchors per chunk where the caller does not say."""
+    """Default number of anchors per chunk."""
     each = batch.num_candidates
     if batch.candidates.ndim == 3:
         each *= batch.candidates.shape[-1]
@@ -54,22 +54,21 @@ def chunked_loss(
 ) -> PerAnchor:
     """Compute one loss per anchor without ever holding the full matrix of logits.
 
-    Exact: the value and the gradient are those of
-    :func:`~bayescl.engines.dense_loss` up to rounding. Memory grows with
-    ``chunk_size x candidates`` plus the size of the embeddings. Nothing is computed for inputs
-    that need no gradient, and nothing waits for the device.
+    Exact: value and gradient equal those of :func:`~bayescl.engines.dense_loss` up to rounding.
+    Memory grows with ``chunk_size x candidates`` plus the size of the embeddings. Nothing is
+    computed for inputs that need no gradient, and nothing waits for the device.
 
-    Differentiable once: a second backward raises, and so do ``torch.func`` transforms; use the
-    dense engine there, as ``engine="auto"`` does for the latter.
+    Differentiable once: a second backward pass and ``torch.func`` transforms raise. Use the dense
+    engine for both; ``engine="auto"`` chooses it under transforms.
 
     Args:
         batch: anchors, positives, candidates and which of them count.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
-        uniform: a promise that every loss will receive the same gradient from above, as under a
-            mean or a sum. Then gradients are computed in the forward pass, while the logits are at
-            hand; else the backward pass computes the logits again.
-        chunk_size: anchors at a time; default: a size that suits the device.
+        uniform: a promise that every loss will receive the same upstream gradient, as under a mean
+            or a sum. Gradients are then computed in the forward pass, while the logits are at hand;
+            otherwise the backward pass recomputes the logits.
+        chunk_size: anchors at a time; default: chosen for the device.
 
     Returns:
         One loss per anchor.
@@ -89,7 +88,7 @@ def chunked_loss(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a run over the chunks needs besides tensors."""
+    """Settings of a run over the chunks."""
 
     rule: CandidateRule
     same_class: SameClass | None
@@ -186,7 +185,7 @@ def _run_in_one_piece(
     wanted: tuple[bool, ...],
     upstream: Tensor | None,
 ) -> tuple[Tensor, list[Tensor | None]] | None:
-    """The same without chunks; None where that takes something else than a short way."""
+    """The same without chunks; None if the short way does not apply."""
     objective = softmax_in_one_piece(plan.objective_at(temperature), batch)
     if objective is None:
         return None
@@ -202,7 +201,7 @@ def _run_in_one_piece(
 
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:
-    """Number of threads that chunks are worth: one where torch's own do as well."""
+    """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
     if not can_look(batch.anchors) or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
         return 1
     return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))

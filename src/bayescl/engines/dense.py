@@ -22,7 +22,7 @@ from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.functional.sorting import can_look
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
-"""The objective at a given temperature: two of the five need to know it for their floor."""
+"""Returns the objective at a given temperature; two of the five need it for their floor."""
 
 
 def dense_loss(
@@ -32,8 +32,8 @@ def dense_loss(
 ) -> PerAnchor:
     """Compute one loss per anchor from the full matrix of logits.
 
-    Memory grows with anchors x candidates. Differentiable any number of times; works under
-    ``torch.func.grad`` and ``torch.compile``.
+    Memory grows with anchors x candidates. It can be differentiated any number of times and works
+    under ``torch.func.grad`` and ``torch.compile``.
 
     Args:
         batch: anchors, positives, candidates and which of them count.
@@ -63,15 +63,15 @@ def logits_loss(
     valid: CandidateMask | None,
     same_class: Float[Tensor, "anchors candidates"] | None = None,
 ) -> PerAnchor:
-    """Compute one loss per anchor from logits; NaN where one that counts is not finite.
+    """Compute one loss per anchor from logits; NaN if a logit that counts is not finite.
 
     Args:
-        objective: what turns logits into losses.
+        objective: turns logits into losses.
         positive: logit of each anchor's positive.
         unlabeled: logits of each anchor's candidates.
-        valid: True where a candidate counts; all where None.
-        same_class: posterior that candidates are of the anchor's class, for an objective that
-            reads it; others are not told.
+        valid: True where a candidate counts; None if all do.
+        same_class: posterior that candidates are of the anchor's class; passed only to objectives
+            that use it.
 
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
@@ -87,7 +87,7 @@ def logits_loss(
 
 
 def checked_losses(losses: PerAnchor, positive: PositiveLogits) -> PerAnchor:
-    """Refuse what an objective returned if it is not one value per anchor."""
+    """Refuse an objective's result unless it is one value per anchor."""
     if not isinstance(losses, Tensor):
         raise TypeError(f"objective must return a tensor, got {type(losses).__name__}")
     if losses.shape != positive.shape:
@@ -103,7 +103,7 @@ def rows_not_finite(
     unlabeled: UnlabeledLogits,
     valid: Callable[[], CandidateMask | None],
 ) -> Bool[Tensor, " anchors"] | None:
-    """True where a logit that counts is NaN or infinite; None where surely none is."""
+    """True where a logit that counts is NaN or infinite; None if surely none is."""
     positive, unlabeled = positive.detach(), unlabeled.detach()
     # A sum is not finite if a term is not, and takes a fraction of the time to look at each.
     if can_look(unlabeled) and math.isfinite(unlabeled.sum() + positive.sum()):

@@ -29,45 +29,43 @@ def fused_loss(
     bins: int | None = None,
     precision: Precision = "ieee",
 ) -> PerAnchor:
-    r"""Compute one loss per anchor on the GPU, in memory that does not grow with pairs.
+    r"""Compute one loss per anchor on the GPU, in memory independent of the number of pairs.
 
-    Logits are computed tile by tile, once per pass over them: the range of each row, its
-    histogram, the weighted log-sum-exp, and the gradients of anchors and of candidates. InfoNCE
-    and the losses built on unweighted sums skip the first two passes and are exact. The Bayesian
-    weights see ranks through a histogram: the loss is within 1e-4 of :func:`dense_loss` and its
-    gradient within 2e-3, and more bins bring it closer. (Tight clusters at a low temperature are
-    the hard case: gradients made almost entirely within clusters of spread 0.05 are off by 1e-2
-    at temperature 0.1.) Memory beyond the embeddings is ``8 * bins`` bytes per anchor while
-    weights are made, half of that until the backward pass, and one float32 gradient.
+    Logits are computed tile by tile, once in each of five passes: the range of each row, its
+    histogram, the weighted log-sum-exp, and the gradients of anchors and of candidates. InfoNCE and
+    the losses built on unweighted sums skip the first two passes and are exact. The Bayesian
+    weights take ranks from a histogram: the loss is within 1e-4 of :func:`dense_loss` and its
+    gradient within 2e-3; more bins bring it closer. (Tight clusters at a low temperature are the
+    hard case: if gradients come almost entirely from within clusters of spread 0.05, they are off
+    by 1e-2 at temperature 0.1.) Beyond the embeddings, it needs ``8 * bins`` bytes per anchor while
+    weights are computed, half of that until the backward pass, and one float32 gradient.
 
     Differentiable once with respect to anchors, positives, candidates and temperature. A second
     differentiation raises a ``RuntimeError``, and ``torch.func`` transforms are not supported;
-    :func:`dense_loss` allows both. Nothing waits for the device, and results are the same from
-    run to run.
+    :func:`dense_loss` allows both. Nothing waits for the device, and results are deterministic.
 
     Args:
         batch: anchors, positives, candidates shared by all anchors, and which of them count.
             Embeddings in float32, bfloat16 or float16; logits and sums are float32. In half
-            precision the shares that gradients are made of are rounded as the embeddings are.
+            precision, the softmax shares in the gradients are rounded to the embeddings' dtype.
         temperature: softmax scale, positive.
-        objective_at: gives the objective at that temperature; one that is data, a
+        objective_at: gives the objective at that temperature, a
             :class:`~bayescl.functional.LogSumObjective`.
-        bins: histogram bins per row, 64 to 1024 and a power of 2; the objective's by default.
-        precision: how float32 embeddings are multiplied: ``"ieee"`` exactly, on the scalar
-            units; ``"tf32x3"`` on the matrix units in three parts, nearly as exact; ``"tf32"``
-            there with 10-bit mantissas. Triton's own default, ``"tf32"``, would lose the ranks of
-            close candidates.
+        bins: histogram bins per row: 64, 128, 256, 512 or 1024; default: the objective's.
+        precision: how float32 embeddings are multiplied. ``"ieee"`` is exact and runs on the scalar
+            units; ``"tf32x3"`` runs on the matrix units in three parts and is nearly as exact;
+            ``"tf32"`` uses 10-bit mantissas there. Triton's own default, ``"tf32"``, would lose the
+            ranks of close candidates.
 
     Returns:
         One loss per anchor, float32.
 
     Raises:
         ValueError: if the fused engine does not support the batch or the objective.
-        RuntimeError: if there is no Triton or no CUDA device.
+        RuntimeError: if Triton or a CUDA device is missing.
 
     See Also:
-        :func:`fused_unsupported_reason` and :func:`fused_unavailable_reason`: the same questions
-        asked beforehand.
+        :func:`fused_unsupported_reason` and :func:`fused_unavailable_reason`, to check beforehand.
     """
     check_choice("precision", precision, PRECISIONS)
     if bins is not None:
@@ -101,9 +99,9 @@ def fused_loss(
 
 
 def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:
-    """Why the fused engine cannot compute this, in one sentence; None if it can.
+    """Reason why the fused engine cannot compute this, in one sentence; None if it can.
 
-    Says nothing about whether the engine can run at all: see :func:`fused_unavailable_reason`.
+    It does not check whether the engine can run at all; :func:`fused_unavailable_reason` does.
 
     Example:
         >>> from bayescl.engines import CandidateRule, ContrastiveBatch
@@ -114,9 +112,9 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
     """
     anchors, candidates = batch.anchors, batch.candidates
     if as_data(objective) is None:
-        return f"it knows no objective {type(objective).__name__}"
+        return f"it does not support the objective {type(objective).__name__}"
     if batch.same_class is not None:
-        return "it reads no posterior of pairs"
+        return "it does not support a posterior of pairs"
     if candidates.ndim != 2:
         return "candidates must be shared by all anchors, not each anchor's own"
     if anchors.dtype not in _DTYPES:
@@ -130,18 +128,18 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
     if anchors.shape[1] > MAXIMUM_DIM:
         return f"embeddings must have at most {MAXIMUM_DIM} coordinates, got {anchors.shape[1]}"
     if batch.rule.num_keys > 1:
-        return f"it takes one group per row, got {batch.rule.num_keys}"
+        return f"it supports one group per row, got {batch.rule.num_keys}"
     if 0 in anchors.shape or 0 in candidates.shape:
         return "anchors and candidates must not be empty"
     return None
 
 
 def fused_unavailable_reason() -> str | None:
-    """Why the fused engine cannot run here, in one sentence; None if it can.
+    """Reason why the fused engine cannot run here, in one sentence; None if it can.
 
     It needs Triton and a CUDA device of compute capability 8.0 or newer, or Triton's interpreter
-    (``TRITON_INTERPRET=1`` in the environment before Triton is imported), which is slow and for
-    tests.
+    (``TRITON_INTERPRET=1`` in the environment before Triton is imported), which is slow and meant
+    for tests.
     """
     try:
         found = version("triton")

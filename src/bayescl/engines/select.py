@@ -1,4 +1,4 @@
-"""Which engine computes a batch, and why."""
+"""The choice of an engine for a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Engine = Literal["auto", "dense", "chunked", "fused"]
 ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked", "fused")
 
 _SMALL = 2**13
-"""Logits below which chunks gain nothing, and the dense engine can do more."""
+"""Number of logits below which chunks gain nothing and the dense engine can do more."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def select_engine(batch: ContrastiveBatch) -> tuple[Engine, str]:
     """Choose an engine for a batch.
 
     Returns:
-        Its name and the reason, in a few words.
+        Its name and a short reason.
     """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return "dense", "it can be traced"
@@ -44,14 +44,14 @@ def per_anchor_losses(
     uniform: bool = False,
     chunk_size: int | None = None,
 ) -> tuple[PerAnchor, Engine]:
-    """Compute one loss per anchor on the engine asked for, or on one that suits.
+    """Compute one loss per anchor on the given engine, or on a suitable one.
 
     Args:
         batch: anchors, positives, candidates and which of them count.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
-        engine: which engine; ``"auto"`` chooses the dense or the chunked one by size.
-        uniform: a promise that every loss receives the same gradient from above; see
+        engine: name of the engine; ``"auto"`` chooses the dense or the chunked one by size.
+        uniform: a promise that every loss receives the same upstream gradient; see
             :func:`~bayescl.engines.chunked_loss`.
         chunk_size: anchors at a time, for the chunked engine.
 

@@ -1,7 +1,7 @@
 r"""Alpha from labels: how often a positive outscores a negative, measured.
 
-The paper takes ``alpha`` for the encoder's AUC, and its authors set it so. Within the paper's own
-generative model that is another number: scores of a positive and of a true negative, drawn
+The paper equates ``alpha`` with the encoder's AUC, and its authors set it that way. In the paper's
+own generative model the two differ: scores of a positive and of a true negative, drawn
 independently, have
 
 .. math::
@@ -9,8 +9,7 @@ independently, have
     \alpha = \tfrac12 + \tfrac32\,(\mathrm{AUC} - \tfrac12),
 
 since ``alpha`` mixes the order statistics of one pair and the AUC compares two draws. Both readings
-are offered and the choice is never silent: ``"model"`` inverts the formula, ``"auc"`` is the
-authors' way.
+are available by name: ``"model"`` inverts the formula, ``"auc"`` follows the authors.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Reading = Literal["model", "auc"]
 READINGS: tuple[Reading, ...] = ("model", "auc")
 Average = Literal["anchors", "classes"]
 _CHUNK = 2**22
-"""Similarities at a time."""
+"""Number of similarities computed at a time."""
 
 
 def anchor_aucs(
@@ -43,7 +42,7 @@ def anchor_aucs(
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> Float[Tensor, " anchors"]:
-    """ROC-AUC of every row of scores: how often its own class outscores another.
+    """ROC-AUC of every row of scores: how often its own class outscores other classes.
 
     Computed from mid-ranks, all rows at once, so a tie counts as half.
 
@@ -53,10 +52,10 @@ def anchor_aucs(
         valid: True where the candidate counts.
 
     Returns:
-        Values in [0, 1] in float64; NaN for an anchor without candidates of either kind.
+        Values in [0, 1] in float64; NaN for an anchor that lacks candidates of either kind.
 
     Raises:
-        ValueError: if shapes do not fit.
+        ValueError: if shapes do not match.
 
     Example:
         >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
@@ -91,8 +90,8 @@ def macro_auc(
 ) -> float:
     """Macro-averaged ROC-AUC of anchors' similarities against a labelled memory.
 
-    Each anchor is one query, one class against the rest: its similarities to the memory are
-    the scores, and whether the labels agree is the truth. Equals ``sklearn.metrics.roc_auc_score``
+    Each anchor is a query of one class against the rest: its similarities to the memory are the
+    scores, and equal labels are the positives. The result equals ``sklearn.metrics.roc_auc_score``
     with ``average="macro"`` on the transposed matrices, which is how the authors call it.
 
     Args:
@@ -100,17 +99,17 @@ def macro_auc(
         labels: the anchors' classes.
         memory: embeddings or features to compare them with.
         memory_labels: their classes.
-        own: the row of the memory that is the anchor itself (or its image), which is left out.
-        average: ``"anchors"`` counts every anchor alike, as the authors do; ``"classes"`` takes the
-            mean per class first, so that large classes count no more than small ones.
-        normalize: whether to compare by cosine; else by inner product.
+        own: the row of the memory that holds the anchor itself (or its image), which is left out.
+        average: ``"anchors"`` weights every anchor equally, as the authors do; ``"classes"``
+            averages per class first, so that large classes count no more than small ones.
+        normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
-        A value in [0, 1]. Anchors that have no candidate of their class, or none of another,
-        are left out.
+        A value in [0, 1]. Anchors without a candidate of their own class or of another class are
+        left out.
 
     Raises:
-        ValueError: if shapes do not fit, or no anchor has candidates of both kinds.
+        ValueError: if shapes do not match, or no anchor has candidates of both kinds.
 
     Example:
         >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -154,8 +153,7 @@ def _averaged(
     known = ~aucs.isnan()
     if not bool(known.any()):
         raise ValueError(
-            "labels must give some anchor candidates of its own class and of another: "
-            "there are none to compare"
+            "labels must give at least one anchor candidates of its own class and of another class"
         )
     aucs, labels = aucs[known], labels[known]
     if average == "classes":
@@ -174,11 +172,11 @@ def alpha_of_auc(auc: float, reading: Reading = "model") -> float:
             inverts the generative model; ``"auc"`` for the AUC itself, as the authors do.
 
     Returns:
-        A value in [0.5, 1]. An AUC below 1/2 gives 0.5. The model knows none above 5/6; such
-        an encoder separates classes better than the model can say, and gets 1 by ``"model"``.
+        A value in [0.5, 1]. An AUC below 1/2 gives 0.5. The model cannot express an AUC above 5/6:
+        an encoder that separates classes better gets 1 with ``"model"``.
 
     Raises:
-        ValueError: if ``auc`` leaves its interval or ``reading`` is unknown.
+        ValueError: if ``auc`` is out of range or ``reading`` is unknown.
 
     Example:
         >>> round(alpha_of_auc(0.7), 3), alpha_of_auc(0.7, reading="auc"), alpha_of_auc(0.9)
@@ -195,11 +193,11 @@ def alpha_of_auc(auc: float, reading: Reading = "model") -> float:
 
 @dataclass(frozen=True)
 class MeasuredAlpha:
-    """An AUC and what follows for ``alpha``, by both readings.
+    """An AUC, and ``alpha`` by both readings.
 
     Attributes:
         auc: probability that a positive outscores a true negative, as measured or estimated.
-        reading: which of the two readings was asked for.
+        reading: the chosen reading.
     """
 
     auc: float
@@ -217,7 +215,7 @@ class MeasuredAlpha:
 
     @property
     def alpha(self) -> float:
-        """Alpha by the reading that was asked for."""
+        """Alpha by the chosen reading."""
         return alpha_of_auc(self.auc, self.reading)
 
 
@@ -231,26 +229,27 @@ def measured_alpha(
     average: Average = "anchors",
     normalize: bool = True,
 ) -> MeasuredAlpha:
-    """Measure ``alpha`` on a small labelled part.
+    """Measure ``alpha`` on a small labelled part of the data.
 
-    The part belongs to the training data, or was held out of it: never to the test set, whose
-    labels would then take part in training.
+    Take it from the training data or hold it out of them. Never use the test set, whose labels
+    would then influence training.
 
     Args:
-        embeddings: of the labelled part, one row per item.
+        embeddings: one row per labelled item.
         labels: their classes.
         reading: how the AUC becomes ``alpha``; see :func:`alpha_of_auc`.
-        anchors: how many rows to take as anchors; default: all. Every anchor is compared
-            with all other rows.
-        seed: which rows those are.
+        anchors: number of rows to use as anchors; default: all. Every anchor is compared with all
+            other rows.
+        seed: seed for drawing the anchors.
         average: see :func:`macro_auc`.
-        normalize: whether to compare by cosine; else by inner product.
+        normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
         The AUC, and ``alpha`` by both readings.
 
     Raises:
-        ValueError: if shapes do not fit, or no anchor has items of its own class and of another.
+        ValueError: if shapes do not match, or no anchor has items of its own class and of another
+            class.
 
     Example:
         >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.2]])

@@ -1,8 +1,8 @@
 r"""Alpha without labels: positive pairs against unlabeled candidates, corrected for the prior.
 
-What can be counted without labels is how often the score of a positive pair exceeds that of an
-unlabeled candidate. A candidate is a true negative with probability :math:`\tau^-` and a false
-negative with probability :math:`\tau^+`, so with :math:`V` a positive pair's score
+Without labels one can count how often a positive pair outscores an unlabeled candidate. A candidate
+is a true negative with probability :math:`\tau^-` and a false negative with probability
+:math:`\tau^+`, so for a positive pair's score :math:`V`
 
 .. math::
     P(V > U) = \tau^-\,P(V > TN) + \tau^+\,P(V > FN).
@@ -21,10 +21,10 @@ equation the estimate differs from the AUC by exactly
     + \frac{\tau^+}{\tau^-}\,
       \underbrace{\bigl(P(V > FN) - \tfrac12\bigr)}_{\text{views against false negatives}},
 
-and both terms are at least 0 where view pairs score higher than same-class pairs do. So with
-views the estimate is an *upper* one: it measures how well views are told from the rest, not how
-well classes are. ``docs/estimation.md`` shows how far it is off. Where positive pairs are a fair
-draw from those of one class, as in the generative model, it is unbiased.
+and both terms are at least 0 if view pairs score higher than same-class pairs. So with views the
+estimate is biased *upwards*: it measures how well views are told from the rest, not how well
+classes are. ``docs/estimation.md`` shows by how much. If positive pairs are a random sample of
+same-class pairs, as in the generative model, it is unbiased.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def win_rates(
         Values in [0, 1] in float64; NaN for an anchor without candidates.
 
     Raises:
-        ValueError: if shapes do not fit.
+        ValueError: if shapes do not match.
 
     Example:
         >>> win_rates(torch.tensor([1.0]), torch.tensor([[0.0, 1.0, 2.0, 0.5]]))
@@ -81,9 +81,9 @@ def label_free_alpha(
     reading: Reading,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> MeasuredAlpha:
-    """Estimate ``alpha`` from positive pairs and unlabeled candidates, without a label.
+    """Estimate ``alpha`` from positive pairs and unlabeled candidates, without labels.
 
-    With two views as the positive pair the estimate is biased upwards; the module's text derives
+    With two views as the positive pair the estimate is biased upwards; the module docstring derives
     by how much.
 
     Args:
@@ -97,7 +97,7 @@ def label_free_alpha(
         The estimated AUC, clamped to [0, 1], and ``alpha`` by both readings.
 
     Raises:
-        ValueError: if shapes do not fit, ``tau_plus`` leaves its interval, or no anchor has a
+        ValueError: if shapes do not match, ``tau_plus`` is out of range, or no anchor has a
             candidate.
 
     Example:
@@ -111,14 +111,14 @@ def label_free_alpha(
     rates = win_rates(positive, unlabeled, valid=valid)
     rates = rates[~rates.isnan()]
     if len(rates) == 0:
-        raise ValueError("valid must leave some anchor a candidate, got none")
+        raise ValueError("valid must leave at least one anchor a candidate, got none")
     auc = (float(rates.mean()) - tau_plus / 2) / (1 - tau_plus)
     return MeasuredAlpha(min(1.0, max(0.0, auc)), reading)
 
 
 @dataclass(frozen=True)
 class LabelFreeBias:
-    """Where the label-free estimate goes wrong, measured with labels.
+    """The bias of the label-free estimate, measured with labels.
 
     Attributes:
         true_negatives: the positive pairs' win rate over true negatives, less the AUC.
@@ -131,7 +131,7 @@ class LabelFreeBias:
 
     @property
     def total(self) -> float:
-        """The estimated AUC less the AUC, where ``tau_plus`` is the true share."""
+        """The estimated AUC less the AUC, if ``tau_plus`` is the true share."""
         return self.true_negatives + self.false_negatives
 
 
@@ -151,14 +151,14 @@ def label_free_bias(
         unlabeled: scores of each anchor's candidates.
         false_negative: True where the candidate is of the anchor's class.
         auc: how often a false negative outscores a true one.
-        tau_plus: the prior that the estimate was given.
+        tau_plus: the prior used by the estimate.
         valid: True where a candidate counts.
 
     Returns:
-        The two parts, means over anchors that have candidates of the kind.
+        The two parts, each a mean over the anchors that have such candidates.
 
     Raises:
-        ValueError: if shapes do not fit or ``tau_plus`` leaves its interval.
+        ValueError: if shapes do not match or ``tau_plus`` is out of range.
 
     Example:
         >>> positive, unlabeled = torch.tensor([0.5]), torch.tensor([[0.0, 0.2, 0.4, 0.6]])

@@ -1,15 +1,15 @@
 r"""``tau_plus``: how likely a random candidate is of the anchor's class.
 
 With classes of shares :math:`\pi_c`, an anchor of class :math:`c` meets false negatives at rate
-:math:`\pi_c`. That prior differs by class, and the losses take one number for all anchors. The mean
+:math:`\pi_c`. That prior differs by class, but the losses take one number for all anchors. The mean
 over *anchors* is the probability that anchor and candidate, drawn at random, share their class:
 
 .. math::
     \tau^+ = \sum_c \pi_c \cdot \pi_c .
 
-The mean over *classes* would be :math:`\tfrac1C \sum_c \pi_c = \tfrac1C` whatever the shares: it
-is what ``num_classes`` gives, and too small for unbalanced classes, since large classes have both
-more anchors and more false negatives. The two agree where classes are balanced.
+The mean over *classes* would be :math:`\tfrac1C \sum_c \pi_c = \tfrac1C` whatever the shares. This
+is what ``num_classes`` gives. It is too small for unbalanced classes, since large classes have both
+more anchors and more false negatives. The two agree if classes are balanced.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, " classes"]) -> f
     """Prior with classes of given sizes: the sum of their squared shares.
 
     Args:
-        sizes: items per class, at least 0 each; two classes at least must have some.
+        sizes: items per class, at least 0 each; at least two classes must have some.
 
     Returns:
         A value in (0, 1), at least one over the number of classes.
@@ -62,16 +62,16 @@ def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, " classes"]) -> f
         raise ValueError(f"sizes must be a list of numbers of at least 0, got {counts.tolist()}")
     if int((counts > 0).sum()) < 2:
         raise ValueError(
-            "sizes must name at least two classes with items: one alone has no negatives"
+            "sizes must name at least two classes with items: a single class has no negatives"
         )
     return round(float((counts / counts.sum()).square().sum()), 12)
 
 
 def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
-    """Prior as counted on labels: the share of an item's candidates that are of its class.
+    """Prior counted on labels: the share of an item's candidates that are of its class.
 
-    Unlike :func:`tau_plus_of_class_sizes` it leaves out the item itself, because it is not
-    a candidate; in small sets that matters.
+    Unlike :func:`tau_plus_of_class_sizes`, it leaves out the item itself, which is not a candidate.
+    This matters in small sets.
 
     Args:
         labels: the class of each item; at least two items.
@@ -80,17 +80,19 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
         A value in [0, 1).
 
     Raises:
-        ValueError: if there are fewer than two items, or one class alone.
+        ValueError: if there are fewer than two items or classes.
 
     Example:
         >>> round(tau_plus_of_labels(torch.tensor([0, 0, 1, 1])), 4)
         0.3333
     """
     if labels.ndim != 1 or len(labels) < 2:
-        raise ValueError(f"labels must have shape [items], 2 at least, got {list(labels.shape)}")
+        raise ValueError(
+            f"labels must have shape [items] with at least 2 items, got {list(labels.shape)}"
+        )
     counts = torch.unique(labels, return_counts=True)[1].double()
     if len(counts) < 2:
-        raise ValueError("labels must name at least two classes: one alone has no negatives")
+        raise ValueError("labels must name at least two classes: a single class has no negatives")
     total = counts.sum()
     return float((counts * (counts - 1)).sum() / (total * (total - 1)))
 
@@ -98,7 +100,7 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
 def tau_plus_of_density(interactions: int, users: int, items: int) -> float:
     """Prior of a recommender: the share of user-item pairs that are known interactions.
 
-    It assumes that items which a user would like and has not met are as rare as those met. That is
+    It assumes that the items a user would like but has not seen are as rare as those seen. That is
     an order of magnitude at best: nobody knows the unknown positives.
 
     Args:
@@ -119,7 +121,5 @@ def tau_plus_of_density(interactions: int, users: int, items: int) -> float:
     check_count("interactions", interactions, 0)
     pairs = check_count("users", users, 1) * check_count("items", items, 1)
     if interactions >= pairs:
-        raise ValueError(
-            f"interactions must be fewer than the {pairs} pairs there are, got {interactions}"
-        )
+        raise ValueError(f"interactions must be fewer than all {pairs} pairs, got {interactions}")
     return interactions / pairs

@@ -1,4 +1,4 @@
-"""Hyper-parameters that change while training: pure functions of the epoch.
+"""Hyper-parameters that change during training, as pure functions of the epoch.
 
 A schedule has no state, so a resumed run needs only the number of its epoch.
 """
@@ -14,7 +14,7 @@ from bayescl._checks import check_count, check_finite_number
 
 
 class Schedule(Protocol):
-    """What says which value a hyper-parameter has in an epoch."""
+    """The value of a hyper-parameter in each epoch."""
 
     def value(self, epoch: int) -> float:
         """Return the value in an epoch, counted from 0."""
@@ -49,7 +49,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class LinearRamp:
-    """From ``start`` to ``end`` in equal steps, one every few epochs; then it stays.
+    """A ramp from ``start`` to ``end`` in equal steps, one every few epochs; then constant.
 
     The defaults are the authors' ramp for ``alpha``: twenty values from 0.501 to ``end``, each
     for twenty epochs. An encoder that has learned nothing yet ranks no better than chance
@@ -58,8 +58,8 @@ class LinearRamp:
     Attributes:
         end: the last value.
         start: the value in the first ``every`` epochs.
-        steps: how many values there are, both ends included; at least 1. With 1 it is ``end``.
-        every: epochs that each value is kept, at least 1.
+        steps: number of values, including both ends; at least 1. With 1 the value is ``end``.
+        every: number of epochs for each value, at least 1.
 
     Raises:
         ValueError: if a number is not finite or a count too small.
@@ -96,14 +96,14 @@ class LinearRamp:
     def over(cls, epochs: int, end: float, *, start: float = 0.501, steps: int = 20) -> LinearRamp:
         """Return the ramp that reaches ``end`` in a run of ``epochs`` epochs.
 
-        The authors' twenty steps of twenty epochs make 400; a shorter run takes its steps
-        faster, and has at most as many as epochs.
+        The authors take twenty steps of twenty epochs, 400 in all. A shorter run takes faster
+        steps, at most one per epoch.
 
         Args:
-            epochs: of the whole run, at least 1.
+            epochs: number of epochs of the whole run, at least 1.
             end: the last value.
             start: the first value.
-            steps: how many values there are at most.
+            steps: largest number of values.
 
         Raises:
             ValueError: if a number is not finite or a count too small.
@@ -123,7 +123,7 @@ def apply_schedule(schedule: Schedule, loss: nn.Module, name: str, epoch: int) -
     """Set a hyper-parameter of a loss to its value in an epoch.
 
     Args:
-        schedule: says the value.
+        schedule: gives the value.
         loss: any loss of :mod:`bayescl.losses`, or another module with such an attribute.
         name: the hyper-parameter, such as ``"alpha"``.
         epoch: counted from 0.

@@ -1,1 +1,1 @@
-"""What is compared, and the paper's numbers: losses over seeds, tuning, and plans."""
+"""Comparisons of losses over seeds, tuning, plans, and the paper's numbers."""

@@ -37,11 +37,11 @@ def name_of(values: Values) -> str:
 
 
 def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:
-    """Refuse grids that try more settings for one loss than for another.
+    """Require the same number of settings for every loss.
 
     Raises:
-        ValueError: if one loss would get more settings than another, or there is no loss.
+        ValueError: if numbers of settings differ, or there are no losses.
     """
     sizes = {loss: len(settings_of(grid)) for loss, grid in loss_grids.items()}
     if len(set(sizes.values())) != 1:
-        raise ValueError(f"every loss must get as many settings as the others, got {sizes}")
+        raise ValueError(f"every loss must get the same number of settings, got {sizes}")

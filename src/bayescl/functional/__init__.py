@@ -1,9 +1,8 @@
 """Pure functions on tensors: the mathematics, without state.
 
-From logits to a loss the data flows through :func:`empirical_cdf` (where a logit stands among its
-anchor's), :func:`proposal_cdf` (undo the mixing of the two classes), then
-:func:`importance_weights` or :func:`posterior`. Each objective takes logits and returns one value
-per anchor.
+Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit among its anchor's,
+:func:`proposal_cdf` undoes the mixing of the two classes, and :func:`importance_weights` or
+:func:`posterior` follows. Each objective takes logits and returns one value per anchor.
 """
 
 import importlib
@@ -122,7 +121,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Find what has moved to :mod:`bayescl.engines` and is still known by its old name here."""
+    """Look up names that have moved to :mod:`bayescl.engines`."""
     if name in ("CandidateRule", "ContrastiveBatch"):
         return getattr(importlib.import_module("bayescl.engines"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

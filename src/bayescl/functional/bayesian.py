@@ -22,7 +22,7 @@ class Bayesian(LogSumObjective):
 
     @property
     def may_drop(self) -> bool:
-        """A weight may be 0 at the very end of a row, in the corners of the parameters."""
+        """True if the last weight of a row may be 0, as at extreme parameter values."""
         return self.alpha == 1 or self.beta == 1
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -47,7 +47,7 @@ def bayesian_loss(
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_i w_i\,e^{s_i}}
 
     with the importance weights of :func:`~bayescl.functional.logit_weights`. The weights depend
-    on ranks alone and are constants for the gradient.
+    only on ranks, so the gradient treats them as constants.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.
@@ -55,7 +55,7 @@ def bayesian_loss(
         alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
         beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
-        valid: True where a candidate counts. A row with none has loss 0.
+        valid: True where a candidate counts. A row without candidates has loss 0.
         ranks: ``"mid"``, ``"upper"`` or ``"histogram"``; see
             :func:`~bayescl.functional.empirical_cdf`.
         bins: bins of the histogram: 64, 128, 256, 512 or 1024.
@@ -64,7 +64,7 @@ def bayesian_loss(
         Non-negative losses; InfoNCE at ``alpha = beta = 0.5``.
 
     Raises:
-        ValueError: if a parameter leaves its interval, or ``alpha`` and ``beta`` are both 1.
+        ValueError: if a parameter is out of range, or ``alpha`` and ``beta`` are both 1.
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])

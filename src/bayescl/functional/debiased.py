@@ -24,7 +24,7 @@ class Debiased(LogSumObjective):
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
-        """Return the loss from the logs of the candidates' sum and of their number."""
+        """Return the loss, given the logs of the candidates' sum and of their number."""
         log_sum, log_count = log_sums
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
@@ -49,15 +49,15 @@ def debiased_loss(
         positive: logit of each anchor's positive. Differentiated.
         unlabeled: logits of each anchor's candidates. Differentiated.
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
-        minimum_logit: smallest logit possible, where the estimate is floored: minus one over the
-            temperature for cosine similarities. Differentiated where it is a tensor.
-        valid: True where a candidate counts. A row with none has loss 0.
+        minimum_logit: smallest possible logit, which sets the floor of the estimate;
+            ``-1 / temperature`` for cosine similarities. Differentiated if it is a tensor.
+        valid: True where a candidate counts. A row without candidates has loss 0.
 
     Returns:
         Non-negative losses; InfoNCE at ``tau_plus = 0``.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])

@@ -21,7 +21,7 @@ class Hard(LogSumObjective):
 
     @property
     def powers(self) -> tuple[float, ...]:
-        """The weighted sum, that of the weights, and the number of candidates."""
+        """The weighted sum, the sum of the weights, and the number of candidates."""
         check_non_negative("concentration", self.concentration)
         tilt = (self.concentration,) if self.concentration > 0 else ()
         return (1 + self.concentration, *tilt, 0.0)
@@ -29,7 +29,7 @@ class Hard(LogSumObjective):
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
-        """Return the loss from the logs of those sums."""
+        """Return the loss, given the logs of those sums."""
         log_sum, *log_tilt, log_count = log_sums
         for log_weights in log_tilt:
             log_sum = log_sum - (log_weights - log_count)
@@ -57,23 +57,23 @@ def hard_loss(
         N e^{s_{\min}}\Bigr\}, \qquad
         r_i = \frac{e^{c s_i}}{\frac{1}{N}\sum_j e^{c s_j}}.
 
-    Unlike the Bayesian weights these depend on the logits' values, and gradients flow through
-    them.
+    Unlike the Bayesian weights, these depend on the values of the logits, and gradients flow
+    through them.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.
         unlabeled: logits of each anchor's candidates. Differentiated.
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
         concentration: exponent ``c``, at least 0 (called beta in the reference).
-        minimum_logit: smallest logit possible, where the estimate is floored: minus one over the
-            temperature for cosine similarities. Differentiated where it is a tensor.
-        valid: True where a candidate counts. A row with none has loss 0.
+        minimum_logit: smallest possible logit, which sets the floor of the estimate;
+            ``-1 / temperature`` for cosine similarities. Differentiated if it is a tensor.
+        valid: True where a candidate counts. A row without candidates has loss 0.
 
     Returns:
         Non-negative losses; the debiased loss at ``concentration = 0``.
 
     Raises:
-        ValueError: if ``tau_plus`` or ``concentration`` leaves its interval.
+        ValueError: if ``tau_plus`` or ``concentration`` is out of range.
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])

@@ -24,13 +24,13 @@ def info_nce_loss(
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_i e^{s_i}}
 
-    The cross-entropy of picking the positive out of itself and the candidates. Candidates of the
-    anchor's own class (false negatives) are pushed away like the others.
+    This is the cross-entropy of picking the positive from among itself and the candidates.
+    Candidates of the anchor's own class (false negatives) are pushed away like all others.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.
         unlabeled: logits of each anchor's candidates. Differentiated.
-        valid: True where a candidate counts. A row with none has loss 0.
+        valid: True where a candidate counts. A row without candidates has loss 0.
 
     Returns:
         Non-negative losses.

@@ -1,4 +1,4 @@
-"""The latent-class objective: weigh and attract candidates by a posterior of the same class."""
+"""The latent-class objective: candidates are weighted and attracted by their posterior."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bayescl._checks import check_interval, check_non_negative, check_shape
 from bayescl.functional.objective import LogSumObjective, PairTerms
 
 THRESHOLD = 0.5
-"""Candidates that are more likely of the anchor's class than not attract it."""
+"""Candidates attract if they are more likely than not to be of the anchor's class."""
 
 
 @dataclass(frozen=True)
 class Latent(LogSumObjective):
-    """:func:`latent_loss` as engines receive it; InfoNCE where there is no posterior."""
+    """:func:`latent_loss` as engines receive it; InfoNCE if there is no posterior."""
 
     attraction: float = 1.0
     threshold: float = THRESHOLD
@@ -39,7 +39,7 @@ def latent_loss(
     threshold: float = THRESHOLD,
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
-    r"""The contrastive loss with candidates weighed and attracted by a posterior, per anchor.
+    r"""The contrastive loss with candidates weighted and attracted by a posterior, per anchor.
 
     With the probability :math:`P_j` that candidate :math:`j` shares the anchor's class,
 
@@ -50,26 +50,26 @@ def latent_loss(
         A_j = P_j\,[P_j > \text{threshold}].
 
     The weights take false negatives out of the sum, as the posterior of the Bayesian loss does
-    at ``beta`` = 0.5. Attraction makes likely members of the class positives beside the anchor's
-    own: a cross-entropy with soft targets. Where all :math:`P_j` are 0 it is InfoNCE, exactly.
+    at ``beta`` = 0.5. Attraction makes likely members of the class further positives: a
+    cross-entropy with soft targets. If all :math:`P_j` are 0, this is exactly InfoNCE.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.
         unlabeled: logits of each anchor's candidates. Differentiated. They must be bounded, as
             cosines divided by a temperature are: nothing else limits the attraction.
-        same_class: :math:`P`, in [0, 1]; not differentiated. What is no candidate by ``valid``
-            does not matter, as long as it is a number.
-        attraction: :math:`\lambda`, at least 0; 0 weighs candidates without attraction.
-        threshold: candidates attract above it, in [0, 1]. Hundreds of small posteriors of true
-            negatives would add up to more than the few large ones of false negatives.
-        valid: True where a candidate counts. A row with none has loss 0.
+        same_class: :math:`P`, in [0, 1]; not differentiated. Entries that ``valid`` excludes may
+            hold any number.
+        attraction: :math:`\lambda`, at least 0; at 0 candidates are weighted but do not attract.
+        threshold: posterior above which a candidate attracts, in [0, 1]. Without it, hundreds of
+            small posteriors of true negatives would outweigh the few large ones of false negatives.
+        valid: True where a candidate counts. A row without candidates has loss 0.
 
     Returns:
-        One loss per anchor. It may be negative where candidates that attract score higher than
-        the positive.
+        One loss per anchor. It may be negative if attracting candidates score higher than the
+        positive.
 
     Raises:
-        ValueError: if shapes do not fit together or a number leaves its interval.
+        ValueError: if shapes do not match or a number is out of range.
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
@@ -79,10 +79,10 @@ def latent_loss(
         tensor([0.7395])
 
     See Also:
-        :func:`~bayescl.functional.info_nce_loss`; :func:`~bayescl.functional.same_class`, where
-        the posterior comes from. With ones and zeros from labels it is an oracle that also
-        attracts; with ``attraction=0`` the one that leaves out, but for the scale of the weights
-        (see :func:`~bayescl.functional.oracle_loss`).
+        :func:`~bayescl.functional.info_nce_loss`; :func:`~bayescl.functional.same_class`, which
+        gives the posterior. With a posterior of ones and zeros from labels, this is an oracle that
+        also attracts; with ``attraction=0`` it is :func:`~bayescl.functional.oracle_loss` up to the
+        scale of the weights.
     """
     check_non_negative("attraction", attraction)
     check_interval("threshold", threshold, 0.0, 1.0)
@@ -101,11 +101,11 @@ def candidate_weights(
         valid: True where a candidate counts.
 
     Returns:
-        Non-negative weights; 0 for what is no candidate, and throughout a row whose candidates
-        are all of the anchor's class.
+        Non-negative weights; 0 where ``valid`` is False, and in rows whose candidates are all of
+        the anchor's class.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> candidate_weights(torch.tensor([[0.0, 0.5, 1.0]]))

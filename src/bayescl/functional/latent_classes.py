@@ -7,16 +7,15 @@ A row of unit length :math:`x` in :math:`d` dimensions comes from component :mat
 
 with unit directions :math:`\mu_c`, mixing weights :math:`\pi_c` that sum to 1, and one
 concentration :math:`\kappa` for all components. :func:`fit_latent_classes` fits such mixtures to
-two views of many items, :func:`item_responsibilities` says which components the items at hand
-come from and how far their views agree, :func:`trust_of_agreement` how far to believe that,
-:func:`trust_of_share` whether the classes have the size that they should have,
-:func:`trust_of_closeness` whether there is anything to gain by them, and :func:`same_class` which
-items are probably of one class. The mixture itself is in
-:func:`start_mixtures`, :func:`fit_mixtures` and :func:`responsibilities`.
+two views of many items. :func:`item_responsibilities` says which components items come from and how
+far their views agree. Three functions decide how far to trust the result:
+:func:`trust_of_agreement` by that agreement, :func:`trust_of_share` by the size of the classes, and
+:func:`trust_of_closeness` by whether there is anything to gain. :func:`same_class` then says which
+items are probably of one class. The mixture itself is in :func:`start_mixtures`,
+:func:`fit_mixtures` and :func:`responsibilities`.
 
-Several mixtures of the same rows lie side by side in one :class:`Mixtures`, and may differ in
-their number of components: two rows that share a component in a coarse mixture and in a fine one
-are more surely of one class than two that share a coarse one alone.
+A :class:`Mixtures` holds several mixtures of the same rows, coarse and fine: two rows that share a
+component in both are more surely of one class than two that share only a coarse one.
 
 Reference:
     Banerjee et al., "Clustering on the Unit Hypersphere using von Mises-Fisher Distributions",
@@ -47,7 +46,7 @@ _NEXT_TO_NOTHING = 1e-30
 """Added to any distance, it vanishes in rounding."""
 
 _ALIGNED_ROWS = 1024
-"""Items that mixtures are compared on: fewer look more alike than they are."""
+"""Items on which mixtures are compared: on fewer, mixtures look more alike than they are."""
 
 _COMPARED_ROWS = 256
 """Items that are compared with one another: the latest, as the encoder changes."""
@@ -58,7 +57,7 @@ class Mixtures:
     """Mixtures of von Mises-Fisher components, fitted to the same rows, side by side.
 
     Attributes:
-        directions: unit vectors, the components of the first mixture, then those of the next.
+        directions: unit vectors: the components of the first mixture, then those of the next.
         weights: mixing weights; those of each mixture sum to 1.
         kappa: concentration of each mixture, at least 0.
         sizes: number of components of each mixture.
@@ -72,19 +71,18 @@ class Mixtures:
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """Mixtures of rows in a metric in which what differs between views of an item counts little.
+    """Mixtures fitted in a metric that plays down differences between views of an item.
 
     Attributes:
-        center: taken from rows of unit length first.
-        transform: then applied from the right, before rows get unit length again.
-        mixtures: of the rows that result.
-        transitions: of each mixture, the probability that a view of an item lies in one
-            component (column) where another view lies in another (row); see
-            :func:`component_transitions`.
+        center: subtracted from rows of unit length.
+        transform: applied next, from the right; then rows are scaled to unit length again.
+        mixtures: fitted to the resulting rows.
+        transitions: for each mixture, the probability that one view of an item lies in a component
+            (column) if the other view lies in another (row); see :func:`component_transitions`.
         alignment: how far each mixture agrees with the others; see :func:`mixture_alignment`.
         closeness: how often an item's other view is closer than another item of its class; see
             :func:`positive_closeness`.
-        share: mean probability that two items are of one class, by all mixtures.
+        share: mean probability that two items are of one class, over all mixtures.
     """
 
     center: Float[Tensor, " dim"]
@@ -102,7 +100,7 @@ class LatentClasses:
 
     @cached_property
     def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
-        """The transitions followed as often as a signature does."""
+        """The transitions, raised to the number of moves that a signature follows."""
         return _moves(self.transitions)
 
 
@@ -116,7 +114,7 @@ def fit_latent_classes(
     shrinkage: float = 0.3,
     max_kappa: float = MAX_KAPPA,
 ) -> LatentClasses:
-    r"""Find latent classes of items from two views of each; no label needed.
+    r"""Find latent classes of items from two views of each, without labels.
 
     An item's row :math:`x` is the direction of the sum of its views. With the mean row :math:`m`
     and the scatter between views, and later within components, of equal trace,
@@ -126,28 +124,28 @@ def fit_latent_classes(
         T\,T^\top = \Big(S + \epsilon\,\tfrac{\mathrm{tr}\,S}{d}\,I\Big)^{-1}, \qquad
         S = \frac{1}{n} \sum_i \frac{(v_{i1} - v_{i2})(v_{i1} - v_{i2})^\top}{2},
 
-    the mixtures are fitted to :math:`y`, :math:`S` gains the scatter of rows within components,
-    and they are fitted once more. So directions that augmentation changes, and those in which
-    rows of a component differ, no longer drown those that tell components apart. Last, the views
-    show between which components items move, :func:`component_transitions`.
+    the mixtures are fitted to :math:`y`, the scatter of rows within components is added to
+    :math:`S`, and the mixtures are fitted once more. This plays down directions that augmentation
+    changes or in which the rows of a component differ, so that directions which tell components
+    apart stand out. Last, the views show between which components items move
+    (:func:`component_transitions`).
 
     Args:
-        view_1: embeddings of one view of each item, of any length, in the order in which they
-            came. Not differentiated.
+        view_1: embeddings of one view of each item, of any length, oldest first. Not
+            differentiated.
         view_2: embeddings of the other view, or of the partner in a pair.
-        sizes: number of components of each mixture, at least 1 and at most the number of items.
-            For :math:`C` classes 2, 3, 4 and 6 times as many do well.
-        generator: on the CPU, so that the draws are the same on every device.
-        iterations: of expectation maximisation, in each of the two fits.
+        sizes: number of components of each mixture, at least 1 and at most the number of items. For
+            :math:`C` classes, :math:`2C`, :math:`3C`, :math:`4C` and :math:`6C` work well.
+        generator: a CPU generator, so that the draws are the same on every device.
+        iterations: steps of expectation maximisation in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
         max_kappa: the largest concentration, positive.
 
     Returns:
-        Latent classes. Items with a view that is not finite, or has no direction, count for
-        nothing.
+        Latent classes. Items with a view that is not finite or is all zero are ignored.
 
     Raises:
-        ValueError: if shapes do not fit together, or a number leaves its interval.
+        ValueError: if shapes do not match, or a number is out of range.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -220,7 +218,8 @@ def component_transitions(
         M_{cc'} = \frac{N_{cc'}}{\sum_k N_{ck}}, \qquad
         N_{cc'} = \sum_i r_{i1c}\,r_{i2c'} + r_{i2c}\,r_{i1c'}
 
-    An item has one class whatever its view: components that views move between are parts of one.
+    An item has the same class in every view, so components that views move between are parts of one
+    class.
 
     Args:
         first: responsibilities of the items' first views, of one or more mixtures.
@@ -228,11 +227,11 @@ def component_transitions(
         sizes: number of components of each mixture.
 
     Returns:
-        One matrix per mixture, with rows that sum to 1; the identity's row for a component that
-        no view lies in.
+        One matrix per mixture, with rows that sum to 1. A component without views gets the row of
+        the identity.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> first = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -261,22 +260,22 @@ def start_mixtures(
 ) -> Mixtures:
     r"""Choose the first directions of each mixture among the rows, by k-means++.
 
-    The first is any row; each further one is drawn with probability proportional to
-    :math:`1 - \max_c \mu_c \cdot x`, the distance from those that are chosen already.
+    The first is a random row. Each further row is drawn with probability proportional to
+    :math:`1 - \max_c \mu_c \cdot x`, its distance from the rows chosen so far.
 
     Args:
-        rows: embeddings of any length, scaled to unit length here. Rows that are not finite, or
-            have no direction, are never chosen. Not differentiated.
+        rows: embeddings of any length, scaled to unit length here. Rows that are not finite or all
+            zero are never chosen. Not differentiated.
         sizes: number of components of each mixture, at least 1 and at most the number of rows.
-        generator: on the CPU, so that the draws are the same on every device.
+        generator: a CPU generator, so that the draws are the same on every device.
         max_kappa: the concentration to start with, positive.
 
     Returns:
-        Mixtures with equal weights. Where there are fewer different rows than components,
-        directions repeat.
+        Mixtures with equal weights. Directions repeat if there are fewer distinct rows than
+        components.
 
     Raises:
-        ValueError: if there is no mixture, or a mixture has more components than there are rows.
+        ValueError: if ``sizes`` is empty, or a mixture has more components than there are rows.
 
     Example:
         >>> rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
@@ -312,15 +311,15 @@ def fit_mixtures(
         \kappa = \frac{R\,(d - R^2)}{1 - R^2}.
 
     Args:
-        rows: embeddings of any length, scaled to unit length here. Rows that are not finite, or
-            have no direction, count for nothing. Not differentiated.
+        rows: embeddings of any length, scaled to unit length here. Rows that are not finite or all
+            zero are ignored. Not differentiated.
         start: where to begin: :func:`start_mixtures`, or an earlier fit.
-        iterations: how many, at least 0.
+        iterations: number of steps, at least 0.
         max_kappa: the largest concentration, positive; identical rows would have an infinite one.
 
     Returns:
-        Mixtures of the same sizes. A component that no row belongs to keeps its direction, with
-        weight 0. Without any usable row the start is returned as it is.
+        Mixtures of the same sizes. A component without rows keeps its direction, with weight 0. If
+        no row is usable, ``start`` is returned unchanged.
 
     Raises:
         ValueError: if rows and directions differ in length.
@@ -350,7 +349,7 @@ def mean_kappa(
     .. math:: \kappa \approx \frac{R\,(d - R^2)}{1 - R^2}
 
     Args:
-        mean_length: :math:`R`, in [0, 1]: 0 for rows all around, 1 for rows that are all equal.
+        mean_length: :math:`R`, in [0, 1]: 0 if rows point in all directions, 1 if all are equal.
         dim: :math:`d`, coordinates of a row.
         max_kappa: the largest value returned.
 
@@ -383,8 +382,8 @@ def responsibilities(
         mixtures: fitted mixtures.
 
     Returns:
-        Values in [0, 1]; those of each mixture sum to 1 in every row. Rows that are not finite
-        give NaN; rows without a direction give the mixing weights.
+        Values in [0, 1]; those of each mixture sum to 1 in every row. Rows that are not finite give
+        NaN; all-zero rows give the mixing weights.
 
     Raises:
         ValueError: if rows and directions differ in length.
@@ -416,7 +415,7 @@ def class_responsibilities(
         As :func:`responsibilities`.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
@@ -438,8 +437,8 @@ def item_responsibilities(
 ) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
     r"""Responsibilities of items from two views each, and how far the views agree.
 
-    An item's responsibility is the mean of its views': where these disagree it is spread over
-    several components, and the item is sure to share its class with nobody.
+    An item's responsibility is the mean over its views. If the views disagree it is spread over
+    several components, so the item is not sure to share its class with any other.
 
     Args:
         view_1: embeddings of one view of each item. Not differentiated.
@@ -451,7 +450,7 @@ def item_responsibilities(
         mixture, as :func:`class_agreement`.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
@@ -473,23 +472,24 @@ def class_agreement(
     second: Float[Tensor, "items components"],
     classes: LatentClasses,
 ) -> Float[Tensor, " mixtures"]:
-    """How far views and mixtures agree: what :func:`trust_of_agreement` goes by.
+    """How far views and mixtures agree; the input of :func:`trust_of_agreement`.
 
     The agreement of two views' signatures, :func:`view_agreement`, times the agreement of the
-    mixture with the others, :func:`mixture_alignment`. Either alone is fooled: weak augmentation
-    leaves a view in its component even where components cut through classes at random, and
-    mixtures find the same styles where views differ by style.
+    mixture with the others, :func:`mixture_alignment`. Either alone can be fooled: weak
+    augmentation leaves a view in its component even if components cut through classes at random,
+    and mixtures find the same styles if views differ by style.
 
     Args:
         first: responsibilities of the items' first views.
-        second: of their second views; better of items that were not fitted to.
+        second: responsibilities of their second views; preferably of items that were not used in
+            the fit.
         classes: as :func:`fit_latent_classes` returns them.
 
     Returns:
         One value per mixture, in [-1, 1].
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
@@ -516,13 +516,13 @@ def signatures(
     Args:
         responsibility: of rows or items. Not differentiated.
         transitions: of each mixture, as :attr:`LatentClasses.transitions`.
-        hops: how many moves to follow, at least 0: more merge more components.
+        hops: number of moves to follow, at least 0; more moves merge more components.
 
     Returns:
-        Non-negative values of length 1 in the columns of each mixture.
+        Non-negative values; the columns of each mixture have length 1.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> moves = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
@@ -542,9 +542,9 @@ def further_views(
     responsibility: Float[Tensor, "rows components"],
     moves: Sequence[Float[Tensor, "size size"]],
 ) -> Float[Tensor, "rows components"]:
-    r"""Where further views of a row would lie, :math:`r_m M_m`; not yet as directions.
+    r"""Where further views of a row would lie, :math:`r_m M_m`, before scaling to unit length.
 
-    As it is linear, that of an item is the mean of its views'.
+    It is linear, so an item's is the mean over its views.
 
     Args:
         responsibility: of rows or items. Not differentiated.
@@ -555,7 +555,7 @@ def further_views(
         Non-negative values; those of each mixture sum to 1.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> further_views(torch.eye(2), [torch.tensor([[0.5, 0.5], [0.0, 1.0]])])
@@ -580,21 +580,20 @@ def mixture_alignment(
         \frac{\lVert F_m^\top F_k \rVert^2}
         {\lVert F_m^\top F_m \rVert\,\lVert F_k^\top F_k \rVert}.
 
-    Mixtures of different sizes, started apart, find the same gaps where there are gaps, and cut
-    a cloud without gaps each in its own way.
+    Mixtures of different sizes and starts agree where the data have gaps; a cloud without gaps each
+    of them cuts differently.
 
     Args:
-        items: signatures, as :func:`signatures`; hundreds of them, as few look alike by chance.
-            Not differentiated.
+        items: signatures, as :func:`signatures` returns them; hundreds, since a few look alike by
+            chance. Not differentiated.
         sizes: number of components of each mixture.
 
     Returns:
-        Values in [0, 1]: 1 where all mixtures say the same of every pair of items, and for a
-        mixture without others. 0 where a mixture tells no items apart. Items that are not finite
-        count for nothing.
+        Values in [0, 1]: 1 if all mixtures say the same of every pair of items, or if there is only
+        one mixture; 0 if a mixture tells no items apart. Items that are not finite are ignored.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> mixture_alignment(torch.eye(2).repeat(4, 2), [2, 2])
@@ -630,7 +629,7 @@ def view_agreement(
     second: Float[Tensor, "items components"],
     sizes: Sequence[int],
 ) -> Float[Tensor, " mixtures"]:
-    r"""How far two views of an item lie in the same component, beyond chance; no label needed.
+    r"""How far two views of an item lie in the same component, beyond chance.
 
     With the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of the views of item :math:`i`,
 
@@ -640,7 +639,8 @@ def view_agreement(
         S = \tfrac12\,\overline{r_{i1} \cdot r_{i1} + r_{i2} \cdot r_{i2}}, \quad
         B = \overline{r}_1 \cdot \overline{r}_2,
 
-    bars being means over items: agreement against what confidence allows and what chance gives.
+    where bars are means over items: agreement, measured between what chance gives and what
+    confidence allows.
 
     Args:
         first: responsibilities of the items' first views, of one or more mixtures.
@@ -648,12 +648,12 @@ def view_agreement(
         sizes: number of components of each mixture.
 
     Returns:
-        One value per mixture: 1 where all views agree, about 0 where they agree by chance.
-        0 where there is nothing to agree on: one component, or collapsed embeddings. Items with
-        a view that is not finite count for nothing.
+        One value per mixture: 1 if all views agree, about 0 if they agree by chance, and 0 if there
+        is nothing to agree on (one component, or collapsed embeddings). Items with a view that is
+        not finite are ignored.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> one = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -687,21 +687,22 @@ def positive_closeness(
     .. math::
         \Pr\big(s_{ij} < s_{ii} \,\big|\, P_{ij} > \text{threshold},\ i \ne j\big),
 
-    ties counting half: the area under the ROC curve that tells positives from other members. It
-    is ½ where a positive is any member of the class, as in pairs of two items with one label.
-    Then the pairs bring the class together by themselves, and to attract further members adds
-    nothing but haste.
+    ties counting half: the area under the ROC curve that tells positives from other members. It is
+    ½ if a positive is a random member of the class, as in pairs of two items with one label. Such
+    pairs bring the class together by themselves, and attracting further members only speeds that
+    up.
 
     Args:
-        similarity: of each item's first view with each item's second; positives on the diagonal.
+        similarity: similarity of each item's first view with each item's second; positives on the
+            diagonal.
         same_class: probability that two items are of one class, in [0, 1].
-        threshold: other members are those above it.
+        threshold: probability above which two items count as members of one class.
 
     Returns:
-        A value in [0, 1]; 1 where no item has another member to compare with.
+        A value in [0, 1]; 1 if no item has another member to compare with.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> similarity = torch.tensor([[0.9, 0.5], [0.7, 0.6]])
@@ -720,20 +721,20 @@ def positive_closeness(
 def trust_of_closeness(
     closeness: Float[Tensor, "*shape"], *, low: float = 0.6, high: float = 0.7
 ) -> Float[Tensor, "*shape"]:
-    r"""How far attraction has something to add, from how much closer positives are than others.
+    r"""How much attraction can add, given how much closer positives are than other members.
 
     .. math:: \mathrm{clip}\Big(\frac{c - low}{high - low},\ 0,\ 1\Big)
 
     Args:
         closeness: :func:`positive_closeness`.
-        low: closeness up to which nothing is to be gained, in [0, 1).
-        high: closeness from which it does not matter, above ``low``, at most 1.
+        low: closeness up to which there is nothing to gain, in [0, 1).
+        high: closeness from which trust is 1, above ``low``, at most 1.
 
     Returns:
         Values in [0, 1].
 
     Raises:
-        ValueError: if a bound leaves its interval.
+        ValueError: if a bound is out of range.
 
     Example:
         >>> trust_of_closeness(torch.tensor([0.5, 0.65, 0.9]))
@@ -746,24 +747,24 @@ def trust_of_closeness(
 def trust_of_share(
     share: Float[Tensor, "*shape"], prior: float, *, low: float = 1.75, high: float = 2.25
 ) -> Float[Tensor, "*shape"]:
-    r"""How far to believe classes by their size, from how many pairs they take for one class.
+    r"""How far to trust classes, given how many pairs they put into one class.
 
     .. math:: 1 - \mathrm{clip}\Big(\frac{s/\tau^+ - low}{high - low},\ 0,\ 1\Big)
 
-    A posterior is calibrated in the large if its mean is the prior. Classes that are much larger
-    than they should be are several run together: views agree in them, and so do mixtures.
+    A posterior is calibrated in the large if its mean is the prior. Classes that are much too large
+    are several classes merged, in which views and mixtures still agree.
 
     Args:
         share: mean probability that two items are of one class, :attr:`LatentClasses.share`.
-        prior: what it should be, :math:`\tau^+`, in (0, 1].
-        low: multiple of the prior up to which classes are believed, positive.
-        high: multiple from which they are not believed at all, above ``low``.
+        prior: what that mean should be, :math:`\tau^+`, in (0, 1].
+        low: multiple of the prior up to which classes are fully trusted, positive.
+        high: multiple from which they are not trusted at all, above ``low``.
 
     Returns:
         Values in [0, 1].
 
     Raises:
-        ValueError: if a number leaves its interval.
+        ValueError: if a number is out of range.
 
     Example:
         >>> trust_of_share(torch.tensor([0.05, 0.2, 0.3]), prior=0.1)
@@ -778,20 +779,20 @@ def trust_of_share(
 def trust_of_agreement(
     agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.7
 ) -> Float[Tensor, "*shape"]:
-    r"""How far to believe a mixture, from how far views and mixtures agree.
+    r"""How far to trust a mixture, given how far views and mixtures agree.
 
     .. math:: \mathrm{clip}\Big(\frac{\rho - low}{high - low},\ 0,\ 1\Big)
 
     Args:
         agreement: :func:`class_agreement`, preferably a moving average.
-        low: agreement up to which a mixture is not believed at all, in [0, 1).
-        high: agreement from which it is believed entirely, above ``low``, at most 1.
+        low: agreement up to which a mixture is not trusted at all, in [0, 1).
+        high: agreement from which it is fully trusted, above ``low``, at most 1.
 
     Returns:
         Values in [0, 1].
 
     Raises:
-        ValueError: if a bound leaves its interval.
+        ValueError: if a bound is out of range.
 
     Example:
         >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))
@@ -802,7 +803,7 @@ def trust_of_agreement(
 
 
 def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:
-    """0 up to the one bound, 1 from the other, and a line between them."""
+    """0 up to the lower bound, 1 from the upper one, and linear in between."""
     return ((values - low) / (high - low)).clamp(0, 1)
 
 
@@ -813,9 +814,9 @@ def same_class_factors(
     *,
     hops: int = HOPS,
 ) -> Float[Tensor, "rows components"]:
-    r"""Factors of the same-class posterior: that of two rows is the product of their factors.
+    r"""Factors of the same-class posterior: for two rows it is the product of their factors.
 
-    In the columns of mixture :math:`m` of :math:`F`, with its transitions :math:`M_m`,
+    The columns of mixture :math:`m`, one of :math:`F` with transitions :math:`M_m`, hold
 
     .. math::
         \sqrt{\frac{t_m}{F}}\; \frac{q_{im}}{\lVert q_{im} \rVert}, \qquad
@@ -828,13 +829,13 @@ def same_class_factors(
         responsibility: of rows or items. Not differentiated.
         trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
         transitions: of each mixture, as :attr:`LatentClasses.transitions`.
-        hops: how many moves to follow, at least 0: more merge more components.
+        hops: number of moves to follow, at least 0; more moves merge more components.
 
     Returns:
-        Factors with a length of at most 1.
+        Factors of length at most 1.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> factors = same_class_factors(torch.eye(2), torch.tensor([0.25]), [torch.eye(2)])
@@ -856,15 +857,15 @@ def same_class(
     transitions: Sequence[Float[Tensor, "size size"]],
     hops: int = HOPS,
 ) -> Float[Tensor, "rows columns"]:
-    r"""How probable it is that two rows are of one latent class.
+    r"""Probability that two rows are of one latent class.
 
     .. math::
         P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
         q_{im} = r_{im}\, M_m^{\,hops}
 
-    The components that further views of a row would lie in, a few moves on, are its signature:
-    two rows with the same signature are of one class, two without a common component are not.
-    Each mixture is believed as far as its trust :math:`t_m`.
+    A row's signature is the components in which further views of it would lie after a few moves.
+    Two rows with the same signature are of one class; two without a common component are not. Each
+    mixture counts by its trust :math:`t_m`.
 
     Args:
         first: responsibilities, as :func:`item_responsibilities` or
@@ -875,10 +876,10 @@ def same_class(
         hops: how many moves to follow, at least 0.
 
     Returns:
-        Values in [0, 1]; 0 throughout where no mixture is trusted.
+        Values in [0, 1]; all 0 if no mixture is trusted.
 
     Raises:
-        ValueError: if shapes do not fit together.
+        ValueError: if shapes do not match.
 
     Example:
         >>> rows = torch.eye(3)
@@ -889,7 +890,7 @@ def same_class(
                 [0.0000, 0.0000, 1.0000]])
 
     See Also:
-        :func:`same_class_factors`, from which one tile of it costs one thin matrix product.
+        :func:`same_class_factors`, whose product gives one tile of it at a time.
     """
     posterior = same_class_factors(first, trust, transitions, hops=hops) @ (
         same_class_factors(second, trust, transitions, hops=hops).T

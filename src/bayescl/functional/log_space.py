@@ -14,7 +14,7 @@ def masked_logsumexp(
     logits: Float[Tensor, "anchors candidates"],
     valid: Bool[Tensor, "anchors candidates"] | None,
 ) -> Float[Tensor, " anchors"]:
-    """Log of the sum of exponentials over each row's valid entries; -inf for a row with none.
+    """Log of the sum of exponentials over each row's valid entries; -inf for an empty row.
 
     Such a row receives a zero gradient, not NaN.
     """
@@ -32,7 +32,7 @@ def log_count(
     logits: Float[Tensor, "anchors candidates"],
     valid: Bool[Tensor, "anchors candidates"] | None,
 ) -> Float[Tensor, "#anchors"]:
-    """Log of the number of valid entries in each row; -inf for a row with none."""
+    """Log of the number of valid entries in each row; -inf for an empty row."""
     if valid is None:
         size = logits.shape[1]
         log_size = math.log(size) if size else -math.inf

@@ -2,8 +2,8 @@ r"""Two classes of candidates, as mixtures of the order statistics of a pair.
 
 Draw two logits independently from an anchor's *proposal* distribution with density
 :math:`\phi` and CDF :math:`\Phi`. The smaller has density :math:`\phi_{(1)} = 2\phi(1-\Phi)`,
-the larger :math:`\phi_{(2)} = 2\phi\Phi`. An encoder that ranks a positive above a negative
-with probability :math:`\alpha` puts the true negative in the smaller place that often:
+the larger :math:`\phi_{(2)} = 2\phi\Phi`. If an encoder ranks a positive above a negative with
+probability :math:`\alpha`, then the true negative is the smaller of the two with that probability:
 
 .. math::
     \phi_{TN} = \alpha\,\phi_{(1)} + (1-\alpha)\,\phi_{(2)}, \qquad
@@ -11,8 +11,8 @@ with probability :math:`\alpha` puts the true negative in the smaller place that
     \phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}.
 
 All of them, and the target of importance sampling, are a :class:`PairMixture`. Functions here take
-the values of :math:`\phi` and :math:`\Phi` at the same points, so any proposal distribution will
-do.
+the values of :math:`\phi` and :math:`\Phi` at the same points, so they work for any proposal
+distribution.
 
 Reference:
     Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024, Eqs. order1/2,
@@ -33,7 +33,7 @@ from bayescl._checks import check_interval
 class PairMixture:
     r"""A mixture of the minimum's and the maximum's density of a pair.
 
-    Both shares are kept, since one minus a share near 1 would lose what matters.
+    Both shares are kept, since one minus a share near 1 loses precision.
 
     Attributes:
         low: share of the minimum's density, in [0, 1].
@@ -176,7 +176,7 @@ def true_negative_density(
         Non-negative values that integrate to 1 where ``density`` does (Proposition 1).
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> true_negative_density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]), alpha=0.75)
@@ -202,7 +202,7 @@ def false_negative_density(
         Non-negative values that integrate to 1 where ``density`` does (Proposition 1).
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> false_negative_density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]), alpha=0.75)
@@ -233,7 +233,7 @@ def unlabeled_density(
         Non-negative values that integrate to 1 where ``density`` does.
 
     Raises:
-        ValueError: if ``alpha`` or ``tau_plus`` leaves its interval.
+        ValueError: if ``alpha`` or ``tau_plus`` is out of range.
 
     Example:
         >>> unlabeled_density(torch.ones(2), torch.tensor([0.0, 1.0]), alpha=0.75, tau_plus=0.25)
@@ -252,10 +252,10 @@ def hard_negative_density(
     alpha: float,
     beta: float,
 ) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{THN}` of true negatives at hardness ``beta``, the sampling target.
+    r"""Density :math:`\phi_{THN}` of true negatives at hardness ``beta``: the sampling target.
 
-    A share ``beta`` of the mass that true negatives have above a positive, and ``1 - beta`` of
-    what they have below one, normalised:
+    True negatives above a positive are weighted by ``beta``, those below one by ``1 - beta``, and
+    the result is normalised:
 
     .. math::
         \phi_{THN} = \frac{(1-\beta)\,\alpha\,\phi_{(1)} + \beta\,(1-\alpha)\,\phi_{(2)}}{Z},
@@ -271,7 +271,7 @@ def hard_negative_density(
         Non-negative values that integrate to 1 where ``density`` does.
 
     Raises:
-        ValueError: if ``alpha`` or ``beta`` leaves its interval, or both are 1 (``Z = 0``).
+        ValueError: if ``alpha`` or ``beta`` is out of range, or both are 1 (``Z = 0``).
 
     Example:
         >>> cdf = torch.tensor([0.0, 1.0])
@@ -297,7 +297,7 @@ def true_negative_cdf(
         Values in [0, 1], at least ``proposal_cdf``.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> true_negative_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=1.0)
@@ -319,7 +319,7 @@ def false_negative_cdf(
         Values in [0, 1], at most ``proposal_cdf``.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> false_negative_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=1.0)
@@ -344,7 +344,7 @@ def unlabeled_cdf(
         Values in [0, 1].
 
     Raises:
-        ValueError: if ``alpha`` or ``tau_plus`` leaves its interval.
+        ValueError: if ``alpha`` or ``tau_plus`` is out of range.
 
     Example:
         >>> unlabeled_cdf(torch.tensor([0.0, 0.3537, 1.0]), alpha=0.9, tau_plus=0.1)
@@ -356,7 +356,7 @@ def unlabeled_cdf(
 def true_negative_quantile(
     level: Float[Tensor, "*shape"], *, alpha: float
 ) -> Float[Tensor, "*shape"]:
-    """Proposal CDF at the point below which a share ``level`` of the true negatives lies.
+    """Proposal CDF at the ``level`` quantile of the true negatives.
 
     Args:
         level: probabilities, in [0, 1].
@@ -366,7 +366,7 @@ def true_negative_quantile(
         Values in [0, 1]; the inverse of :func:`true_negative_cdf`.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> true_negative_quantile(torch.tensor([0.0, 0.75, 1.0]), alpha=1.0)
@@ -378,7 +378,7 @@ def true_negative_quantile(
 def false_negative_quantile(
     level: Float[Tensor, "*shape"], *, alpha: float
 ) -> Float[Tensor, "*shape"]:
-    """Proposal CDF at the point below which a share ``level`` of the false negatives lies.
+    """Proposal CDF at the ``level`` quantile of the false negatives.
 
     Args:
         level: probabilities, in [0, 1].
@@ -388,7 +388,7 @@ def false_negative_quantile(
         Values in [0, 1]; the inverse of :func:`false_negative_cdf`.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> false_negative_quantile(torch.tensor([0.0, 0.25, 1.0]), alpha=1.0)
@@ -419,7 +419,7 @@ def proposal_cdf(
         Proposal CDF values in [0, 1], increasing in ``unlabeled_cdf``.
 
     Raises:
-        ValueError: if ``alpha`` or ``tau_plus`` leaves its interval.
+        ValueError: if ``alpha`` or ``tau_plus`` is out of range.
 
     Example:
         >>> proposal_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=0.9, tau_plus=0.1)
@@ -449,11 +449,11 @@ def posterior(
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
 
     Returns:
-        Probabilities, falling in ``proposal_cdf``; ``1 - tau_plus`` everywhere at
+        Probabilities, decreasing in ``proposal_cdf``; ``1 - tau_plus`` everywhere at
         ``alpha = 0.5``, and 1 everywhere at ``tau_plus = 0``.
 
     Raises:
-        ValueError: if ``alpha`` or ``tau_plus`` leaves its interval.
+        ValueError: if ``alpha`` or ``tau_plus`` is out of range.
 
     Example:
         >>> posterior(torch.tensor([0.0, 0.5, 1.0]), alpha=0.9, tau_plus=0.1)

@@ -1,8 +1,8 @@
 """What an objective is: any function of logits, or data that says which sums it needs.
 
-A function is differentiated by autograd through the whole matrix of logits. An objective that is
-data names the sums of exponentials that it sees its candidates through, and what it makes of
-them; each engine computes those sums in its own way, once for all objectives.
+Autograd differentiates a function through the whole matrix of logits. An objective that is data
+names the sums of exponentials it needs and how they become a loss; each engine computes those sums
+in its own way, for all objectives alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayescl.functional.ranks import Ranks, map_cdf
 
 
 class Objective(Protocol):
-    """What turns logits into one loss per anchor; any function of this form will do."""
+    """A function that turns logits into one loss per anchor."""
 
     def __call__(
         self,
@@ -34,7 +34,7 @@ class Objective(Protocol):
 
 
 class PairTerms(NamedTuple):
-    """What an objective makes of the posterior that pairs are of one class."""
+    """Weights and targets that an objective derives from the posterior of pairs."""
 
     weights: Float[Tensor, "anchors candidates"]
     """Of the exponentials, at least 0; 0 for what is not a candidate."""
@@ -56,11 +56,11 @@ class LogSumObjective:
     :class:`~bayescl.ContrastiveLoss`.
 
     Attributes:
-        ranks: which rank of a candidate :meth:`weights_of_cdf` is given, as in
-            :func:`~bayescl.functional.empirical_cdf`; None where all candidates weigh the same.
-        bins: bins of the histogram, where one tells ranks apart.
-        reads_same_class: whether :meth:`pair_parts` says what to make of a posterior that pairs
-            are of one class, where a batch carries one.
+        ranks: kind of rank that :meth:`weights_of_cdf` receives, as in
+            :func:`~bayescl.functional.empirical_cdf`; None if all candidates weigh the same.
+        bins: bins of the histogram, if ranks come from one.
+        reads_same_class: whether the objective uses the posterior that pairs are of one class,
+            through :meth:`pair_parts`, if a batch has one.
 
     Example:
         >>> from dataclasses import dataclass
@@ -81,29 +81,29 @@ class LogSumObjective:
 
     @property
     def powers(self) -> tuple[float, ...]:
-        """Powers of the sums, at least 0; 0 stands for the number of candidates, unweighted."""
+        """Powers of the sums, at least 0; 0 stands for the unweighted number of candidates."""
         return (1.0,)
 
     @property
     def may_drop(self) -> bool:
-        """Whether a weight may be 0; where it says False that is not looked for."""
+        """Whether a weight may be 0; if False, engines do not check."""
         return True
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return the weights at values of the unlabeled CDF; constants for the gradient.
+        """Return the weights at values of the unlabeled CDF; the gradient treats them as constants.
 
         Args:
             cdf: values in (0, 1].
         """
-        raise NotImplementedError(f"{type(self).__name__} has ranks but no weights_of_cdf")
+        raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
 
     def pair_parts(self, same_class: Float[Tensor, "anchors candidates"]) -> PairTerms:
-        """Return each pair's weight and pull by its posterior alone, not yet scaled.
+        """Return each pair's weight and pull from its posterior alone, before scaling.
 
         Args:
             same_class: probability that a candidate is of its anchor's class, in [0, 1].
         """
-        raise NotImplementedError(f"{type(self).__name__} reads no posterior of pairs")
+        raise NotImplementedError(f"{type(self).__name__} does not use a posterior of pairs")
 
     def pair_terms(
         self,
@@ -111,14 +111,14 @@ class LogSumObjective:
         *,
         valid: CandidateMask | None,
     ) -> PairTerms:
-        """Return weights of mean 1 and targets by the posterior; constants for the gradient.
+        """Return weights of mean 1 and targets from the posterior; constants for the gradient.
 
-        The weights of an anchor's candidates are scaled to mean 1. A pull is its candidate's
-        share of the target where the positive's own is 1, so it is divided by 1 and all pulls.
+        The weights of an anchor's candidates are scaled to mean 1. A pull is a candidate's share of
+        the target relative to the positive's share of 1, so it is divided by 1 plus all pulls.
 
         Args:
             same_class: probability that a candidate is of its anchor's class, in [0, 1].
-            valid: True where a candidate counts; all where None.
+            valid: True where a candidate counts; None if all do.
         """
         weights, pulls = self.pair_parts(same_class)
         count = weights.new_full((1, 1), weights.shape[1])
@@ -141,13 +141,13 @@ class LogSumObjective:
         Args:
             positive: logit of each anchor's positive. Differentiated.
             log_sums: logarithm of the sum of each of :attr:`powers`, in their order.
-                Differentiated. That of the power 0 may be one number for all anchors.
+                Differentiated. For the power 0 it may be one number for all anchors.
         """
         return contrast(positive, log_sums[0])
 
     @property
     def is_softmax(self) -> bool:
-        """Whether the gradient is a softmax: one sum, and the loss that is the default."""
+        """Whether the gradient is a softmax: one sum and the default loss."""
         alone = type(self).from_log_sums is LogSumObjective.from_log_sums
         return alone and len(self.powers) == 1
 
@@ -159,7 +159,7 @@ class LogSumObjective:
     def weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
-        """Every candidate's weight by its rank; 1 where there are no ranks."""
+        """Every candidate's weight by its rank; 1 if the objective uses no ranks."""
         if self.ranks is None:
             return torch.ones_like(unlabeled)
         return map_cdf(
@@ -169,7 +169,7 @@ class LogSumObjective:
     def log_weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
-        """Logarithms of :meth:`weights`, taken once per rank where rows share their ranks."""
+        """Logarithms of :meth:`weights`, computed once per rank if rows share their ranks."""
         if self.ranks is None or self.ranks == "histogram":
             # A bin's weight is a mean: take its logarithm, not the mean of logarithms.
             return self.weights(unlabeled, valid=valid).log()
@@ -190,9 +190,9 @@ class LogSumObjective:
         Args:
             positive: logit of each anchor's positive.
             unlabeled: logits of each anchor's candidates.
-            valid: True where a candidate counts; all where None.
-            same_class: posterior that candidates are of the anchor's class, in [0, 1]; read where
-                :attr:`reads_same_class` says so.
+            valid: True where a candidate counts; None if all do.
+            same_class: posterior that candidates are of the anchor's class, in [0, 1]; used only if
+                :attr:`reads_same_class` is True.
         """
         if self.reads_same_class and same_class is not None:
             return self._from_pairs(positive, unlabeled, same_class.detach(), valid)
@@ -219,7 +219,7 @@ class LogSumObjective:
         same_class: Float[Tensor, "anchors candidates"],
         valid: CandidateMask | None,
     ) -> PerAnchor:
-        """The loss where a posterior weighs candidates and makes targets of them."""
+        """The loss if a posterior gives weights and targets."""
         weights, targets = self.pair_terms(same_class, valid=valid)
         # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
         counted = weights > 0
@@ -234,7 +234,7 @@ class LogSumObjective:
 
 @dataclass(frozen=True)
 class Maskless:
-    """A function of logits that takes no ``valid``, for calls in which all candidates count.
+    """Wrapper for a function of logits without a ``valid`` argument; all candidates must count.
 
     Attributes:
         function: called with the logits of positives and of candidates.
@@ -252,18 +252,18 @@ class Maskless:
         """Return the function's losses.
 
         Raises:
-            ValueError: if a candidate does not count, which the function could not know.
+            ValueError: if a candidate does not count, since the function cannot be told.
         """
         if valid is not None and not bool(valid.all()):
             raise ValueError(
-                "objective must take valid=mask here: some candidates do not count (the anchor "
-                "itself, its positive, or what groups and valid exclude)"
+                "objective must accept valid=mask here, because some candidates do not count (the "
+                "anchor itself, its positive, or those that groups or valid exclude)"
             )
         return self.function(positive, unlabeled)
 
 
 def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
-    """Whether an objective has an argument ``valid``; True where that cannot be told."""
+    """Whether an objective has an argument ``valid``; True if that cannot be determined."""
     try:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
@@ -272,5 +272,5 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:
-    """Return an objective as data, or None where it is a function that only autograd can see."""
+    """Return an objective as data, or None if it is a plain function for autograd."""
     return objective if isinstance(objective, LogSumObjective) else None

@@ -1,4 +1,4 @@
-"""The oracle: only true negatives count, which takes labels."""
+"""The oracle: only true negatives count. It needs labels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def oracle_loss(
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_{i \in TN} e^{s_i}}
 
-    What InfoNCE would be if it knew which candidates are of the anchor's class: the most that
-    leaving false negatives out can give.
+    This is InfoNCE if it knew which candidates are of the anchor's class: the most that removing
+    false negatives can give.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.

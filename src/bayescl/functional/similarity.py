@@ -16,16 +16,16 @@ _ORDINARY = (1e-10, 1e10)
 def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
     """Scale every embedding to length 1, so that inner products are cosine similarities.
 
-    The length is taken after dividing by the largest coordinate, so neither tiny nor huge
-    embeddings under- or overflow. An all-zero embedding has no direction: it stays zero, has
-    similarity 0 to everything and receives a finite gradient. So does one whose coordinates are
-    all below the smallest normal number.
+    Embeddings are divided by their largest coordinate first, so tiny and huge ones neither
+    underflow nor overflow. An all-zero embedding stays zero, has similarity 0 to everything and
+    receives a finite gradient. The same holds if all coordinates are below the smallest normal
+    number.
 
     Args:
         embeddings: rows of any finite length. Differentiated.
 
     Returns:
-        Rows of length 1 (or 0 where the row was all zero), same dtype.
+        Rows of length 1 (0 if the row was all zero), same dtype.
 
     Example:
         >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
@@ -48,14 +48,14 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
 
 
 def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1"] | None:
-    """Lengths of rows where they can be taken as they are, without scaling rows first.
+    """Lengths of rows, if they can be computed without scaling the rows first.
 
     Args:
         rows: of any length. Not differentiated.
 
     Returns:
-        None where a length is so small or large that squares leave the range of float32, where
-        one is not finite, and where Python may not look.
+        None if squares of a length would leave the range of float32, if one is not finite, or if
+        Python may not look at values here.
     """
     if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
         return None
@@ -66,7 +66,7 @@ def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1
 
 
 def _extremes(values: Tensor) -> tuple[float, float]:
-    """The least and the largest value; both 1 where there is none."""
+    """The smallest and the largest value; both 1 if there are none."""
     if values.numel() == 0:
         return 1.0, 1.0
     least, largest = values.aminmax()
@@ -109,12 +109,12 @@ def pair_logits(
     positives: Float[Tensor, "anchors dim"],
     temperature: float | Float[Tensor, ""],
 ) -> Float[Tensor, " anchors"]:
-    """Logit of each anchor with the row of ``positives`` at the same place.
+    """Logit of each anchor with its own row of ``positives``.
 
     Args:
         anchors: unit vectors for cosine similarities, or any vectors for inner products.
         positives: as ``anchors``.
-        temperature: softmax scale, positive. Differentiated where it is a tensor.
+        temperature: softmax scale, positive. Differentiated if it is a tensor.
 
     Returns:
         Inner products divided by the temperature.
@@ -135,9 +135,9 @@ def candidate_logits(
 
     Args:
         anchors: unit vectors for cosine similarities, or any vectors for inner products.
-        candidates: ``[candidates, dim]`` where all anchors share them, or
-            ``[anchors, candidates, dim]`` where each has its own.
-        temperature: softmax scale, positive. Differentiated where it is a tensor.
+        candidates: ``[candidates, dim]`` if all anchors share them, or
+            ``[anchors, candidates, dim]`` if each has its own.
+        temperature: softmax scale, positive. Differentiated if it is a tensor.
 
     Returns:
         Inner products divided by the temperature.

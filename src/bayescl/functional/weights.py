@@ -15,7 +15,7 @@ from bayescl.functional.ranks import Ranks, map_cdf
 def importance_weights(
     proposal_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
-    r"""Ratio of the target density to the density that candidates are really drawn from.
+    r"""Ratio of the target density to the density from which candidates are really drawn.
 
     .. math::
         w = \frac{\phi_{THN}}{\phi_{UN}}
@@ -34,7 +34,7 @@ def importance_weights(
         the posterior divided by ``1 - tau_plus`` (Lemma 1); at ``alpha = beta = 0.5`` they are 1.
 
     Raises:
-        ValueError: if a parameter leaves its interval, or ``alpha`` and ``beta`` are both 1.
+        ValueError: if a parameter is out of range, or ``alpha`` and ``beta`` are both 1.
 
     Example:
         >>> importance_weights(torch.tensor([0.0, 0.5, 1.0]), alpha=0.9, beta=0.5, tau_plus=0.1)
@@ -62,9 +62,9 @@ def logit_weights(
     ranks: Ranks = "mid",
     bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
-    """Importance weight of every candidate, from the rank of its logit among the anchor's.
+    """Importance weight of every candidate, from its rank among the anchor's candidates.
 
-    Ranks are piecewise constant, so the weights are constants for the gradient.
+    Ranks are piecewise constant, so the gradient treats the weights as constants.
 
     Args:
         unlabeled: logits, or anything that increases with them. Not differentiated.
@@ -78,10 +78,10 @@ def logit_weights(
 
     Returns:
         Non-negative weights. With mid-ranks the mean over a row's valid candidates is near 1 for
-        any number of them. Where ``valid`` is False the value has no meaning.
+        any number of them. Values where ``valid`` is False are undefined.
 
     Raises:
-        ValueError: if a parameter leaves its interval.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> logits = torch.tensor([[0.3, 2.0, -1.0]])

@@ -1,4 +1,4 @@
-"""The losses in the shapes that other libraries expect, one library per file.
+"""The losses in the form that other libraries expect, one library per file.
 
 Import the file that you need; importing this package loads none of them.
 

@@ -55,5 +55,5 @@ _BY_CLASS = {
 
 
 def citation_of(loss: nn.Module) -> str:
-    """Return the BibTeX entry of a loss; that of InfoNCE where it has none of its own."""
+    """Return the BibTeX entry of a loss; InfoNCE's if it has none."""
     return _BY_CLASS.get(type(loss).__name__, _INFO_NCE)

@@ -1,4 +1,4 @@
-"""What to say where a library is absent, and small things that several adapters share."""
+"""The message for a missing library, and helpers that several adapters share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayescl import losses
 
 
 def missing(library: str, extra: str, error: ImportError) -> ImportError:
-    """Say which extra brings a library that could not be imported."""
+    """Return an error that names the extra for a library that could not be imported."""
     return ImportError(
         f"this module needs {library} ({error}); install it with: pip install 'bayescl[{extra}]'"
     )
@@ -22,7 +22,7 @@ def is_distributed() -> bool:
 
 
 def loss_named(name: str) -> type[Any]:
-    """Return a loss of this package by its class's name."""
+    """Return a loss of this package by its class name."""
     found: type[Any] | None = getattr(losses, name, None)
     if found is None:
         raise ImportError(f"this version of bayescl has no {name}")

@@ -1,4 +1,4 @@
-"""A memory for each length of embeddings, where one loss is called with several."""
+"""One memory per embedding length, for a loss that is called with several lengths."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bayescl.losses.class_memory import ClassMemory
 
 
 class MemoryByDimension(nn.Module):
-    """The further memories of a loss, for embeddings of another length than its own remembers.
+    """Further memories of a loss, for embeddings of other lengths than its own memory holds.
 
-    ``MatryoshkaLoss`` calls one loss with embeddings cut to several lengths. Classes are found anew
-    in each: hyper-parameters and temperature are shared, memory, fits and trust are not. The loss's
-    own memory keeps the length that it saw first.
+    ``MatryoshkaLoss`` calls one loss with embeddings cut to several lengths. Classes are found
+    separately for each: hyper-parameters and temperature are shared; memory, fits and trust are
+    not. The loss's own memory keeps the length that it saw first.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class MemoryByDimension(nn.Module):
 
     @contextmanager
     def of(self, loss: LatentClassContrastiveLoss, dim: int) -> Iterator[None]:
-        """Give a loss the memory for embeddings of a length, for as long as the context lasts."""
+        """Within the context, give a loss the memory for embeddings of a length."""
         own = loss.memory
         if own.items is None or own.items.shape[1] == 2 * dim:
             yield
@@ -48,5 +48,5 @@ class MemoryByDimension(nn.Module):
         return {str(dim): state for dim, state in {**self._states, **known}.items()}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take all memories out of a ``state_dict``."""
+        """Restore all memories from a ``state_dict``."""
         self._others, self._states = {}, {int(dim): each for dim, each in state.items()}

@@ -1,4 +1,4 @@
-"""Which texts of a batch are equal, read from their tokens, and which candidates a rule drops.
+"""Find equal texts in a batch by their tokens, and candidates that a rule drops.
 
 Embeddings cannot tell: dropout gives one text two different embeddings.
 """
@@ -14,16 +14,16 @@ from torch.nn.functional import normalize as unit_length
 from bayescl._axes import Bool, Float, Int, Tensor
 
 NO_TEXT = torch.iinfo(torch.int64).min
-"""What stands for the text that a candidate is a positive of, where it is a positive of none."""
+"""Stands for the anchor's text if a candidate is nobody's positive."""
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BLOCK_ELEMENTS = 2**22
 _TOKEN_BITS = 32
-"""Of a word of 64 bits; the others hold the token's place in its text."""
+"""Bits of a 64-bit word for the token; the others hold its place in the text."""
 
 
 class Repeats(NamedTuple):
-    """Whether texts of a batch repeat themselves, other than as an anchor and its own positive."""
+    """Whether texts of a batch repeat, other than as an anchor and its own positive."""
 
     anywhere: bool
     crossing: bool
@@ -34,15 +34,14 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
     """Return one integer per text; equal tokens give equal keys, whatever the padding.
 
     Args:
-        features: what a tokenizer returns for one column: ``input_ids`` with ``attention_mask``,
-            padded on either side; without padding, one sequence with ``cu_seq_lens_q``; or a bag
-            of tokens with ``offsets``.
-        salt: another number for every column, on every device.
+        features: a tokenizer's output for one column: ``input_ids`` with ``attention_mask``, padded
+            on either side; one unpadded sequence with ``cu_seq_lens_q``; or a bag of tokens with
+            ``offsets``.
+        salt: a number that differs between columns and devices.
 
     Returns:
-        Keys of 64 bits, so that two texts share one by accident with odds of about 1 to 10^19.
-        In a column that holds images or sound all keys differ, and by ``salt`` from those of other
-        columns.
+        64-bit keys; two texts collide with a probability of about 1 in 10^19. In a column of images
+        or sound all keys differ, also (through ``salt``) from those of other columns.
 
     Example:
         >>> left = {"input_ids": torch.tensor([[0, 5, 6]]), "attention_mask": torch.tensor([[0, 1, 1]])}
@@ -87,12 +86,12 @@ def _mixed(numbers: Tensor) -> Tensor:
 
 
 def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]) -> Repeats:
-    """Find out whether equal texts need a mask at all.
+    """Determine whether equal texts need a mask at all.
 
     Args:
         candidates: keys of the candidates' texts.
-        partners: keys of the anchors that candidates are positives of; :data:`NO_TEXT` where they
-            are positives of none.
+        partners: for each candidate, the key of the anchor whose positive it is; :data:`NO_TEXT` if
+            it is nobody's positive.
     """
     positives = partners != NO_TEXT
     anchors = partners[positives]
@@ -119,11 +118,11 @@ def above_margin(
     """Return True where a candidate is more similar to the anchor than its positive plus a margin.
 
     Args:
-        anchors: embeddings, of the model that is trained or of a guide.
+        anchors: embeddings of the trained model or of a guide.
         positives: embeddings of each anchor's positive.
         candidates: embeddings of all candidates.
         margin: added to the positive's similarity; negative values drop more candidates.
-        normalize: whether similarities are cosines; else they are inner products.
+        normalize: whether similarities are cosines rather than inner products.
     """
     if normalize:
         anchors, positives, candidates = (

@@ -41,36 +41,36 @@ CANDIDATES: tuple[Candidates, ...] = ("all", "in_batch", "shared", "per_pair")
 
 
 class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
-    """Embeddings of users and items, trained by contrast with items that a user has not chosen.
+    """Embeddings of users and items, contrasted with items that a user has not chosen.
 
     Every rating in the training set counts as a chosen item, whatever its value. Training depends
-    on ``seed`` alone, and equals that of ``bayescl train ranking`` with the same settings.
+    only on ``seed`` and equals that of ``bayescl train ranking`` with the same settings.
 
     Args:
-        name: what Cornac's tables call it.
-        loss: a loss of this package; by default the Bayesian loss at a temperature of 0.1, with
-            the share of pairs that are interactions as ``tau_plus``.
+        name: name in Cornac's tables.
+        loss: a loss of this package. Default: the Bayesian loss at a temperature of 0.1, with the
+            share of pairs that are interactions as ``tau_plus``.
         encoder: ``"mf"`` for matrix factorisation, or ``"lightgcn"``.
         dim: coordinates of an embedding.
-        layers: steps of LightGCN over the graph.
-        candidates: what an item is contrasted with: ``"all"`` items, the other items of its batch
-            (``"in_batch"``), or items drawn for the batch (``"shared"``) or for each pair
-            (``"per_pair"``). Items that the user has in the training set never count.
-        num_candidates: how many items are drawn.
+        layers: layers of LightGCN.
+        candidates: which items an item is contrasted with: ``"all"`` items, the other items of its
+            batch (``"in_batch"``), or items drawn for the batch (``"shared"``) or for each pair
+            (``"per_pair"``). A user's items in the training set never count.
+        num_candidates: number of items drawn.
         epochs: passes over the training set.
         batch_size: pairs per step.
         learning_rate: of Adam.
         weight_decay: of Adam, an L2 penalty on all embeddings.
         item_norm_exponent: cosines are multiplied by this power of the item's length when items
             are ranked; see :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
-        initial_scale: standard deviation of each coordinate at the start.
+        initial_scale: initial standard deviation of each coordinate.
         device: where to train.
         trainable: False keeps a loaded model as it is when ``fit`` is called.
-        verbose: whether Cornac says what it does.
+        verbose: whether Cornac reports progress.
         seed: of weights, order and draws.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> from cornac.data import Dataset
@@ -134,7 +134,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         """Train on a Cornac data set.
 
         Args:
-            train_set: whose ratings count as chosen items.
+            train_set: data set whose ratings count as chosen items.
             val_set: not used.
         """
         super().fit(train_set, val_set)
@@ -193,7 +193,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
             ScoreException: if user or item were not in the training set.
         """
         if self.user_vectors is None or self.item_vectors is None:
-            raise ScoreException("fit the model before it scores")
+            raise ScoreException("call fit before scoring")
         if self.is_unknown_user(user_idx):
             raise ScoreException(f"no score for user {user_idx}, who is not in the training set")
         user = self.user_vectors[user_idx]

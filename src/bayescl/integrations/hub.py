@@ -1,7 +1,7 @@
-"""Encoders of images in a folder as the Hugging Face Hub expects it, saved and loaded.
+"""Image encoders saved to and loaded from folders in the layout of the Hugging Face Hub.
 
-A folder holds ``model.safetensors``, ``config.json`` and ``README.md``, the model card. Nothing in
-it is executed when it is loaded. Tested with safetensors 0.8 and huggingface_hub 2.4.
+A folder holds ``model.safetensors``, ``config.json`` and ``README.md``, the model card. Loading it
+executes nothing. Tested with safetensors 0.8 and huggingface_hub 2.4.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MODULES = {
     "TorchvisionEncoder": "bayescl.vision.torchvision_encoders",
     "TimmEncoder": "bayescl.integrations.timm",
 }
-"""Where the encoders are that may be saved; others are not loaded either."""
+"""Modules of the encoders that may be saved; no others are loaded."""
 _FILES = ("model.safetensors", "config.json", "README.md")
 
 
@@ -40,13 +40,13 @@ def save_encoder(
     Upload it with ``huggingface_hub.upload_folder(folder_path=folder, repo_id=...)``.
 
     Args:
-        folder: made if it is not there; the three files in it are replaced.
+        folder: created if missing; its three files are replaced.
         encoder: a ``SmallConvEncoder``, ``TorchvisionEncoder`` or ``TimmEncoder``.
-        arguments: what the encoder was made with, by name; numbers, words and truth values.
-        description: what the model card says of data and training, as Markdown.
+        arguments: keyword arguments that made the encoder: numbers, strings and booleans.
+        description: Markdown on data and training for the model card.
 
     Raises:
-        ValueError: if the encoder is of another class, or these arguments make another one.
+        ValueError: if the encoder is of another class, or the arguments make a different encoder.
 
     Example:
         ::
@@ -63,7 +63,7 @@ def save_encoder(
     if {key: value.shape for key, value in state.items()} != {
         key: value.shape for key, value in rebuilt.items()
     }:
-        raise ValueError(f"arguments must be those of the encoder, got {dict(arguments)}")
+        raise ValueError(f"arguments must be those that made the encoder, got {dict(arguments)}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     kept = {key: value for key, value in arguments.items() if key != "pretrained"}
@@ -76,10 +76,10 @@ def save_encoder(
 
 
 def load_encoder(source: str | Path) -> nn.Module:
-    """Read an encoder from a folder, or from a repository of the Hub.
+    """Load an encoder from a folder or from a repository on the Hub.
 
     Args:
-        source: a folder that :func:`save_encoder` wrote, or ``"owner/name"`` of the Hub.
+        source: a folder written by :func:`save_encoder`, or ``"owner/name"`` on the Hub.
 
     Returns:
         The encoder, in ``eval()`` mode.

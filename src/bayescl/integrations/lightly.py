@@ -1,7 +1,7 @@
-"""Losses in the shape of lightly's ``NTXentLoss``, with and without a memory bank.
+"""Losses with the interface of lightly's ``NTXentLoss``, with and without a memory bank.
 
-They take the place of lightly's class wherever it stands, and need nothing of lightly themselves.
-Tested against lightly 1.6.
+They replace lightly's class anywhere, and do not need lightly themselves. Tested against lightly
+1.6.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class NTXentLoss(nn.Module):
     candidates, as in SimCLR. With a bank the rows of ``out0`` are anchors and the bank holds the
     candidates, as in MoCo.
 
-    The bank starts empty, where lightly's starts with random rows: the first step contrasts within
+    The bank starts empty (lightly's starts with random rows), so the first step contrasts within
     the batch. Its rows are part of ``state_dict``, so training resumes where it stopped.
 
     Args:
         temperature: softmax scale, positive.
         memory_bank_size: rows and coordinates of the bank, as ``(4096, 128)``; 0 for no bank.
         gather_distributed: whether candidates come from all devices; with a bank, whether it holds
-            the rows of all devices. In a single process it has no effect.
-        **options: what the loss takes besides, such as ``alpha`` and ``tau_plus`` for
+            the rows of all devices. No effect in a single process.
+        **options: further arguments of the loss, such as ``alpha`` and ``tau_plus`` for
             :class:`BayesianNTXentLoss`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> criterion = NTXentLoss(temperature=0.5)
@@ -74,8 +74,8 @@ class NTXentLoss(nn.Module):
 
         Args:
             out0: embeddings of the first views.
-            out1: embeddings of the second views, row by row of the same images. A bank keeps them
-                where ``out0`` needs a gradient.
+            out1: embeddings of the second views of the same images, in the same order. A bank
+                stores them if ``out0`` needs a gradient.
         """
         gather = self.gather_distributed and is_distributed()
         if self.memory_bank is None:
@@ -118,7 +118,7 @@ class LatentClassNTXentLoss(NTXentLoss):
 
 
 def _bank(size: int | Sequence[int]) -> CandidateQueue | None:
-    """The bank of a size as lightly writes it, or None."""
+    """A bank of a size in lightly's notation, or None."""
     if isinstance(size, int):
         if check_count("memory_bank_size", size, 0) > 0:
             raise ValueError(

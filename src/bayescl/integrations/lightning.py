@@ -1,4 +1,4 @@
-"""Callbacks for anyone's Lightning module that trains with a loss of this package.
+"""Callbacks for any Lightning module that trains with a loss of this package.
 
 The losses themselves need no adapter: make one in ``__init__`` and call it in ``training_step``.
 Tested with Lightning 2.6.
@@ -28,15 +28,15 @@ __all__ = ["AlphaCallback", "DiagnosticsCallback"]
 
 
 class AlphaCallback(pl.Callback):
-    """Set the alpha of a module's loss before the first step of every few epochs.
+    """Set the alpha of a module's loss every few epochs, before the first step.
 
-    The value in use is part of the loss's state, so a resumed training continues with it.
+    The current value is part of the loss's state, so resumed training continues with it.
 
     Args:
         source: a schedule of :mod:`bayescl.estimation`, or a function of module and epoch that
-            returns a value in [0.5, 1], measured on the encoder as it is.
-        loss: the name of the loss in the module, with dots for parts of parts.
-        every: epochs between two values, at least 1.
+            returns a value in [0.5, 1], measured on the current encoder.
+        loss: attribute name of the loss in the module, with dots for nested modules.
+        every: number of epochs between two values, at least 1.
 
     Raises:
         ValueError: if ``every`` is not positive.
@@ -61,17 +61,17 @@ class AlphaCallback(pl.Callback):
         self.set_in = -1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the epoch that the value in use was set in."""
+        """Return the epoch in which the current value was set."""
         return {"set_in": self.set_in}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.set_in = int(state_dict["set_in"])
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
     ) -> None:
-        """Set a new value if it is time, but never twice in an epoch that was broken off."""
+        """Set a new value if it is due, but not twice in an interrupted epoch."""
         epoch = trainer.current_epoch
         if epoch % self.every or epoch == self.set_in:
             return
@@ -86,19 +86,19 @@ class AlphaCallback(pl.Callback):
 
 
 class DiagnosticsCallback(pl.Callback):
-    """Log what a module's loss makes of its candidates, every few steps.
+    """Log every few steps how a module's loss treats its candidates.
 
-    Logged under ``diagnostics/``: the effective number of negatives, alpha without labels, and
-    with labels alpha and tau_plus as measured and how well weights find false negatives (as ROC
-    AUC). Embeddings are computed once more in ``eval()`` mode, so training is not touched.
+    It logs under ``diagnostics/`` the effective number of negatives and the label-free alpha. With
+    labels it also logs the measured alpha and tau_plus, and how well weights find false negatives
+    (ROC AUC). Embeddings are computed again in ``eval()`` mode, so training is unaffected.
 
     Args:
-        embeddings: called with module and batch; returns what the loss is called with, such as two
+        embeddings: called with module and batch; returns the arguments of the loss, such as two
             views.
-        labels: called with the batch; returns the class of each item. None where there are none.
-        loss: the name of the loss in the module, with dots for parts of parts.
+        labels: called with the batch; returns the class of each item. None without labels.
+        loss: attribute name of the loss in the module, with dots for nested modules.
         layout: how the loss is called; see :func:`~bayescl.diagnostics.score_candidates`.
-        every_n_steps: steps between two looks, at least 1.
+        every_n_steps: number of steps between two diagnoses, at least 1.
 
     Raises:
         ValueError: if ``every_n_steps`` is not positive.
@@ -136,7 +136,7 @@ class DiagnosticsCallback(pl.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Look at the batch of every ``every_n_steps``-th step."""
+        """Diagnose the batch of every ``every_n_steps``-th step."""
         del outputs, batch_idx
         if trainer.global_step % self.every_n_steps:
             return
@@ -152,7 +152,7 @@ class DiagnosticsCallback(pl.Callback):
 
 
 def _figures(found: Diagnosis) -> list[tuple[str, float]]:
-    """The figures that there are."""
+    """The figures that are available."""
     figures = {
         "effective_negatives": found.effective.weighted,
         "effective_negatives_in_gradient": found.effective.in_gradient,

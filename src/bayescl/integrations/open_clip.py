@@ -1,7 +1,7 @@
-"""Losses in the shape of open_clip's ``ClipLoss``, with equal captions as groups.
+"""Losses with the interface of open_clip's ``ClipLoss``, with equal captions as groups.
 
-They take the place of open_clip's class wherever it stands, and need nothing of open_clip
-themselves. Tested against open_clip 3.3.
+They replace open_clip's class anywhere, and do not need open_clip themselves. Tested against
+open_clip 3.3.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = [
 class ClipLoss(nn.Module):
     """InfoNCE between images and texts in both directions, with open_clip's arguments.
 
-    Features are taken as they come, as open_clip does: its models scale them to length 1.
-    Candidates of other devices always come with gradient, which is open_clip's
-    ``local_loss=True, gather_with_grad=True``.
+    Features are used as they are, as in open_clip, whose models scale them to length 1. Candidates
+    of other devices always carry a gradient, as with ``local_loss=True, gather_with_grad=True`` in
+    open_clip.
 
     Args:
-        local_loss: accepted for the signature.
-        gather_with_grad: accepted for the signature.
-        cache_labels: accepted for the signature.
-        rank: accepted for the signature; ``torch.distributed`` knows it.
+        local_loss: accepted for compatibility, ignored.
+        gather_with_grad: accepted for compatibility, ignored.
+        cache_labels: accepted for compatibility, ignored.
+        rank: accepted for compatibility; ``torch.distributed`` knows it.
         world_size: processes to gather from; 1 does not gather.
         use_horovod: must be False.
-        **options: what the loss takes besides, such as ``alpha`` and ``tau_plus`` for
+        **options: further arguments of the loss, such as ``alpha`` and ``tau_plus`` for
             :class:`BayesianClipLoss`.
 
     Raises:
-        ValueError: if Horovod is asked for, or an option leaves its range.
+        ValueError: if ``use_horovod`` is set or an option is out of range.
 
     Example:
         >>> loss = ClipLoss()
@@ -83,8 +83,8 @@ class ClipLoss(nn.Module):
 
         Args:
             image_features: embeddings of images, of length 1.
-            text_features: embeddings of their texts, row by row, of length 1.
-            logit_scale: factor of the similarities, 1 / temperature, with its gradient.
+            text_features: embeddings of their texts, in the same order, of length 1.
+            logit_scale: factor of the similarities, 1 / temperature. Differentiated.
             logit_bias: accepted for models that have one; it cancels in this loss.
             output_dict: whether to return ``{"contrastive_loss": value}``.
             groups: one integer per pair; pairs of one group, such as equal captions, are never
@@ -128,10 +128,10 @@ class LatentClassClipLoss(ClipLoss):
 
 
 def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
-    """Return one integer per caption, the same for captions of the same tokens.
+    """Return one integer per caption, equal for captions with equal tokens.
 
     Args:
-        texts: what open_clip's tokenizer returns.
+        texts: output of open_clip's tokenizer.
 
     Example:
         >>> groups = caption_groups(torch.tensor([[1, 5, 2], [1, 6, 2], [1, 5, 2]]))

@@ -39,17 +39,17 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     """InfoNCE on the pairs that labels or a miner name.
 
     Every positive pair is contrasted with all negative pairs of its anchor, as in the library's
-    own ``NTXentLoss``. Distances that are not inverted (a small one means alike) count negatively.
+    own ``NTXentLoss``. Distances that are small for similar items are negated.
 
     Args:
         temperature: softmax scale, positive, or a :class:`~bayescl.losses.LearnableTemperature`.
         **options: ``distance`` (default: cosine similarity), ``reducer``,
             ``embedding_regularizer``, ``embedding_reg_weight`` and ``collect_stats`` as in all
-            losses of the library, and what the loss takes besides, such as ``alpha`` and
+            losses of the library, and further arguments of the loss, such as ``alpha`` and
             ``tau_plus`` for :class:`BayesianNTXentLoss`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = NTXentLoss(temperature=0.5)
@@ -73,19 +73,19 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         return float(torch.as_tensor(self.loss.current_temperature()).detach())
 
     def get_default_distance(self) -> Any:
-        """Return the distance where none is given."""
+        """Return the default distance."""
         return CosineSimilarity()
 
     @property
     def _on_inner_products(self) -> bool:
-        """Whether our losses can compute the distance themselves, without a matrix of all pairs."""
+        """Whether our losses can compute the distance without a matrix of all pairs."""
         distance = self.distance
         known = type(distance) in (CosineSimilarity, DotProductSimilarity)
         return known and (distance.power, distance.p, distance.collect_stats) == (1, 2, False)
 
     @property
     def _is_mean(self) -> bool:
-        """Whether all that the reducer does is to take the mean."""
+        """Whether the reducer only takes the mean."""
         return type(self.reducer) is MeanReducer and not self.reducer.collect_stats
 
     def _ours(self, *, mean: bool) -> Any:
@@ -102,7 +102,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         ref_emb: Float[Tensor, "columns dim"],
         ref_labels: Tensor | None,
     ) -> Any:
-        """Return the loss of every positive pair for the reducer, or its mean where that is all."""
+        """Return the loss of every positive pair for the reducer, or its mean if that suffices."""
         call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
         if not self._on_inner_products or (labels is None and indices_tuple is None):
             return super().compute_loss(*call)
@@ -125,7 +125,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         return self._for_reducer(losses, (pairs.anchors, pairs.positives))
 
     def _for_reducer(self, losses: Tensor, indices: tuple[Tensor, Tensor]) -> Any:
-        """What the library's reducers take: the loss of every positive pair, or the mean itself."""
+        """The input of the library's reducers: losses of positive pairs, or their mean."""
         if self._is_mean:
             return {"loss": {**self.zero_loss(), "losses": losses}}
         return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
@@ -133,7 +133,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     def of_two_views(
         self, view_1: Float[Tensor, "batch dim"], view_2: Float[Tensor, "batch dim"]
     ) -> Float[Tensor, ""]:
-        """Return the mean loss of two views, each of whose rows is a class of its own."""
+        """Return the mean loss of two views in which every row is its own class."""
         if len(view_1) > 1 and self._on_inner_products and self._is_mean:
             value: Tensor = self._ours(mean=True)(view_1, view_2)
             return value
@@ -169,7 +169,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 class DebiasedNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`.
 
-    Its floor presumes cosines; for another distance pass ``minimum_similarity``.
+    Its floor assumes cosines; for another distance pass ``minimum_similarity``.
     """
 
     loss_name = "DebiasedContrastiveLoss"
@@ -178,7 +178,7 @@ class DebiasedNTXentLoss(NTXentLoss):
 class HardNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.HardContrastiveLoss`.
 
-    Its floor presumes cosines; for another distance pass ``minimum_similarity``.
+    Its floor assumes cosines; for another distance pass ``minimum_similarity``.
     """
 
     loss_name = "HardContrastiveLoss"
@@ -193,8 +193,8 @@ class BayesianNTXentLoss(NTXentLoss):
 class LatentClassNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
 
-    Classes are found in embeddings, so the distance must be a cosine or an inner product. A step
-    whose miner names a pair twice is InfoNCE.
+    Classes are found in embeddings, so the distance must be a cosine or an inner product. If a
+    miner names a pair twice, that step is InfoNCE.
     """
 
     loss_name = "LatentClassContrastiveLoss"
@@ -215,15 +215,15 @@ class _Pairs(NamedTuple):
     positives: Int[Tensor, " pairs"]
     negative: Bool[Tensor, "rows columns"]
     groups: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
-    """Labels that say the same as ``negative``."""
+    """Labels equivalent to ``negative``."""
 
     @property
     def are_none(self) -> bool:
-        """Whether no positive pair has anything to be contrasted with."""
+        """Whether no positive pair has a row to be contrasted with."""
         return not bool(self.negative.any(1)[self.anchors].any())
 
     def counted(self) -> dict[str, Tensor]:
-        """What the loss must know of them."""
+        """What the loss must know of the pairs."""
         if self.groups is None:
             return {"valid": self.negative[self.anchors]}
         groups, columns = self.groups
@@ -231,7 +231,7 @@ class _Pairs(NamedTuple):
 
 
 def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
-    """Places of the first and of the second row of each label, where each label has two."""
+    """Places of the first and the second row of each label, if each label has two."""
     if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
         return None
     half = len(labels) // 2
@@ -252,7 +252,7 @@ def _named_pairs(
     ref_emb: Tensor,
     ref_labels: Tensor | None,
 ) -> _Pairs | None:
-    """The pairs that labels or a miner name; None where a pair of a miner's counts twice."""
+    """The pairs that labels or a miner name; None if a miner names a pair twice."""
     if indices_tuple is None:
         assert labels is not None
         assert ref_labels is not None
@@ -283,11 +283,11 @@ _NAMES = (
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
-    """The library's wrapper for two views, which refuses by name losses that it does not know.
+    """The library's wrapper for two views, extended to the losses of this module.
 
     Args:
-        loss: a loss of this file, or one that the library's own wrapper takes.
-        symmetric: whether rows of both views are anchors; else those of the first alone.
+        loss: a loss of this module, or one that the library's own wrapper accepts.
+        symmetric: whether rows of both views are anchors, rather than only those of the first.
 
     Example:
         >>> loss_func = SelfSupervisedLoss(NTXentLoss(temperature=0.5))
@@ -298,7 +298,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
     def forward(
         self, embeddings: Float[Tensor, "batch dim"], ref_emb: Float[Tensor, "batch dim"]
     ) -> Float[Tensor, ""]:
-        """Compute the loss of two views of a batch, row by row of the same items."""
+        """Compute the loss of two views of the same items, in the same order."""
         if self.symmetric and isinstance(self.loss, NTXentLoss):
             return self.loss.of_two_views(embeddings, ref_emb)
         value: Tensor = super().forward(embeddings, ref_emb)
@@ -306,14 +306,14 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
 
     @staticmethod
     def supported_losses() -> list[str]:
-        """Return the names of losses that may be wrapped: theirs and those of this file."""
+        """Return the names of losses that may be wrapped: the library's and ours."""
         return [*theirs.SelfSupervisedLoss.supported_losses(), *_NAMES]
 
 
 class CrossBatchMemory(theirs.CrossBatchMemory):  # type: ignore[misc]
-    """The library's memory, which refuses by name losses that it does not know."""
+    """The library's memory, extended to the losses of this module."""
 
     @staticmethod
     def supported_losses() -> list[str]:
-        """Return the names of losses that may be wrapped: theirs and those of this file."""
+        """Return the names of losses that may be wrapped: the library's and ours."""
         return [*theirs.CrossBatchMemory.supported_losses(), *_NAMES]

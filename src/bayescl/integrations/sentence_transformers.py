@@ -1,7 +1,7 @@
 """Ranking losses for sentence-transformers: one line instead of ``MultipleNegativesRankingLoss``.
 
-Wherever that library takes a loss, these stand in: in its trainer, under ``MatryoshkaLoss``, with
-its prompts and samplers, on several devices. A text that occurs twice in a batch is never its own
+They work wherever that library takes a loss: in its trainer, under ``MatryoshkaLoss``, with its
+prompts and samplers, on several devices. A text that occurs twice in a batch is never its own
 negative. Tested with sentence-transformers 6.2.
 """
 
@@ -59,40 +59,41 @@ __all__ = [
 
 Features = dict[str, Any]
 STATE_FILE = "bayescl_loss.pt"
-"""The file beside a checkpoint that holds the losses' state."""
+"""Name of the file with the losses' state beside a checkpoint."""
 
 
 class BatchNotes(NamedTuple):
-    """What is known of a batch besides its embeddings: one entry per column of texts."""
+    """What is known of a batch besides its embeddings, with one entry per column of texts."""
 
     keys: list[Int[Tensor, " rows"]]
     guide: list[Float[Tensor, "rows dim"]]
 
 
 class ContrastiveRankingLoss(nn.Module):
-    """A loss of this package on the columns of a batch of texts.
+    """A loss of this package, applied to the columns of a batch of texts.
 
     The first column holds anchors, the second their positives; all further columns are hard
     negatives. An anchor's candidates are the positives of the other rows and all hard negatives,
     as in ``MultipleNegativesRankingLoss``.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``. With ``gather=True``
-            candidates come from all devices; in a single process it has no effect here.
+            candidates come from all devices; no effect in a single process.
         both_directions: whether every positive is also an anchor against all anchors. Hard
             negatives do not take part in the second direction.
-        duplicates: ``"mask"`` so that equal texts are never each other's negatives: a candidate
-            that has the anchor's text, its positive's text or the same anchor does not count. Texts
-            are compared by their tokens, after truncation and prompts. ``"keep"`` counts them all.
+        duplicates: with ``"mask"``, equal texts are never each other's negatives: a candidate with
+            the anchor's text, its positive's text or the same anchor does not count. Texts are
+            compared by their tokens, after truncation and prompts. With ``"keep"``, all count.
         margin: drops candidates whose similarity to the anchor is above its positive's plus this
             margin; None (the default) drops none.
-        guide: another model that judges candidates: those that it finds more similar to the anchor
-            than the positive, less ``guide_margin``, do not count. It reads decoded tokens.
-        guide_margin: at 0 (the default) the rule of ``GISTEmbedLoss``.
+        guide: another model that judges candidates. A candidate does not count if the guide finds
+            it more similar to the anchor than the positive, less ``guide_margin``. It reads decoded
+            tokens.
+        guide_margin: margin of the guide; 0 (the default) gives the rule of ``GISTEmbedLoss``.
 
     Raises:
-        ValueError: if ``loss`` returns more than one value, or another argument leaves its range.
+        ValueError: if ``loss`` returns more than one value, or another argument is out of range.
 
     Example:
         ::
@@ -150,7 +151,7 @@ class ContrastiveRankingLoss(nn.Module):
         return self._value(embed_columns(self.model, columns), notes)
 
     def _notes(self, columns: Sequence[Features]) -> BatchNotes:
-        """Read keys and the guide's embeddings, before the model changes the features in place."""
+        """Compute keys and the guide's embeddings before the model changes the features."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
         keys = []
@@ -195,7 +196,7 @@ class ContrastiveRankingLoss(nn.Module):
         return total / 2 if self.loss.reduction == "mean" else total
 
     def _is_alone(self, embeddings: Sequence[Tensor]) -> bool:
-        """Whether there is but one pair, and nothing to contrast it with."""
+        """Whether there is only one pair and nothing to contrast it with."""
         return len(embeddings) == 2 and len(embeddings[0]) == 1 and not self.loss.gather
 
     def _in_batch(
@@ -217,7 +218,7 @@ class ContrastiveRankingLoss(nn.Module):
         return value
 
     def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
-        """Say which candidates count: arguments of the loss, none where all of them do."""
+        """Return the arguments of the loss that say which candidates count; empty if all do."""
         counted: dict[str, Tensor] = {}
         # Mostly no text of the batch is another's, which is all there is to know.
         if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
@@ -244,7 +245,7 @@ class ContrastiveRankingLoss(nn.Module):
         return counted
 
     def _everywhere(self, rows: Tensor) -> Tensor:
-        """The rows of all devices where the loss gathers, in the order of its columns."""
+        """The rows of all devices if the loss gathers, in the order of its columns."""
         return distributed.gather(rows.contiguous()) if self.loss.gather else rows
 
     def get_config_dict(self) -> dict[str, Any]:
@@ -267,23 +268,23 @@ class ContrastiveRankingLoss(nn.Module):
 
 
 class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
-    """The same loss with the memory of a small batch: texts are encoded twice, a few at a time.
+    """The same loss in the memory of a small batch: texts are encoded twice, a few at a time.
 
-    Works on the cached engine of sentence-transformers, so it can be wrapped as its own cached
-    losses can. Models that start with a ``StaticEmbedding`` cannot be split and are refused.
+    It uses the cached engine of sentence-transformers, so it can be wrapped like the library's own
+    cached losses. Models that start with a ``StaticEmbedding`` cannot be split and raise an error.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``.
-        both_directions: see :class:`ContrastiveRankingLoss`, as for all other arguments.
+        both_directions: see :class:`ContrastiveRankingLoss`, also for all other arguments.
         duplicates: ``"mask"`` or ``"keep"``.
-        mini_batch_size: texts that are encoded at a time.
-        mini_batch_num_tokens: tokens that are encoded at a time, in place of a number of texts.
+        mini_batch_size: number of texts encoded at a time.
+        mini_batch_num_tokens: number of tokens encoded at a time, instead of a number of texts.
         show_progress_bar: whether to show the progress of encoding.
         **rules: ``margin``, ``guide`` and ``guide_margin``.
 
     Raises:
-        ValueError: if an argument leaves its range or the model cannot be split.
+        ValueError: if an argument is out of range or the model cannot be split.
 
     Reference:
         Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
@@ -369,7 +370,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
 def _add_scaled(
     parameters: Sequence[Tensor], gradients: Sequence[Tensor | None], factor: Tensor
 ) -> None:
-    """Add the loss's own gradients, scaled as accumulation and loss scaling ask for."""
+    """Add the loss's own gradients, scaled for accumulation and loss scaling."""
     for parameter, gradient in zip(parameters, gradients, strict=True):
         if gradient is not None:
             scaled = gradient * factor
@@ -416,7 +417,7 @@ _WRAPPED = frozenset(
 
 
 def _said_in_our_words(options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of ``MultipleNegativesRankingLoss`` that have another name here, or none."""
+    """Arguments of ``MultipleNegativesRankingLoss`` that differ here or do not exist."""
     said = dict(options)
     similarity = said.pop("similarity_fct", None)
     if similarity not in (None, cos_sim, dot_score):
@@ -434,7 +435,7 @@ def _said_in_our_words(options: dict[str, Any]) -> dict[str, Any]:
         )
     said.pop("hardness_strength", None)  # says nothing without a mode
     if said.pop("hardness_mode", None) is not None:
-        raise ValueError("hardness_mode must be None: HardRankingLoss weighs hard candidates")
+        raise ValueError("hardness_mode must be None: HardRankingLoss weights hard candidates")
     return said
 
 
@@ -461,19 +462,18 @@ class _ScalePreset(ContrastiveRankingLoss):
 
 
 class InfoNCERankingLoss(_ScalePreset):
-    """``MultipleNegativesRankingLoss`` itself, with duplicates masked.
+    """``MultipleNegativesRankingLoss`` with duplicates masked.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: those of :class:`ContrastiveRankingLoss` (``both_directions``, ``duplicates``,
             ``margin``, ``guide``, ``guide_margin``) and of the loss. ``similarity_fct`` and
-            ``directions`` are understood as the library's own loss understands them, where they
-            can be had here.
+            ``directions`` mean the same as in the library's own loss, if supported here.
 
     Raises:
-        ValueError: if an argument leaves its range, or cannot be had here.
+        ValueError: if an argument is out of range or not supported here.
 
     Example:
         >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -493,7 +493,7 @@ class DebiasedRankingLoss(_ScalePreset):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: ``tau_plus`` and others of the loss, and those of
@@ -507,7 +507,7 @@ class HardRankingLoss(_ScalePreset):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.HardContrastiveLoss`.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: ``tau_plus``, ``concentration`` and others of the loss, and those of
@@ -521,7 +521,7 @@ class BayesianRankingLoss(_ScalePreset):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: ``tau_plus``, ``alpha``, ``beta``, ``num_classes`` and others of the loss, and
@@ -535,7 +535,7 @@ class LatentClassRankingLoss(_ScalePreset):
     """:class:`InfoNCERankingLoss` with ``LatentClassContrastiveLoss``.
 
     Args:
-        model: the model that is trained.
+        model: the model to train.
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: those of the loss and of :class:`ContrastiveRankingLoss`.
@@ -545,7 +545,7 @@ class LatentClassRankingLoss(_ScalePreset):
 
 
 class _CachedScalePreset(_ScalePreset, CachedContrastiveRankingLoss):
-    """A preset on the cached engine; takes ``mini_batch_size`` and the like besides."""
+    """A preset on the cached engine; also takes ``mini_batch_size`` and the like."""
 
 
 class CachedInfoNCERankingLoss(_CachedScalePreset):
@@ -579,17 +579,17 @@ class CachedLatentClassRankingLoss(_CachedScalePreset):
 
 
 class LossStateCallback(TrainerCallback):  # type: ignore[misc]
-    """Save what a loss has learned beside every checkpoint, and restore it on resuming.
+    """Save the state of a loss beside every checkpoint, and restore it on resuming.
 
-    The trainer saves the model alone. A learnable temperature, a memory, and hyper-parameters that
-    a schedule moved would start over when training resumes.
+    The trainer saves only the model. Without this callback, a learnable temperature, a memory and
+    scheduled hyper-parameters would start over when training resumes.
 
     Args:
         loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
 
     Raises:
-        FileNotFoundError: at the start of a resumed training, if its checkpoint was saved without
-            this callback.
+        FileNotFoundError: when training resumes from a checkpoint that was saved without this
+            callback.
 
     Example:
         ::
@@ -628,13 +628,15 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
         """Read the state of all losses from a folder; nothing in the file is executed."""
         path = Path(folder) / STATE_FILE
         if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist: was LossStateCallback used there too?")
+            raise FileNotFoundError(
+                f"{path} does not exist: was the checkpoint saved with LossStateCallback?"
+            )
         states = torch.load(path, map_location="cpu", weights_only=True)
         for name, module in self._stateful():
             module.load_state_dict(states[name])
 
     def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
-        """The losses of this package, by their place in the wrappers around them."""
+        """The losses of this package, by their path in the wrappers around them."""
         for first, loss in self._losses.items():
             for name, module in loss.named_modules(prefix=first):
                 if isinstance(module, ContrastiveRankingLoss):

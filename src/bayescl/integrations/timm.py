@@ -23,20 +23,20 @@ __all__ = ["TimmEncoder"]
 
 
 class TimmEncoder(nn.Module):
-    """A network of timm without its classifier, wherever this package takes an encoder.
+    """A timm network without its classifier, as an encoder for this package.
 
     Args:
-        name: such as ``"resnet18"`` or ``"vit_tiny_patch16_224"``; any of ``timm.list_models()``.
-        pretrained: whether weights are fetched. Random by default.
+        name: any of ``timm.list_models()``, such as ``"resnet18"`` or ``"vit_tiny_patch16_224"``.
+        pretrained: whether to download pretrained weights; default: random weights.
         channels: channels of the images.
-        image_size: pixels along each side of what is trained on.
-        **options: what ``timm.create_model`` takes besides.
+        image_size: height and width of the training images in pixels.
+        **options: further arguments of ``timm.create_model``.
 
     Attributes:
         feature_dim: length of a feature.
 
     Raises:
-        ValueError: if there is no such network, or it makes no feature vectors.
+        ValueError: if timm has no such network, or the network does not return feature vectors.
 
     Example:
         >>> TimmEncoder("test_resnet", image_size=32).feature_dim

@@ -32,7 +32,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class SharedOptions(TypedDict, total=False):
-    """The arguments that every loss takes; :class:`ContrastiveLoss` says what they mean."""
+    """Arguments that every loss takes; see :class:`ContrastiveLoss`."""
 
     temperature: float | LearnableTemperature
     normalize: bool
@@ -46,8 +46,8 @@ class SharedOptions(TypedDict, total=False):
 class ContrastiveLoss(nn.Module):
     """A contrastive loss in four layouts, around an objective on logits.
 
-    The named losses of this package derive from it. To try a weighting of your own, pass any
-    function of logits that returns one loss per anchor.
+    The named losses of this package derive from it. To try your own weighting, pass any function of
+    logits that returns one loss per anchor.
 
     Args:
         objective: called as ``objective(positive, unlabeled, valid=mask)`` with logits
@@ -55,26 +55,26 @@ class ContrastiveLoss(nn.Module):
             ``[anchors]``.
         temperature: softmax scale, positive; or a
             :class:`~bayescl.losses.LearnableTemperature`.
-        normalize: whether embeddings are scaled to length 1 first, which makes similarities
-            cosines; else they are inner products.
+        normalize: whether embeddings are scaled to length 1 first. Similarities are then cosines,
+            otherwise inner products.
         reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
-        engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size; which one
-            computed the last call is in ``engine_used``. ``"fused"`` needs a CUDA device and
-            Triton, and gives the Bayesian weights through a histogram; it multiplies embeddings
-            in half precision as they are, on the matrix units, where the others raise them to
-            float32.
-        chunk_size: anchors at a time on the chunked engine; default: a size that suits.
+        engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size;
+            ``engine_used`` names the one that computed the last call. ``"fused"`` needs a CUDA
+            device and Triton, and takes the ranks for the Bayesian weights from a histogram. It
+            multiplies half-precision embeddings as they are, on the matrix units; the others
+            convert them to float32.
+        chunk_size: anchors at a time on the chunked engine; default: chosen for the device.
         gather: whether anchors are scored against the candidates of all processes of the default
-            process group, with gradients back to their owners. Processes may hold unequal batches.
-            The processes' means average to the mean over all anchors, so gradients that are
-            averaged over processes, as ``DistributedDataParallel`` does, are those of one process
-            with the whole batch. Sums add up to the whole batch's sum.
-        check_finite: whether every call looks for NaN and infinity in its embeddings and its
-            logits, and raises with the cause. This waits for the device, so it is off by default;
-            without it the loss of an anchor whose logits are not finite is NaN.
+            process group; gradients flow back to the processes that own them. Batches may differ in
+            size. The processes' means average to the mean over all anchors, so when gradients are
+            averaged over processes, as by ``DistributedDataParallel``, they equal those of one
+            process with the whole batch. Sums add up to the whole batch's sum.
+        check_finite: whether every call checks its embeddings and logits for NaN and infinity, and
+            raises an error that names the cause. This waits for the device, so it is off by
+            default; the loss of an anchor whose logits are not finite is then NaN.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> from bayescl.functional import info_nce_loss
@@ -125,7 +125,7 @@ class ContrastiveLoss(nn.Module):
 
     @property
     def temperature(self) -> float:
-        """Softmax scale as it is now; where it is learnable, setting it moves the parameter."""
+        """Current softmax scale. If it is learnable, setting it moves the parameter."""
         if self.learnable_temperature is None:
             return self._temperature
         return float(self.learnable_temperature().detach())
@@ -155,25 +155,25 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
 
-        Each of the ``2 batch`` rows is an anchor, its other view the positive, and the other
+        Each of the ``2 batch`` rows is an anchor, its other view is the positive, and the other
         ``2 batch - 2`` rows are the candidates.
 
         Args:
             view_1: embeddings of the first views.
-            view_2: embeddings of the second views, row by row of the same items.
-            groups: one integer per item; items of one group are never each other's negatives.
-                Or several, ``[batch, keys]``: then one equal key is enough.
+            view_2: embeddings of the second views of the same items, in the same order.
+            groups: one integer per item; items of one group are never each other's negatives. With
+                several, ``[batch, keys]``, one equal key is enough.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
-            temperature: for this call in place of the loss's own; a tensor of one number receives
+            temperature: used for this call instead of the loss's own; a one-element tensor receives
                 a gradient.
 
         Returns:
-            A scalar, or with ``reduction="none"`` one value per row of the two views in turn.
+            A scalar, or with ``reduction="none"`` one value per row: first view_1, then view_2.
 
         Raises:
-            ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
-                processes if on one.
+            ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
+                processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
         """
         gathering = Gathering.of("two views", self.gather)
@@ -205,32 +205,32 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs whose candidates are the other pairs' positives.
 
-        The layout of retrieval, CLIP and two-tower recommenders.
+        This is the layout of retrieval, CLIP and two-tower recommenders.
 
         Args:
             anchors: embeddings of users, queries or images.
-            positives: embeddings of each anchor's item, document or caption, row by row.
+            positives: embeddings of each anchor's item, document or caption, in the same order.
             extra: further candidates for every anchor, such as mined hard negatives.
             groups: one integer per pair; pairs of one group (the same item, say) are never each
-                other's negatives. Or several, ``[batch, keys]`` (its query and its document,
-                say): then one equal key is enough.
-            extra_groups: the groups of ``extra``, where they are known.
+                other's negatives. With several, ``[batch, keys]`` (for query and document, say),
+                one equal key is enough.
+            extra_groups: the groups of ``extra``, if known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
-                are ``positives``, then ``extra``; with ``gather``, those of rank 0, then those of
-                rank 1, and so on, and ``both_directions`` must be False. The entry of an anchor
-                and its own positive is ignored.
+                are ``positives``, then ``extra``. With ``gather``, columns are those of rank 0,
+                then those of rank 1, and so on, and ``both_directions`` must be False. The entry of
+                an anchor and its own positive is ignored.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
-            temperature: for this call in place of the loss's own; a tensor of one number receives
+            temperature: used for this call instead of the loss's own; a one-element tensor receives
                 a gradient.
 
         Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor; with both directions the
-            positives' values follow the anchors'.
+            A scalar, or with ``reduction="none"`` one value per anchor; with both directions, the
+            anchors' values come before the positives'.
 
         Raises:
-            ValueError: if shapes do not fit or no row has a candidate; with ``gather``, on all
-                processes if on one.
+            ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
+                processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
         """
         gathering = Gathering.of("in_batch", self.gather)
@@ -274,32 +274,33 @@ class ContrastiveLoss(nn.Module):
         gather_candidates: bool = True,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
-        """Compute the loss of pairs with candidates that were drawn for them.
+        """Compute the loss of pairs with drawn candidates.
 
         Args:
             anchors: embeddings of users or queries.
-            positives: embeddings of each anchor's item, row by row.
-            candidates: ``[batch, candidates, dim]``, each anchor's own, or ``[candidates, dim]``,
-                the same for all. With ``gather``, those of all processes are the same for all;
-                processes should then draw different ones. Each anchor's own are not gathered.
+            positives: embeddings of each anchor's item, in the same order.
+            candidates: ``[batch, candidates, dim]`` if each anchor has its own, or
+                ``[candidates, dim]`` if all anchors share them. With ``gather``, shared candidates
+                are shared by all processes, which should then draw different ones; an anchor's own
+                are not gathered.
             groups: one integer per anchor, or several, ``[batch, keys]``.
-            candidate_groups: one integer per candidate, shaped like ``candidates`` without
-                ``dim`` (with ``keys`` in its place where there are several); a candidate of the
-                anchor's group does not count, by any key.
+            candidate_groups: one integer per candidate, shaped like ``candidates`` without ``dim``
+                (or with ``keys`` in its place). A candidate that shares a key with the anchor does
+                not count.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
-            gather_candidates: with ``gather``, whether candidates that are the same for all anchors
-                come from all processes. False where every process has drawn the same ones: then
-                nothing is sent but what the mean over all anchors and a memory need.
-            temperature: for this call in place of the loss's own; a tensor of one number receives
+            gather_candidates: with ``gather``, whether shared candidates come from all processes.
+                False if every process has drawn the same ones: then only what the mean over all
+                anchors and a memory need is sent.
+            temperature: used for this call instead of the loss's own; a one-element tensor receives
                 a gradient.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
 
         Raises:
-            ValueError: if shapes do not fit or there are no candidates; with ``gather``, on all
-                processes if on one.
+            ValueError: if shapes do not match or there are no candidates; with ``gather``, on all
+                processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
         """
         gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
@@ -329,7 +330,7 @@ class ContrastiveLoss(nn.Module):
         valid: Bool[Tensor, "anchors candidates"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
-        """Compute the loss from logits of your own, already divided by the temperature.
+        """Compute the loss from your own logits, already divided by the temperature.
 
         With ``gather``, processes exchange only how many anchors they hold, for the mean over all.
 
@@ -337,14 +338,14 @@ class ContrastiveLoss(nn.Module):
             positive: logit of each anchor's positive.
             unlabeled: logits of each anchor's candidates. A logit of -inf does not count.
             valid: True where a candidate counts.
-            temperature: what the logits were divided by, where it is not the loss's own: the
+            temperature: what the logits were divided by, if not the loss's own temperature. The
                 debiased and the hard loss need it for their floor.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
 
         Raises:
-            ValueError: if shapes do not fit or there are no candidates.
+            ValueError: if shapes do not match or there are no candidates.
         """
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
@@ -377,19 +378,19 @@ class ContrastiveLoss(nn.Module):
         return self.reduced(losses, share)
 
     def prepared(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings, raise half precision to float32 and scale to length 1 if asked.
+        """Check embeddings, convert half precision to float32 and scale to length 1 if asked.
 
-        For layouts of your own, in a class derived from a loss.
+        For your own layouts, in a class derived from a loss.
 
         Args:
-            **embeddings: ``[rows, dim]``, by the names that messages call them; ``candidates``
+            **embeddings: ``[rows, dim]``, under the names that error messages use; ``candidates``
                 may also be ``[rows, candidates, dim]``.
 
         Returns:
-            The same in the order given, in one precision.
+            The embeddings in the given order, in one precision.
 
         Raises:
-            ValueError: if one of them is empty or has another shape, or is not finite and
+            ValueError: if one is empty, has the wrong shape, or is not finite while
                 ``check_finite`` is set.
         """
         return [self._scale(rows) for rows in self._check(**embeddings)]
@@ -425,17 +426,17 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with all that the loss knows of its pairs; here nothing is added.
+        """Return a batch with what the loss knows of its pairs. By default, nothing is added.
 
-        Looking changes nothing: a loss that learns from its calls does so elsewhere.
+        This has no side effects: a loss that learns from its calls does so elsewhere.
 
         Args:
-            batch: what a call was given, in its layout.
+            batch: the batch of a call.
         """
         return batch
 
     def current_temperature(self) -> float | Float[Tensor, ""]:
-        """Return the temperature that the next call uses, with gradient where it is learnable."""
+        """Return the temperature that the next call uses, with gradient if it is learnable."""
         if self.learnable_temperature is None:
             return self.temperature
         temperature: Tensor = self.learnable_temperature()
@@ -472,7 +473,7 @@ class ContrastiveLoss(nn.Module):
             )
 
     def _temperature_of(self, given: float | Tensor | None) -> float | Tensor:
-        """The temperature of a call: what it was given, or the loss's own."""
+        """The temperature of a call: its argument or the loss's own."""
         if given is None:
             return self.current_temperature()
         if not isinstance(given, Tensor):
@@ -499,12 +500,11 @@ class ContrastiveLoss(nn.Module):
     def reduced(
         self, losses: Float[Tensor, " anchors"], share: float = 1.0
     ) -> Float[Tensor, "*anchors"]:
-        """Return the losses' mean or sum, or the losses themselves, as ``reduction`` says.
+        """Return the losses' mean or sum, or the losses themselves, according to ``reduction``.
 
         Args:
             losses: one per anchor.
-            share: what a mean is multiplied by; see
-                :meth:`~bayescl.losses.gathering.Gathering.mean_share`.
+            share: factor of a mean; see :meth:`~bayescl.losses.gathering.Gathering.mean_share`.
         """
         if self.reduction == "mean":
             mean = losses.mean()
@@ -539,7 +539,7 @@ class ContrastiveLoss(nn.Module):
 
 
 def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """What turns autocast off; nothing where it is off already, since that takes its time too."""
+    """Context that turns autocast off; a no-op if it is off already, to save time."""
     if not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)

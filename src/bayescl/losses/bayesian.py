@@ -21,26 +21,27 @@ from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
 
 class BayesianContrastiveLoss(ContrastiveLoss):
-    """InfoNCE with every candidate weighted by how likely it is a (hard) true negative.
+    """InfoNCE in which every candidate is weighted by how likely it is a (hard) true negative.
 
-    The weight comes from the candidate's rank among the anchor's candidates alone, so nothing is
-    assumed about how logits are distributed. ``alpha``, ``beta`` and ``tau_plus`` can be set
-    while training and are part of ``state_dict``.
+    The weight depends only on the candidate's rank among the anchor's candidates, so nothing is
+    assumed about the distribution of logits. ``alpha``, ``beta`` and ``tau_plus`` can be changed
+    during training and are part of ``state_dict``.
 
     Args:
         tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
         alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-        beta: hardness, in [0.5, 1]; 0.5, the default, only debiases; more mines hard negatives.
+        beta: hardness, in [0.5, 1]. The default of 0.5 only debiases; larger values mine hard
+            negatives.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` and ``beta`` to
-            ``1 - 1 / num_classes`` where they are not given.
-        ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks up to the
-            bins of a histogram; see :func:`~bayescl.functional.empirical_cdf`.
-        bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always has one.
+            ``1 - 1 / num_classes`` if they are not given.
+        ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks at the
+            resolution of a histogram; see :func:`~bayescl.functional.empirical_cdf`.
+        bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always uses one.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if an argument leaves its range, or ``alpha`` and ``beta`` are both 1.
+        ValueError: if an argument is out of range, or ``alpha`` and ``beta`` are both 1.
 
     Example:
         >>> loss = BayesianContrastiveLoss(tau_plus=0.1, alpha=0.9, beta=0.5, temperature=0.5)
@@ -84,6 +85,6 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         self.bins = bins
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits; the temperature plays no part."""
+        """Return the objective on logits, which does not depend on the temperature."""
         del temperature
         return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks, self.bins)

@@ -1,4 +1,4 @@
-"""Recent items, the latent classes fitted to them, and how far to believe these."""
+"""Recent items, the latent classes fitted to them, and how far to trust these."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from bayescl.functional.latent_classes import (
 )
 
 COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
-"""How many components each mixture has, for each class that is expected. What a class is split
-into, the transitions of views join again; components that merge two classes nothing parts."""
+"""Components of each mixture per expected class. Transitions of views rejoin the parts of a split
+class, but nothing separates two classes merged in one component."""
 
 _ITEMS_PER_COMPONENT = 2
-"""A mixture is fitted once the memory holds so many items for each of its components."""
+"""A mixture is fitted once the memory holds this many items per component."""
 
 _RENEWALS = 2
-"""A fit is renewed once so many times the items that it saw have come since."""
+"""A fit is renewed after this many times as many new items as it saw."""
 
 _INERTIA = 0.9
-"""Of the moving average of the views' agreement."""
+"""Decay of the moving average of the views' agreement."""
 
 _NUMBERS = ("calls", "next", "filled", "seen", "since")
 _FIT = (
@@ -50,25 +50,24 @@ _FIT = (
     "share",
 )
 _TENSORS = ("items", "agreement", *_FIT)
-"""What a state holds; of the tensors each is there or not yet. Transitions lie end to end."""
+"""Contents of a state. Each tensor may be missing at first. Transitions lie end to end."""
 
 
 class ClassMemory(nn.Module):
     """Two views of each of the most recent items, and latent classes fitted to them.
 
-    Empty at first: it learns the number of coordinates from the first items, and nothing is
-    believed before the first fit. The memory, the last fit and the agreement of views travel in
-    ``state_dict``, and fits are seeded by the number of calls, so a resumed run goes on exactly.
-
-    All of it is extra state and not buffers, in float32 on the device of the last embeddings:
-    what turns a model to half precision leaves it alone, and ``DistributedDataParallel`` does not
-    send it around while processes that do not gather hold different ones.
+    It is empty at first, takes the number of coordinates from the first items, and trusts nothing
+    before the first fit. The memory, the last fit and the agreement of views are part of
+    ``state_dict``, and fits are seeded by the number of calls, so a resumed run continues exactly.
+    They are extra state rather than buffers, in float32 on the device of the last embeddings:
+    converting a model to half precision leaves them alone, and ``DistributedDataParallel`` does not
+    broadcast them, since processes that do not gather hold different ones.
 
     Args:
-        size: items remembered.
-        refit_every: calls of :meth:`remember` between two fits. Default: as many as bring twice
-            the items that the last fit saw, so that fitting costs the same share of a small
-            batch and of a large one.
+        size: number of items remembered.
+        refit_every: calls of :meth:`remember` between two fits. Default: as many as bring twice the
+            items that the last fit saw, so that the relative cost of fitting does not depend on the
+            batch size.
     """
 
     def __init__(self, size: int, refit_every: int | None = None) -> None:
@@ -87,12 +86,12 @@ class ClassMemory(nn.Module):
 
     @property
     def calls(self) -> int:
-        """How often items were remembered."""
+        """Number of times that items were remembered."""
         return self._calls
 
     @property
     def items(self) -> Float[Tensor, "filled two_dim"] | None:
-        """Both views of each item that is remembered, side by side; None while there is none."""
+        """Both views of each remembered item, side by side; None if there are none yet."""
         return None if self._items is None else self._items[: self._filled]
 
     @property
@@ -102,7 +101,7 @@ class ClassMemory(nn.Module):
 
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
-        """How far each mixture is believed, in [0, 1]; None before the first fit."""
+        """How far each mixture is trusted, in [0, 1]; None before the first fit."""
         if self._agreement is None or self.classes is None:
             return None
         prior = min(1.0, COMPONENTS_PER_CLASS[0] / self.classes.sizes[0])  # behind the sizes
@@ -133,13 +132,13 @@ class ClassMemory(nn.Module):
     def factors(
         self, outlook: Float[Tensor, "rows components"]
     ) -> Float[Tensor, "rows components"] | None:
-        """Factors of the posterior that two rows are of one class: it is their product.
+        """Factors whose product is the posterior that two rows are of one class.
 
         Args:
-            outlook: of rows, or the mean over the views of items.
+            outlook: :meth:`outlook` of rows, or its mean over the views of items.
 
         Returns:
-            None where nothing is believed. Rows that are not finite have 0: nothing is known.
+            None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
         """
         trust = self.trust_by_mixture
         if self.classes is None or trust is None:
@@ -154,11 +153,11 @@ class ClassMemory(nn.Module):
         first: Float[Tensor, "items components"],
         second: Float[Tensor, "items components"],
     ) -> None:
-        """Learn how far views and mixtures agree in the last fit.
+        """Update how far views and mixtures agree in the last fit.
 
         Args:
             first: outlook of the first views of items.
-            second: of their second views.
+            second: outlook of their second views.
         """
         assert self.classes is not None  # else there is no outlook
         both = signatures(torch.cat([first, second]), self.classes.moves, hops=0)
@@ -177,14 +176,14 @@ class ClassMemory(nn.Module):
         tau_plus: float,
         everywhere: bool = False,
     ) -> None:
-        """Keep items in place of the oldest ones, and fit anew every few calls.
+        """Store items in place of the oldest ones, and refit every few calls.
 
         Args:
             view_1: embeddings of one view of each item.
             view_2: embeddings of the other.
-            tau_plus: share of items that are of one class, in (0, 1).
-            everywhere: whether all processes remember the same items. Then all use the fit of
-                the first: on different hardware their own might come out differently.
+            tau_plus: probability that two items are of one class, in (0, 1).
+            everywhere: whether all processes remember the same items. All then use the fit of the
+                first, since fits may differ between hardware.
         """
         self._keep(torch.cat([view_1, view_2], dim=1))
         self._calls += 1
@@ -212,7 +211,7 @@ class ClassMemory(nn.Module):
         return self._items.roll(-self._next, dims=0)
 
     def _is_due(self) -> bool:
-        """Whether a fit is wanted, or the last one is of items long gone."""
+        """Whether a fit is due, because there is none or its items are long gone."""
         if self.classes is None:
             return True
         if self.refit_every is None:
@@ -220,7 +219,7 @@ class ClassMemory(nn.Module):
         return self._calls % self.refit_every == 0
 
     def _keep(self, rows: Float[Tensor, "items two_dim"]) -> None:
-        """Write rows in place of the oldest ones; of too many the last."""
+        """Write rows in place of the oldest ones; if there are too many, the last of them."""
         if self._items is None:
             kept = rows.new_zeros(self.size, rows.shape[1], dtype=torch.float32)
             self._items = kept
@@ -240,7 +239,7 @@ class ClassMemory(nn.Module):
             self._agreement = None  # of other mixtures
 
     def _fitted(self) -> dict[str, Tensor]:
-        """The tensors of the last fit, by the names that states give them."""
+        """The tensors of the last fit, by their names in a state."""
         if self.classes is None:
             return {}
         mixtures = self.classes.mixtures
@@ -251,7 +250,7 @@ class ClassMemory(nn.Module):
         return dict(zip(_FIT, (*metric, *found, *signs), strict=True))
 
     def _take(self, fit: dict[str, Tensor], sizes: tuple[int, ...]) -> None:
-        """Believe a fit that came as tensors."""
+        """Adopt a fit given as tensors."""
         center, transform, directions, weights, kappa, transitions, *signs = (
             fit[name] for name in _FIT
         )
@@ -265,14 +264,14 @@ class ClassMemory(nn.Module):
         )
 
     def _follow(self, rows: Tensor) -> None:
-        """Be where the embeddings are, and refuse those that do not fit what is remembered."""
+        """Move to the embeddings' device, and refuse embeddings of another size."""
         if self._items is None:
             return
         dim = self._items.shape[1] // 2
         if rows.shape[-1] != dim:
             raise ValueError(
-                f"embeddings must have {dim} coordinates, as those that the loss remembers, "
-                f"got {rows.shape[-1]}: use a new loss for another encoder"
+                f"embeddings must have {dim} coordinates, like those that the loss remembers, got "
+                f"{rows.shape[-1]}: use a new loss for another encoder"
             )
         if self._items.device != rows.device:  # what a checkpoint brought may lie elsewhere
             state = self.get_extra_state()
@@ -289,10 +288,10 @@ class ClassMemory(nn.Module):
         return state
 
     def set_extra_state(self, state: Any) -> None:
-        """Take all of it out of a ``state_dict``.
+        """Restore the memory from a ``state_dict``.
 
         Raises:
-            ValueError: if it is damaged, or of a memory of another size.
+            ValueError: if the state is damaged, or is of a memory of another size.
         """
         try:
             numbers = {name: check_count(name, state[name], 0) for name in _NUMBERS}
@@ -302,7 +301,7 @@ class ClassMemory(nn.Module):
             items = found.get("items")
             if items is not None and len(items) != self.size:
                 raise ValueError(
-                    f"memory_size must be {len(items)}, as in the state to load, got {self.size}"
+                    f"memory_size must be {len(items)} to load this state, got {self.size}"
                 )
             if sizes:
                 self._take(found, sizes)
@@ -310,9 +309,7 @@ class ClassMemory(nn.Module):
                 self.classes = None
         except (KeyError, TypeError, AttributeError, RuntimeError):
             names = ", ".join((*_NUMBERS, "sizes", *_TENSORS))
-            raise ValueError(
-                f"the state of ClassMemory must hold {names}, and is damaged"
-            ) from None
+            raise ValueError(f"the state of ClassMemory is damaged: it must hold {names}") from None
         self._items, self._agreement = items, found.get("agreement")
         for name, number in numbers.items():
             setattr(self, f"_{name}", number)

@@ -18,21 +18,21 @@ def _check_minimum_similarity(value: float) -> float:
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
-    """InfoNCE with the positives' expected share subtracted from the sum over candidates.
+    """InfoNCE with the expected share of positives subtracted from the sum over candidates.
 
-    All candidates keep the same weight; only the sum is corrected, and floored where the
+    All candidates keep the same weight. Only their sum is corrected, with a floor where the
     correction would make it impossibly small.
 
     Args:
         tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
-        num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
-        minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
-            With ``normalize=False`` similarities have no such bound: pass one that yours obey.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
+        minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines. With
+            ``normalize=False`` similarities are unbounded: pass a bound that yours obey.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.5)

@@ -1,7 +1,7 @@
-"""What the processes of one call agree on, and the candidates of all of them.
+"""Agreement between the processes of one call, and the candidates of all of them.
 
-A :class:`Gathering` is made once per call. Where nothing is gathered it does nothing, so a loss
-asks for the same things whether it runs alone or not.
+A :class:`Gathering` is made once per call. If nothing is gathered it does nothing, so a loss uses
+it whether it runs alone or not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Gathering:
     """One call of a loss, on one process or on all of the default process group.
 
     Attributes:
-        call: what was called, so that processes which call different layouts find out.
+        call: name of the layout, so that processes that call different layouts raise.
         active: whether there are other processes to gather from.
-        candidates: whether candidates come from them too; else all processes hold the same ones.
+        candidates: whether candidates are gathered too; otherwise all processes hold the same ones.
     """
 
     call: str
@@ -40,23 +40,23 @@ class Gathering:
         return cls(call, gather and distributed.world_size() > 1, candidates)
 
     def refusals(self) -> AbstractContextManager[None]:
-        """Let every process raise what one raises while it checks its own input."""
+        """Make every process raise if one raises while it checks its own input."""
         return distributed.shared_refusals(self.active)
 
     def go_on(self) -> None:
-        """Hear whether another process has refused what this one accepts."""
+        """Raise if another process has refused its input."""
         if self.active:
             distributed.exchange({"call": self.call})
 
     def rows_of_all(self, *parts: Tensor, calls: int) -> list[Tensor]:
-        """Put the rows of all processes, by rank, in place of this one's. Without gradient.
+        """Replace this process's rows with those of all processes, by rank. Without gradient.
 
         Args:
             *parts: tensors of equally many rows.
-            calls: what the processes must agree on first: how often this was done before.
+            calls: number of earlier calls, on which the processes must agree.
 
         Raises:
-            ValueError: on every process alike, if rows or numbers of calls do not fit together.
+            ValueError: on every process, if rows or numbers of calls do not match.
         """
         if not self.active:
             return list(parts)
@@ -80,20 +80,20 @@ class Gathering:
     def candidates_of_all(
         self, batches: Sequence[ContrastiveBatch]
     ) -> tuple[list[ContrastiveBatch], float]:
-        """Put the candidates of all processes in place of this one's, in the batches of the call.
+        """Replace this process's candidates with those of all processes.
 
-        Columns are in the order of processes. Where every anchor has its own candidates, or all
-        processes hold the same ones, they stay.
+        Columns are in the order of processes. An anchor's own candidates stay as they are, and so
+        do candidates that are the same in all processes.
 
         Args:
-            batches: this process's part, as the layouts describe it.
+            batches: this process's part of the call, as described by the layouts.
 
         Returns:
             This process's anchors against the candidates of all, and its
             :meth:`share of the mean <mean_share>`.
 
         Raises:
-            ValueError: on every process alike, if the parts do not fit together.
+            ValueError: on every process, if the parts do not match.
         """
         if not self.active:
             return list(batches), 1.0
@@ -116,10 +116,10 @@ class Gathering:
         """The factor that turns the average of the processes' means into the mean of all anchors.
 
         Distributed training averages gradients over processes with equal weight, however many
-        anchors each holds. A process with twice the average number has the factor 2.
+        anchors each holds. A process with twice the average number of anchors has a factor of 2.
 
         Args:
-            anchors: number of this process's anchors.
+            anchors: number of anchors on this process.
         """
         if not self.active:
             return 1.0
@@ -140,7 +140,7 @@ def _share(notes: Sequence[dict[str, Any]]) -> float:
 
 
 def _note(batch: ContrastiveBatch) -> dict[str, Any]:
-    """What the other processes must know of this one's part."""
+    """What other processes must know of this process's part."""
     valid, known = batch.rule.valid, batch.same_class
     return {
         **distributed.describe(batch.candidates),

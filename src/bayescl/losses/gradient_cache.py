@@ -1,4 +1,4 @@
-"""A step of a large batch through an encoder that only fits a small one."""
+"""A training step with a batch that is too large for the encoder."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ def cached_backward(
     *views: Sequence[Any],
     backward: Callable[[Tensor], Any] = torch.Tensor.backward,
 ) -> Float[Tensor, ""]:
-    r"""Compute a loss over many chunks and its gradients, holding the graph of one chunk.
+    r"""Compute a loss over many chunks and its gradients, holding one chunk's graph at a time.
 
-    A contrastive loss needs all embeddings at once, but not all graphs: the first pass encodes
-    without a graph, the loss then gives the gradient of every embedding, and the second pass
-    encodes each chunk again and carries its gradient on into the parameters. It takes two forward
-    passes and one backward.
+    A contrastive loss needs all embeddings at once, but not all graphs. The first pass encodes
+    without a graph, the loss gives the gradient of every embedding, and the second pass encodes
+    each chunk again and backpropagates its gradient into the parameters. This takes two forward
+    passes and one backward pass.
 
-    The second pass draws the random numbers of the first, so dropout masks agree. Buffers are put
-    back between the passes: running statistics of BatchNorm move once per step, in the second
-    pass, and both passes see the same. Both passes must see the same data: what is drawn by other
-    means than PyTorch's generators, or kept elsewhere than in buffers, does not repeat itself.
-    BatchNorm in training mode normalises each chunk by itself, so its step equals that of
-    ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the unsplit batch.
+    The second pass uses the random numbers of the first, so dropout masks agree. Buffers are
+    restored between the passes: running statistics of BatchNorm move once per step, in the second
+    pass. Both passes must see the same data: randomness outside PyTorch's generators and state
+    outside buffers are not repeated. BatchNorm in training mode normalises each chunk by itself, so
+    its step equals that of ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the
+    unsplit batch.
 
-    Like ``backward``, it adds to the gradients of the parameters, a learnable temperature included.
-    Works inside ``torch.autocast``. Under ``DistributedDataParallel`` gradients are exchanged with
-    the last chunk only; processes may hold unequal numbers of chunks, and the loss may gather.
+    Like ``backward``, it adds to the gradients of the parameters, including a learnable
+    temperature. It works inside ``torch.autocast``. Under ``DistributedDataParallel``, gradients
+    are exchanged with the last chunk only; processes may hold unequal numbers of chunks, and the
+    loss may gather.
 
     Args:
         loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;
             returns a scalar. A loss of this package, or ``lambda users, items:
             loss.in_batch(users, items, groups=groups)``.
-        encoder: the encoder of all views, or one per view. Returns one embedding per row.
+        encoder: one encoder for all views, or one per view. It returns one embedding per row.
         *views: the chunks of each view, one or more. A chunk is the encoder's input: a tensor, or
             a tuple of positional or a mapping of named arguments.
         backward: how to differentiate the scalar; default: ``value.backward()``. With a scaler:
             ``lambda value: scaler.scale(value).backward()``.
 
     Returns:
-        The loss, without graph.
+        The loss, without a graph.
 
     Raises:
         ValueError: if a view has no chunk, encoders and views differ in number, or the loss
@@ -76,7 +77,7 @@ def cached_backward(
         raise ValueError(f"views must be one per encoder, got {len(views)} for {len(encoders)}")
     for number, chunks in enumerate(views):
         if len(chunks) == 0:
-            raise ValueError(f"views must hold a chunk or more, got none in view {number}")
+            raise ValueError(f"views must hold at least one chunk, got none in view {number}")
     # Views one after the other, in both passes: buffers and random numbers follow this order.
     steps = [(view, chunk) for view, chunks in enumerate(views) for chunk in chunks]
     devices = _cuda_devices(encoders)
@@ -146,7 +147,7 @@ class _RandomState:
 
 
 def _cuda_devices(encoders: Sequence[nn.Module]) -> list[int]:
-    """The GPUs that encoders lie on."""
+    """The GPUs that hold the encoders."""
     tensors = (
         tensor
         for encoder in encoders
@@ -158,7 +159,7 @@ def _cuda_devices(encoders: Sequence[nn.Module]) -> list[int]:
 
 @contextmanager
 def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
-    """Undo at the end what encoders did to their buffers."""
+    """Restore the encoders' buffers at the end."""
     saved: list[tuple[nn.Module, str, Tensor, Tensor]] = []
     seen: set[int] = set()
 
@@ -189,6 +190,6 @@ def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
 
 
 def _no_sync(encoder: nn.Module) -> AbstractContextManager[None]:
-    """Put off the exchange of gradients, where the encoder exchanges any."""
+    """Postpone the exchange of gradients, if the encoder exchanges any."""
     no_sync = getattr(encoder, "no_sync", None)
     return nullcontext() if no_sync is None else no_sync()

@@ -18,19 +18,19 @@ def _check_concentration(value: float) -> float:
 
 
 class HardContrastiveLoss(DebiasedContrastiveLoss):
-    """The debiased loss with candidates weighted up by a power of their exponentiated logit.
+    """The debiased loss with candidates weighted by a power of their exponentiated logit.
 
     Args:
         concentration: exponent of the weights, at least 0; 0 is the debiased loss. The reference
-            calls it beta, which here means another quantity.
+            calls it beta, which means something else here.
         tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
-        num_classes: sets ``tau_plus`` to ``1 / num_classes`` where it is not given.
-        minimum_similarity: the smallest similarity possible, for the floor; -1 suits cosines.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
+        minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = HardContrastiveLoss(concentration=1.0, tau_plus=0.1, temperature=0.5)

@@ -12,7 +12,7 @@ class Hyperparameter:
     """A float attribute that is checked whenever it is set.
 
     Args:
-        check: returns the value if it may stand, else raises ``ValueError``.
+        check: returns the value if it is valid, otherwise raises ``ValueError``.
     """
 
     def __init__(self, check: Callable[[float], float]) -> None:
@@ -36,7 +36,7 @@ class Hyperparameter:
 
 
 def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, float]:
-    """Return the named numbers of an ``_extra_state``, or refuse a state that is damaged."""
+    """Return the named numbers of an ``_extra_state``, or refuse a damaged state."""
     if not isinstance(state, Mapping) or any(name not in state for name in names):
         held = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
         raise ValueError(
@@ -46,7 +46,7 @@ def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, flo
 
 
 def class_prior(tau_plus: float | None, num_classes: int | None, default: float = 0.1) -> float:
-    """``tau_plus`` itself where given, else one over the number of classes, else the default."""
+    """``tau_plus`` if given, else one over the number of classes, else the default."""
     if num_classes is not None:
         check_count("num_classes", num_classes, 2)
     if tau_plus is not None:

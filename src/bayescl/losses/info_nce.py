@@ -11,10 +11,10 @@ from bayescl.losses.base import ContrastiveLoss, SharedOptions
 
 
 class InfoNCELoss(ContrastiveLoss):
-    """InfoNCE (NT-Xent): every other row is pushed away, the anchor's own class included.
+    """InfoNCE (NT-Xent): every other row is pushed away, even those of the anchor's class.
 
-    The baseline that every other loss here reduces to: the debiased loss at ``tau_plus = 0``,
-    the Bayesian one at ``alpha = beta = 0.5``.
+    Every other loss here reduces to this baseline: the debiased loss at ``tau_plus = 0``, the
+    Bayesian loss at ``alpha = beta = 0.5``.
 
     Args:
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
@@ -36,6 +36,6 @@ class InfoNCELoss(ContrastiveLoss):
         super().__init__(**shared)
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits; the temperature plays no part."""
+        """Return the objective on logits, which does not depend on the temperature."""
         del temperature
         return InfoNCE()

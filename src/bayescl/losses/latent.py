@@ -31,9 +31,9 @@ def _check_attraction(attraction: float) -> float:
 
 
 def memory_for(tau_plus: float) -> int:
-    """Return how many items a memory must hold for components of a class prior to be fitted.
+    """Return how many items a memory must hold to fit components at a class prior.
 
-    At least sixteen items of each class, in powers of two.
+    A power of two with at least sixteen items of each class.
 
     Example:
         >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
@@ -44,39 +44,39 @@ def memory_for(tau_plus: float) -> int:
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
-    r"""InfoNCE that finds the classes of the data itself, without labels, and believes what holds.
+    r"""InfoNCE with latent classes, found without labels and used as far as they can be trusted.
 
-    A memory keeps the embeddings of recent items. Every few steps mixtures of von Mises-Fisher
-    components are fitted to it, coarser and finer ones, and components that views of one item
-    move between are joined. Two rows are of one class as far as they come from the same
-    components; that posterior takes false negatives out of the sum, and lets likely ones attract
-    as further positives. Each mixture is trusted as far as the two views of an item agree in it
-    and as it agrees with the other mixtures. Nothing is trusted where the classes found are twice
-    as large as they should be, or where positives are no closer than other members of a class and
-    there is nothing to gain. Where ``trust`` is 0 the loss is InfoNCE, exactly. It is so too from
-    the first step until the memory can carry a fit.
+    A memory keeps the embeddings of recent items. Every few steps, coarse and fine mixtures of von
+    Mises-Fisher components are fitted to it, and components that views of one item move between are
+    joined. The probability that two rows share a class follows from the components they share. This
+    posterior takes false negatives out of the sum and lets likely ones attract as further
+    positives. Each mixture is trusted as far as the two views of an item agree in it and as it
+    agrees with the other mixtures. Nothing is trusted if the classes found are twice as large as
+    they should be, or if positives are no closer than other members of a class, so that there is
+    nothing to gain. If ``trust`` is 0 the loss is exactly InfoNCE. The same holds until the memory
+    has enough items for a fit.
 
-    Call it like any other loss: no labels, no indices. Only calls in ``train()`` mode are
-    remembered, in every layout but :meth:`from_logits`: two views of an item, or an anchor and
-    its positive. Memory, fits and trust travel in ``state_dict``. With ``gather=True`` all
-    processes hold the same memory and the same fits.
+    Call it like any other loss, without labels or indices. Calls in ``train()`` mode are remembered
+    in every layout but :meth:`from_logits`: two views of an item, or an anchor and its positive.
+    Memory, fits and trust are part of ``state_dict``. With ``gather=True`` all processes hold the
+    same memory and the same fits.
 
     Args:
-        num_classes: about how many classes there are; half or double the truth does little harm.
+        num_classes: approximate number of classes; half or double the true number does little harm.
         tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1). Default:
             ``1 / num_classes``, or 0.1 without it.
-        attraction: how strongly likely members of the anchor's class attract, at least 0; with 0
-            they only cease to repel.
+        attraction: how strongly likely members of the anchor's class attract, at least 0; at 0 they
+            only stop repelling.
         threshold: posterior above which a candidate attracts, in [0, 1].
-        memory_size: items remembered. Default: :func:`memory_for` the prior.
-        refit_every: steps between two fits. Default: as many as bring twice the items that the
-            last fit saw; in 2 x 256 views with a memory of 1,024 that is every 8 steps.
+        memory_size: number of items remembered. Default: :func:`memory_for` the prior.
+        refit_every: steps between two fits. Default: as many as bring twice the items that the last
+            fit saw; for 2 x 256 views and a memory of 1,024, every 8 steps.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The temperature is 0.25 by default here. The
-            fused engine cannot compute this loss.
+            :class:`~bayescl.losses.ContrastiveLoss`. The default temperature is 0.25. The fused
+            engine cannot compute this loss.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = LatentClassContrastiveLoss(num_classes=10)
@@ -89,7 +89,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Distributions", JMLR 2005, for the mixtures.
 
     See Also:
-        :func:`bayescl.functional.latent_loss`: the same on logits, with posteriors of your own.
+        :func:`bayescl.functional.latent_loss`: the same on logits, with your own posteriors.
     """
 
     tau_plus = Hyperparameter(_check_prior)
@@ -121,28 +121,28 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     @property
     def trust(self) -> float:
-        """How far the classes found are believed: 0, as InfoNCE, to 1; the mean over mixtures."""
+        """How far the classes found are trusted, from 0 (InfoNCE) to 1; the mean over mixtures."""
         return self.memory.trust
 
     def readings(self) -> dict[str, float]:
-        """Return what a training run may want to record after an epoch."""
+        """Return readings to record after an epoch."""
         return {"trust": self.trust}
 
     @torch.no_grad()
     def same_class(
         self, first: Float[Tensor, "rows dim"], second: Float[Tensor, "columns dim"]
     ) -> Float[Tensor, "rows columns"]:
-        """Return the posterior probability that two embeddings are of one class, as believed now.
+        """Return the current posterior probability that two embeddings are of one class.
 
         Args:
             first: embeddings, of any length.
             second: embeddings to compare with.
 
         Returns:
-            Values in [0, 1]; 0 throughout while nothing is fitted or trusted.
+            Values in [0, 1]; all 0 if nothing is fitted or trusted yet.
 
         Raises:
-            ValueError: if the embeddings have another number of coordinates than the memory's.
+            ValueError: if the embeddings differ in number of coordinates from the memory's.
         """
         found = [self.memory.outlook(rows) for rows in (first, second)]
         factors = [None if seen is None else self.memory.factors(seen) for seen in found]
@@ -152,7 +152,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         return (rows @ columns.T).clamp(0, 1)
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits; the temperature plays no part."""
+        """Return the objective on logits, which does not depend on the temperature."""
         del temperature
         return Latent(self.attraction, self.threshold)
 
@@ -162,7 +162,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         batches: Sequence[ContrastiveBatch],
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
-        """Compute the losses with what is believed of this batch; then remember it."""
+        """Compute the losses with the current classes; then remember the batch."""
         first = batches[0]
         if not self._learns:
             with gathering.refusals():
@@ -197,10 +197,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Return a batch with the posterior that a candidate is of the anchor's class.
 
-        Looking changes nothing: only calls of the loss are remembered.
+        This has no side effects: only calls of the loss are remembered.
 
         Args:
-            batch: in any layout; it is returned as it is where nothing is believed.
+            batch: in any layout; returned unchanged if nothing is trusted.
         """
         if batch.same_class is not None:
             return batch
@@ -222,7 +222,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def _informed(
         self, batch: ContrastiveBatch, known: tuple[Tensor, Tensor, Tensor] | None
     ) -> ContrastiveBatch:
-        """Add the posterior that these outlooks give, where any is trusted."""
+        """Add the posterior that these outlooks give, if any mixture is trusted."""
         if known is None:
             return batch
         anchors, positives, candidates = known

@@ -1,8 +1,8 @@
 """Three layouts of a batch, each turned into anchors, positives, candidates and a rule.
 
-Embeddings arrive checked for dtype and emptiness, in one precision, and scaled; what is checked
-here is how they fit together. A layout describes this process's rows alone; with ``gather=True``
-what cannot be checked alone is left to :mod:`~bayescl.losses.gathering`.
+Embeddings arrive checked for dtype and emptiness, in one precision, and scaled. This module checks
+that their shapes match. A layout describes only this process's rows; with ``gather=True`` checks
+across processes are left to :mod:`~bayescl.losses.gathering`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayescl.engines import CandidateRule, ContrastiveBatch
 from bayescl.functional.sorting import can_look
 
 _NO_GROUP = torch.iinfo(torch.int64).min
-"""The group of rows that belong to none."""
+"""The group of rows that belong to no group."""
 
 
 def two_views(
@@ -30,14 +30,14 @@ def two_views(
     gather: bool = False,
     scale: Callable[[Tensor], Tensor] = lambda rows: rows,
 ) -> ContrastiveBatch:
-    """Every row of either view is an anchor, its other view the positive.
+    """Every row of both views is an anchor; its other view is the positive.
 
     ``scale`` is applied to the rows of both views at once.
     """
     check_shape("view_2", view_2, view_1.shape)
     batch = view_1.shape[0]
     if batch < 2 and not gather:
-        raise ValueError("view_1 must hold at least 2 rows, got 1: a lone item has no candidates")
+        raise ValueError("view_1 must hold at least 2 rows, got 1: a single item has no candidates")
     check_groups("groups", groups, (batch,), view_1.device, keys=True)
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     rows = scale(torch.cat([view_1, view_2]))
@@ -70,18 +70,20 @@ def pairs(
     valid: Bool[Tensor, "batch columns"] | None = None,
     gather: bool = False,
 ) -> ContrastiveBatch:
-    """The other pairs' positives are the candidates, and ``extra`` besides."""
+    """The candidates are the other pairs' positives and ``extra``."""
     check_shape("positives", positives, anchors.shape)
     batch = anchors.shape[0]
     if batch < 2 and extra is None and not gather:
-        raise ValueError("anchors must hold at least 2 rows, got 1: a lone pair has no candidates")
+        raise ValueError(
+            "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
+        )
     check_groups("groups", groups, (batch,), anchors.device, keys=True)
     columns, column_groups = positives, groups
     if extra is not None:
         check_shape("extra", extra, ("extra", anchors.shape[1]))
         columns = torch.cat([positives, extra])
     if extra_groups is not None and (groups is None or extra is None):
-        raise ValueError("extra_groups says nothing without groups and extra beside it")
+        raise ValueError("extra_groups needs both groups and extra")
     if groups is not None and extra is not None:
         shape = (extra.shape[0], *groups.shape[1:])
         check_groups("extra_groups", extra_groups, shape, extra.device)
@@ -107,7 +109,7 @@ def drawn(
     gather: bool = False,
     gather_candidates: bool = True,
 ) -> ContrastiveBatch:
-    """The candidates were drawn: for all anchors together, or for each its own."""
+    """The candidates were drawn, for all anchors together or for each its own."""
     check_shape("positives", positives, anchors.shape)
     batch, dim = anchors.shape
     own = () if candidates.ndim == 2 else (batch,)
@@ -133,7 +135,7 @@ def turned_mask(
         return None
     if gather:
         raise ValueError(
-            "valid must be None where both_directions and gather are set: this process's mask does "
+            "valid must be None if both_directions and gather are set: this process's mask does "
             "not say which anchors of other processes its positives may be scored against; mark "
             "pairs with groups instead"
         )
@@ -148,7 +150,7 @@ def check_valid(
     *,
     spread: bool = True,
 ) -> None:
-    """Refuse a mask of another shape; how many columns all processes have is not known here.
+    """Refuse a mask of the wrong shape; the number of columns of all processes is unknown here.
 
     Args:
         valid: the mask, or None.
@@ -165,9 +167,9 @@ def check_valid(
 
 
 def check_some(valid: Tensor) -> None:
-    """Refuse a mask that leaves no candidate to any row; on the CPU, to wait for no device."""
+    """Refuse a mask that leaves no row a candidate, if it is on the CPU."""
     if can_look(valid) and not valid.numpy().any():
-        raise ValueError("valid must leave some row a candidate, got False everywhere")
+        raise ValueError("valid must leave at least one row a candidate, got False everywhere")
 
 
 def check_groups(
@@ -181,11 +183,11 @@ def check_groups(
     """Refuse groups that are not integers or have another shape.
 
     Args:
-        name: what messages call them.
+        name: name for error messages.
         groups: one integer per row, or None.
-        shape: what they must have.
-        device: where they must be, if that matters.
-        keys: whether they may have one axis more.
+        shape: the expected shape.
+        device: the expected device, if that matters.
+        keys: whether they may have one more axis.
     """
     if groups is None:
         return

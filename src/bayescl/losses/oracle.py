@@ -19,7 +19,7 @@ from bayescl.losses.info_nce import InfoNCELoss
 
 
 class OracleContrastiveLoss(InfoNCELoss):
-    """InfoNCE over true negatives alone, told by labels: the most that leaving out can give.
+    """InfoNCE over true negatives only, known from labels: the best that leaving out can do.
 
     Call it with ``groups=labels``; candidates of the anchor's label do not count.
 
@@ -47,9 +47,9 @@ def _check_attraction(attraction: float) -> float:
 
 
 class AttractingOracleContrastiveLoss(ContrastiveLoss):
-    """The latent-class loss with labels in place of its posterior: what it could reach at best.
+    """The latent-class loss with labels in place of its posterior: the best it could reach.
 
-    Call it with ``groups=labels``; candidates of the anchor's label do not repel, and attract as
+    Call it with ``groups=labels``; candidates of the anchor's label do not repel but attract, as
     further positives.
 
     Args:
@@ -58,7 +58,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
             :class:`~bayescl.losses.ContrastiveLoss`. The fused engine cannot compute it.
 
     Raises:
-        ValueError: if an argument leaves its range, or a call has several groups per row.
+        ValueError: if an argument is out of range, or a call has several groups per row.
 
     Example:
         >>> loss = AttractingOracleContrastiveLoss(temperature=0.5)
@@ -83,7 +83,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
         self.attraction = attraction
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits; the temperature plays no part."""
+        """Return the objective on logits, which does not depend on the temperature."""
         del temperature
         return Latent(self.attraction)
 

@@ -15,23 +15,22 @@ from bayescl.losses.layouts import check_groups
 
 
 class CandidateQueue(nn.Module):
-    """The newest embeddings of earlier batches, as further candidates without gradient.
+    """The latest embeddings of earlier batches, as further candidates without gradient.
 
-    A queue starts empty, and hands out only places that were filled. Rows, groups,
-    the place of the next row and the number of filled places travel in ``state_dict``, so training
-    resumes exactly where it stopped. The last two are numbers on the host: nothing here waits for
-    a GPU.
+    A queue starts empty and returns only filled places. Rows, groups, the place of the next row and
+    the number of filled places are part of ``state_dict``, so training resumes exactly where it
+    stopped. The last two are numbers on the host, so nothing here waits for a GPU.
 
-    Across processes, let either the loss or the queue gather, never both, or every kept row counts
-    once per process. With ``gather=True`` on the loss each process keeps its own rows, and the loss
-    sees the queues of all processes. With ``gather=True`` here every process keeps the same rows,
-    those of all processes. ``DistributedDataParallel`` overwrites buffers with those of rank 0:
-    keep a queue that differs between processes outside the module that it wraps.
+    Across processes, let either the loss or the queue gather, but not both: every stored row would
+    count once per process. With ``gather=True`` on the loss, each process stores its own rows and
+    the loss sees the queues of all processes. With ``gather=True`` here, every process stores the
+    rows of all processes. ``DistributedDataParallel`` overwrites buffers with those of rank 0: keep
+    a queue that differs between processes outside the wrapped module.
 
     Args:
         size: number of places.
         dim: coordinates of an embedding.
-        groups: whether an integer is kept with every row.
+        groups: whether an integer is stored with every row.
         gather: whether the rows of all processes of the default process group are enqueued.
 
     Raises:
@@ -46,7 +45,7 @@ class CandidateQueue(nn.Module):
         tensor([[1., 0.],
                 [0., 1.]])
 
-        In a step, with in-batch candidates from the start and queued ones as they come::
+        In a training step, with in-batch candidates from the start and queued ones as they come::
 
             value = loss.in_batch(queries, keys, extra=queue.candidates)
             queue.enqueue(keys)
@@ -56,7 +55,7 @@ class CandidateQueue(nn.Module):
     """
 
     embeddings: Tensor
-    """All places, ``[size, dim]``; those that :attr:`valid` denies were never filled."""
+    """All places, ``[size, dim]``; :attr:`valid` is True for the filled ones."""
 
     _groups: Tensor | None
 
@@ -77,22 +76,22 @@ class CandidateQueue(nn.Module):
 
     @property
     def candidates(self) -> Float[Tensor, "filled dim"] | None:
-        """The kept rows, or None while there are none: what ``extra=`` of a loss takes.
+        """The stored rows, for ``extra=`` of a loss; None if there are none yet.
 
-        A copy, so rows may be enqueued before the loss is differentiated. The order of rows says
-        nothing about their age.
+        This is a copy, so rows may be enqueued before the loss is differentiated. Rows are not
+        sorted by age.
         """
         return self.embeddings[: self._filled].clone() if self._filled else None
 
     @property
     def groups(self) -> Int[Tensor, " filled"] | None:
-        """The groups of :attr:`candidates`, or None while there are none or none are kept."""
+        """The groups of :attr:`candidates`; None if there are none yet or the queue stores none."""
         kept = self._groups
         return None if kept is None or not self._filled else kept[: self._filled].clone()
 
     @property
     def valid(self) -> Bool[Tensor, " size"]:
-        """True where a place was filled, for code that wants one shape from the first step on.
+        """True where a place is filled, for code that needs one shape from the first step on.
 
         Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
         valid=queue.valid.expand(len(anchors), -1))``.
@@ -103,15 +102,15 @@ class CandidateQueue(nn.Module):
     def enqueue(
         self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, " rows"] | None = None
     ) -> None:
-        """Keep rows in place of the oldest ones; of too many rows, the last ``size``.
+        """Store rows in place of the oldest ones; of more than ``size`` rows, the last.
 
         Args:
-            embeddings: rows to keep, in the order of age; their values, not their gradients.
-            groups: one integer per row, if the queue was made to keep groups.
+            embeddings: rows to store, oldest first, without their gradients.
+            groups: one integer per row, if the queue stores groups.
 
         Raises:
-            ValueError: if shapes do not fit, or groups are given to a queue that keeps none or
-                missing for one that keeps them; with ``gather``, on all processes if on one.
+            ValueError: if shapes do not match, or if groups are given to a queue that stores none
+                or missing for one that does; with ``gather``, on all processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
         """
         kept = self._groups
@@ -121,7 +120,7 @@ class CandidateQueue(nn.Module):
             check_shape("embeddings", embeddings, ("rows", self.dim))
             check_groups("groups", groups, embeddings.shape[:1])
             if (groups is None) != (kept is None):
-                expected = "None" if kept is None else "given: this queue keeps them"
+                expected = "None" if kept is None else "given: this queue stores them"
                 raise ValueError(f"groups must be {expected}")
         embeddings = embeddings.detach()
         if gather:
@@ -137,7 +136,7 @@ class CandidateQueue(nn.Module):
         self._filled = min(self.size, self._filled + embeddings.shape[0])
 
     def _write(self, places: Tensor, rows: Tensor, end: int) -> None:
-        """Write up to ``size`` rows so that the last lies before ``end``, around the corner."""
+        """Write up to ``size`` rows so that the last lies before ``end``, wrapping around."""
         rows = rows.to(places)
         before = min(end, rows.shape[0])  # rows that lie in front of the end without a corner
         places[end - before : end] = rows[rows.shape[0] - before :]
@@ -149,7 +148,7 @@ class CandidateQueue(nn.Module):
         return {"next": self._next, "filled": self._filled}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take both numbers out of a ``state_dict``.
+        """Restore both numbers from a ``state_dict``.
 
         Raises:
             ValueError: if one is missing or not a count.
@@ -159,7 +158,7 @@ class CandidateQueue(nn.Module):
         self._filled = min(check_count("filled", state["filled"], 0), self.size)
 
     def extra_repr(self) -> str:
-        """Show the sizes and what is kept."""
+        """Show the sizes and what is stored."""
         with_groups = self._groups is not None
         return (
             f"size={self.size}, dim={self.dim}, groups={with_groups}, gather={self.gather}, "

@@ -12,7 +12,7 @@ from bayescl._checks import check_interval, check_positive
 
 
 def check_temperature(temperature: float) -> float:
-    """Refuse a temperature that is not positive, or by which float32 cannot divide."""
+    """Refuse a temperature that is not positive or too small for float32 to divide by."""
     number = check_positive("temperature", temperature)
     if number < torch.finfo(torch.float32).tiny:
         raise ValueError(
@@ -26,7 +26,8 @@ class LearnableTemperature(nn.Module):
     """A softmax scale that stays between two bounds and always has a gradient.
 
     The logarithm of the temperature is a sigmoid between the logarithms of the bounds, so the
-    parameter is free and the temperature can neither collapse to 0 nor get stuck at a clamp.
+    parameter is unconstrained and the temperature can neither collapse to 0 nor get stuck at a
+    clamp.
 
     Args:
         initial: temperature to start from, strictly between the bounds.
@@ -52,7 +53,7 @@ class LearnableTemperature(nn.Module):
 
     @torch.no_grad()
     def set(self, temperature: float) -> None:
-        """Move the parameter to where the temperature is the given one.
+        """Set the parameter to a given temperature.
 
         Args:
             temperature: strictly between the bounds.
@@ -69,7 +70,7 @@ class LearnableTemperature(nn.Module):
         return math.log(share / (1 - share))
 
     def forward(self) -> Float[Tensor, ""]:
-        """Return the current temperature as a scalar that carries gradient."""
+        """Return the current temperature as a differentiable scalar."""
         span = math.log(self.maximum / self.minimum)
         logit = self.logit.to(torch.promote_types(self.logit.dtype, torch.float32))
         return self.minimum * (span * logit.sigmoid()).exp()

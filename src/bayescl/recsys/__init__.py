@@ -1,7 +1,7 @@
-"""Recommenders by contrast: interactions, encoders, candidates, baselines and full rankings.
+"""Contrastive recommenders: interactions, encoders, candidates, baselines and full rankings.
 
-Needs ``bayescl[recsys]``. Import from the files themselves; importing this package loads none
-of them, so that reading a data set does not wait for the training loop.
+Needs ``bayescl[recsys]``. Import from its modules: importing this package loads none of them, so
+that reading a data set does not load the training loop.
 
 =============================  ==============================================================
 ``datasets``, ``sources``      interactions by name or path; training and evaluation part

@@ -1,4 +1,4 @@
-"""Batches of pairs in an order that depends on seed and epoch alone."""
+"""Batches of pairs in an order that depends only on seed and epoch."""
 
 from __future__ import annotations
 

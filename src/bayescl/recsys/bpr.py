@@ -1,4 +1,4 @@
-"""Bayesian personalised ranking, called as the contrastive losses are."""
+"""Bayesian personalised ranking, with the interface of the contrastive losses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayescl.losses.gathering import Gathering
 
 
 class BPRLoss(nn.Module):
-    r"""Every candidate alone against the positive, through a logistic function.
+    r"""Each candidate is compared with the positive by a logistic loss.
 
     .. math::
         \frac{1}{N} \sum_i -\log \sigma\bigl((s^+ - s_i) / t\bigr)
@@ -23,9 +23,9 @@ class BPRLoss(nn.Module):
 
     Args:
         temperature: divides differences of scores, positive.
-        normalize: whether embeddings are scaled to length 1 first, which makes scores cosines.
+        normalize: whether embeddings are scaled to length 1 first, so that scores are cosines.
         gather: whether the processes of the default process group share a batch: their means then
-            average to the mean over all pairs, also where they hold unequal numbers. Each process
+            average to the mean over all pairs, even if they hold unequal numbers. Each process
             scores the candidates that it is given.
 
     Raises:
@@ -61,16 +61,16 @@ class BPRLoss(nn.Module):
 
         Args:
             anchors: embeddings of users.
-            positives: embeddings of each user's item, row by row.
-            candidates: ``[batch, candidates, dim]``, each pair's own, or ``[candidates, dim]``,
-                the same for all.
-            valid: True where a candidate counts. A pair with none has loss 0.
+            positives: embeddings of each user's item, in the same order.
+            candidates: ``[batch, candidates, dim]`` if each pair has its own, or
+                ``[candidates, dim]`` if all share them.
+            valid: True where a candidate counts. A pair without candidates has loss 0.
 
         Returns:
             A scalar.
 
         Raises:
-            ValueError: if shapes do not fit; with ``gather``, on all processes if on one.
+            ValueError: if shapes do not match; with ``gather``, on all processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
         """
         gathering = Gathering.of("sampled", self.gather)

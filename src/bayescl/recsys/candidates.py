@@ -1,4 +1,4 @@
-"""Where the items come from that a pair's item is contrasted with.
+"""Sources of the items that a pair's item is contrasted with.
 
 A source draws candidates for a batch of pairs, says which of them count, and hands both to a call
 of a loss. What is drawn is a function of the seed it is given, and of nothing else.
@@ -132,7 +132,7 @@ class CandidateSource(nn.Module, ABC):
 
 
 class InBatchCandidates(CandidateSource):
-    """The items of the other pairs of the batch: candidates for nothing, popular ones more often.
+    """The items of the other pairs of the batch: free candidates, popular items more often.
 
     Args:
         train: the interactions that training sees.
@@ -254,7 +254,7 @@ class SharedCandidates(_Drawn):
         extra_positives: see :class:`CandidateSource`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
@@ -303,7 +303,7 @@ class PerPairCandidates(_Drawn):
         extra_positives: see :class:`CandidateSource`.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
     """
 
     redraws = 8

@@ -1,8 +1,8 @@
-"""Where the data sets of the ranking table come from, how large they are and on which terms.
+"""Sources, sizes and terms of the data sets of the ranking table.
 
-Only MovieLens may be fetched without asking; its archives are checked against the SHA-256 of
-the files that GroupLens serves. The others are put in place by hand: their owners' terms, or the
-lack of a copy with a published checksum, leave that to the user.
+Only MovieLens is fetched automatically; its archives are checked against the SHA-256 of the files
+that GroupLens serves. Users put the others in place themselves, because of their owners' terms or
+for want of a copy with a published checksum.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ SOURCES: tuple[DataSource, ...] = (
 
 @dataclass(frozen=True)
 class Published:
-    """What a data set must come to, by those who published it.
+    """Published sizes and checksums of a data set.
 
     Attributes:
         users: users with an interaction.
         items: items with an interaction.
-        interactions: all pairs, training and test together; None where sources differ.
-        checksums: digest of single files, by name.
+        interactions: all pairs, training and test together; None if sources differ.
+        checksums: digests of single files, by name.
     """
 
     users: int

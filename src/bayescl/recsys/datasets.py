@@ -1,4 +1,4 @@
-"""Data sets by name or path: which interactions train, and which ones judge."""
+"""Data sets by name or path, as training and evaluation interactions."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def load_interactions(
     separator: str | None = None,
     test_data: str | None = None,
 ) -> RankingParts:
-    r"""Load a data set and divide it into interactions to train on and interactions to judge by.
+    r"""Load a data set as training and evaluation interactions.
 
-    Settings are chosen with ``evaluate_on="validation"``: a tenth of the training part then
-    judges, divided off in the same way as the test part (per user where the test part was
-    given), training leaves it out, and the test part stays unseen.
+    Use ``evaluate_on="validation"`` to choose settings: it evaluates on a tenth of the training
+    part, which is held out of training and split off in the same way as the test part (per user if
+    the test part was given). The test part stays unseen.
 
     Args:
         data: a known name (see :func:`bayescl.recsys.sources.known_data_sets`), or the path of
             a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
             ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
             ``test.csv``, RecBole's ``.inter``, a table as text or Parquet (also as ``.gz``,
-            ``.bz2``, ``.xz``, or as the only table of a ``.zip``), or a folder with the files
-            that such a table is in.
+            ``.bz2``, ``.xz``, or as the only table of a ``.zip``), or a folder with the files of
+            such a table.
         evaluate_on: "test" or "validation".
         split: "per-user" (at random 4:1 from each user), "random" (4:1 from all), "last" (each
             user's last interaction by time), "given" (by the files), "author" (ml-100k, as the
@@ -54,24 +54,24 @@ def load_interactions(
             included, and nothing is left to judge by); default: "given" where the files give a
             test part, else "per-user". See :func:`~bayescl.recsys.splits.split_interactions`
             for users with too few interactions.
-        split_seed: fixes what is drawn; on purpose not the seed of a run.
+        split_seed: seed of the split; deliberately not the seed of a run.
         user_column: the table's column of users; default: "user", "user_id", "userId" and the
             like; see :mod:`bayescl.recsys.readers.naming`.
         item_column: the table's column of items; default: likewise.
-        rating_column: the table's column of ratings; default: "rating" and the like, read only
-            where there is a ``min_rating``.
-        timestamp_column: the table's column of times; default: "timestamp" and the like, read
-            only where the split is "last".
-        min_rating: the lowest rating that counts as an interaction; default: every one.
-        k_core: keep only users and items with at least this many interactions among each other.
-        separator: what stands between the table's values; default: found out.
+        rating_column: the table's column of ratings; default: "rating" and the like, read only with
+            a ``min_rating``.
+        timestamp_column: the table's column of times; default: "timestamp" and the like, read only
+            if the split is "last".
+        min_rating: the lowest rating that counts as an interaction; default: all count.
+        k_core: keep only users and items with at least this many interactions with each other.
+        separator: the table's separator; default: detected.
         test_data: a second table with the test part.
 
     Returns:
-        Training and evaluation part, with a report of what was left out or merged. All users
-        and items that are left have their row and column in both, in the same places whatever
-        the split is evaluated on. Pairs to judge by whose user or item training has never
-        seen stay, since published figures count them, and are reported.
+        Training and evaluation part, with a report of what was left out or merged. All remaining
+        users and items have the same row and column in both, whichever part is evaluated.
+        Evaluation pairs whose user or item is unknown to training are kept, since published figures
+        count them, and are reported.
 
     Raises:
         ValueError: if the name is unknown, a file is missing or damaged (naming its line), or
@@ -127,7 +127,7 @@ def load_interactions(
 
 
 def table_options(**reading: Any) -> TableOptions:
-    """What arguments of :func:`load_interactions` say about a table; others are passed over.
+    """The arguments of :func:`load_interactions` about tables; others are ignored.
 
     Example:
         >>> table_options(user_column="who", split="last", k_core=5).columns()
@@ -140,7 +140,7 @@ def table_options(**reading: Any) -> TableOptions:
 
 
 def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:
-    """How many pairs to judge by have a user or an item that training has never seen."""
+    """Number of evaluation pairs with a user or an item unknown to training."""
     users, items = evaluation.pairs()
     no_user = np.diff(train.matrix.indptr)[users] == 0
     no_item = np.bincount(train.matrix.indices, minlength=train.num_items)[items] == 0

@@ -15,7 +15,7 @@ from bayescl._checks import check_positive
 from bayescl.recsys.interactions import Interactions
 
 _BLOCK_ENTRIES = 2**22
-"""Entries of the matrix that are made at a time."""
+"""Entries of the matrix computed at a time."""
 
 
 class EASE:
@@ -29,11 +29,11 @@ class EASE:
     Args:
         train: the interactions to learn from.
         regularization: the penalty lambda, positive.
-        memory: bytes that the fit may use; default: half of the machine's memory.
+        memory: number of bytes that the fit may use; default: half of the machine's memory.
 
     Raises:
-        ValueError: if ``regularization`` is not positive, or the model would not fit ``memory``:
-            it is a matrix of items times items.
+        ValueError: if ``regularization`` is not positive, or the model, a matrix of items times
+            items, does not fit into ``memory``.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 1], user_ids=2, item_ids=3)
@@ -70,7 +70,7 @@ class EASE:
         return torch.from_numpy(self.matrix[users.numpy()] @ self.weights)
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the scores of all items for somebody who has some items."""
+        """Return the scores of all items for somebody with some items."""
         return torch.from_numpy(self.weights[items.numpy()].sum(axis=0))
 
 
@@ -99,14 +99,14 @@ def _inverse_gram(train: Interactions, regularization: float) -> NDArray[np.floa
 
 
 def _blocks(items: int) -> Iterator[slice]:
-    """Rows of a square matrix, so many at a time that they are small beside it."""
+    """Rows of a square matrix, in blocks that are small beside it."""
     size = max(1, _BLOCK_ENTRIES // items)
     for start in range(0, items, size):
         yield slice(start, min(start + size, items))
 
 
 def _half_of_memory() -> int:
-    """Half of the machine's memory in bytes, 8 GiB where it cannot be known."""
+    """Half of the machine's memory in bytes; 8 GiB if it is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, OSError, ValueError):

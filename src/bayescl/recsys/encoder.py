@@ -1,4 +1,4 @@
-"""What an encoder of users and items is."""
+"""The base of encoders of users and items."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from bayescl.recsys.scorers import SCORES, EmbeddingScorer, Score
 
 
 class Encoder(nn.Module, ABC):
-    """One trainable embedding per user and per item, and what becomes of them.
+    """One trainable embedding per user and per item, to be transformed by subclasses.
 
-    Embeddings start as draws from a normal distribution, from torch's global generator.
+    Embeddings are initialised from a normal distribution by torch's global generator.
 
     Args:
         num_users: rows of the users' table.
         num_items: rows of the items' table.
         dim: coordinates of an embedding.
-        score: ``"cosine"``, or ``"inner"`` for inner products; what rankings are made by. The loss
-            must agree: ``normalize=True`` goes with cosines.
-        initial_scale: standard deviation of each coordinate at the start. With cosines only the
-            direction of an embedding counts, and its length says how fast Adam turns it.
+        score: score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must
+            match: ``normalize=True`` for cosines.
+        initial_scale: initial standard deviation of each coordinate. With cosines only the
+            direction of an embedding counts; its length determines how fast Adam turns it.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class Encoder(nn.Module, ABC):
     def embed(
         self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
-        """Return the embeddings that one step needs: of its users, and of each set of items.
+        """Return the embeddings for one step: of its users, and of each set of items.
 
         Args:
             users: rows of users.
             *items: rows of items, in tensors of any shape.
 
         Returns:
-            One tensor per argument, with ``dim`` as a further last axis. Differentiable.
+            One tensor per argument, with ``dim`` as an additional last axis. Differentiable.
         """
         all_users, all_items = self.users_and_items()
         return (all_users[users], *(all_items[rows] for rows in items))
 
     @torch.no_grad()
     def scorer(self, *, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
-        """Return the scores of the embeddings as they are now.
+        """Return a scorer of the current embeddings.
 
         Args:
             item_norm_exponent: see :class:`~bayescl.recsys.scorers.EmbeddingScorer`.

@@ -1,4 +1,4 @@
-"""The table of encoders: a new one is a file of its own and a row here."""
+"""The table of encoders. To add one, write a module and add a row here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EncoderKind:
     """One row of the table.
 
     Attributes:
-        title: what tables and figures call it.
+        title: name in tables and figures.
         make: called as ``make(train, dim=..., score=..., initial_scale=..., **own)``.
     """
 
@@ -30,7 +30,7 @@ class EncoderKind:
 
     @property
     def own_settings(self) -> tuple[str, ...]:
-        """The settings that it takes besides :data:`SHARED`, by its own signature."""
+        """The settings in its signature besides :data:`SHARED`."""
         _, *parameters = inspect.signature(self.make).parameters.values()
         named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
         return tuple(name for name in named if name not in SHARED)
@@ -49,12 +49,12 @@ def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]
     Args:
         name: one of :data:`ENCODERS`.
         train: the interactions to train on.
-        settings: values by name: all of :data:`SHARED` and of the encoder's own. Others, which
-            other encoders take, are passed over.
+        settings: values by name: all of :data:`SHARED` and the encoder's own. Settings of other
+            encoders are ignored.
 
     Raises:
-        ValueError: if there is no such encoder, or a setting leaves its range.
-        KeyError: if a setting that it takes is missing.
+        ValueError: if there is no such encoder, or a setting is out of range.
+        KeyError: if a setting is missing.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)

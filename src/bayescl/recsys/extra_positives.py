@@ -1,4 +1,4 @@
-"""The debiased loss with several positives behind its correction."""
+"""The debiased loss with a correction from several positives."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from bayescl.losses.gathering import Gathering
 
 
 class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
-    r"""The debiased loss, its correction taken over several known positives of each anchor.
+    r"""The debiased loss, with its correction averaged over several positives of each anchor.
 
-    What the candidates' sum owes to positives among them is estimated from M positives in place of
-    one: the pair's own and the extra ones. An image has one other view; a user has many items.
+    The contribution of positives to the candidates' sum is estimated from M positives instead of
+    one: the pair's own and the extra ones. An image has only one other view, but a user has many
+    items.
 
     .. math::
         G = \max\Bigl\{\frac{1}{\tau^-} \Bigl(\sum_i e^{s_i}
             - N \tau^+ \frac{1}{M} \sum_{j \le M} e^{s^+_j}\Bigr),\; N e^{s_{\min}}\Bigr\}
 
-    Without extra positives it is :class:`~bayescl.losses.DebiasedContrastiveLoss`, argument for
-    argument. With them the whole matrix of logits is held, and candidates are not gathered.
+    Without extra positives it is :class:`~bayescl.losses.DebiasedContrastiveLoss`, with the same
+    arguments. With them, it holds the whole matrix of logits, and candidates are not gathered.
 
     Example:
         >>> loss = ExtraPositivesDebiasedLoss(tau_plus=0.1, temperature=0.5)
@@ -51,25 +52,25 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
         gather_candidates: bool = True,
         **others: Any,
     ) -> Float[Tensor, "*anchors"]:
-        """Compute the loss of pairs with candidates, and extra positives, drawn for them.
+        """Compute the loss of pairs with drawn candidates and extra positives.
 
         Args:
             anchors: embeddings of users.
-            positives: embeddings of each user's item, row by row.
-            candidates: each pair's own, or the same for all.
+            positives: embeddings of each user's item, in the same order.
+            candidates: each pair's own, or shared by all.
             extra_positives: further items of each pair's user. Differentiated.
             valid: True where a candidate counts for a pair.
-            gather_candidates: as for other losses; with ``gather`` and extra positives it must be
-                False.
-            **others: further arguments of :meth:`~bayescl.losses.ContrastiveLoss.sampled`, where
-                there are no extra positives.
+            gather_candidates: as for other losses; must be False with ``gather`` and extra
+                positives.
+            **others: further arguments of :meth:`~bayescl.losses.ContrastiveLoss.sampled`, without
+                extra positives.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per pair.
 
         Raises:
-            ValueError: if shapes do not fit, or extra positives meet groups or candidates of
-                other processes.
+            ValueError: if shapes do not match, or extra positives are combined with groups or
+                with candidates of other processes.
         """
         if extra_positives is None:
             return super().sampled(
@@ -81,9 +82,9 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
                 **others,
             )
         if self.gather and gather_candidates:
-            raise ValueError("gather_candidates must be False where there are extra_positives")
+            raise ValueError("gather_candidates must be False with extra_positives")
         if any(value is not None for value in others.values()):
-            raise ValueError("extra_positives do not go together with groups")
+            raise ValueError("extra_positives cannot be combined with groups")
         gathering = Gathering.of("sampled with extra positives", self.gather)
         with gathering.refusals():
             batch, dim = anchors.shape

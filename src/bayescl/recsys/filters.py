@@ -1,4 +1,4 @@
-"""From the ids of a file to rows and columns, and which interactions count on the way."""
+"""Turn the ids of a file into rows and columns, and filter interactions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from bayescl.recsys.readers.raw import RawInteractions
 def numbered_interactions(
     raw: RawInteractions, *, min_rating: float | None = None, k_core: int = 0
 ) -> tuple[Interactions, Interactions | None, Mapping[str, int]]:
-    """Interactions with a row for every user and a column for every item that is left.
+    """Interactions with a row for every remaining user and a column for every remaining item.
 
-    In this order: ratings below the minimum are left out, repeated pairs are merged at their
-    earliest time, and the k-core is taken. Ids are sorted, as numbers where all are.
-
-    Where files give a test part, it has the same rows and columns as the training part: those
-    of all ids in either. A test pair that training has too is left out.
+    First, ratings below the minimum are left out; then repeated pairs are merged at their earliest
+    time; then the k-core is taken. Ids are sorted, as numbers if all are. If files give a test
+    part, both parts have the rows and columns of all ids in either. Test pairs that are also in
+    training are left out.
 
     Args:
-        raw: what a reader found.
+        raw: result of a reader.
         min_rating: the lowest rating that counts as an interaction.
         k_core: see :func:`core`; only for data without a given test part. 0 leaves all.
 
     Returns:
-        All interactions or their training part; the given test part or None; and what was left
-        out or merged, as phrase and count.
+        All interactions or their training part; the given test part or None; and a report of what
+        was left out or merged, as phrase and count.
 
     Raises:
         ValueError: if there are no ratings to compare, a k-core would change a given test part,
@@ -78,15 +77,15 @@ def numbered_interactions(
 
 
 def core(interactions: Interactions, k: int) -> Interactions:
-    """Leave out users and items with fewer than ``k`` interactions, again and again until none is.
+    """Repeatedly leave out users and items with fewer than ``k`` interactions until none is left.
 
     Args:
-        interactions: what to start from.
-        k: the least number of interactions, at least 0; 0 and 1 leave out nobody who has any.
+        interactions: the interactions to start from.
+        k: the smallest number of interactions, at least 0; 0 and 1 keep everybody with any.
 
     Returns:
-        The largest set of interactions in which every user and every item has at least ``k``;
-        rows and columns of the others are gone.
+        The largest set of interactions in which every user and every item has at least ``k``; rows
+        and columns of the others are removed.
 
     Raises:
         ValueError: if nothing is left.
@@ -115,7 +114,7 @@ def core(interactions: Interactions, k: int) -> Interactions:
 
 
 def _without_empty(interactions: Interactions) -> Interactions:
-    """The same interactions without rows and columns that have none."""
+    """The same interactions without empty rows and columns."""
     matrix, titles = interactions.matrix, interactions.item_titles
     users = np.diff(matrix.indptr) > 0
     items = np.bincount(matrix.indices, minlength=matrix.shape[1]) > 0
@@ -138,7 +137,7 @@ def _at_least(
 ) -> list[pl.DataFrame]:
     """Rows with at least the minimum rating."""
     if any("rating" not in frame.columns for frame in frames):
-        raise ValueError(f"min_rating needs ratings, and {raw.name} has none")
+        raise ValueError(f"min_rating needs ratings, but {raw.name} has none")
     kept = [frame.filter(pl.col("rating") >= min_rating) for frame in frames]
     lost = sum(frame.height for frame in frames) - sum(frame.height for frame in kept)
     _add(report, f"ratings below {min_rating:g} left out", lost)
@@ -167,7 +166,7 @@ def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.i
 
 
 def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.str_] | None:
-    """The title of each item, empty where there is none."""
+    """The title of each item, empty if it has none."""
     if titles is None:
         return None
     by_id = dict(zip(titles["item"].cast(pl.String), titles["title"], strict=True))
@@ -175,11 +174,11 @@ def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.s
 
 
 def _without_known(train: Interactions, test: Interactions, report: dict[str, int]) -> Interactions:
-    """The test part without pairs that training has, which a full ranking leaves out."""
+    """The test part without training pairs, which a full ranking leaves out."""
     in_training, in_test = _flat(train), _flat(test)
     nearest = np.searchsorted(in_training, in_test)
     known = in_training[np.minimum(nearest, len(in_training) - 1)] == in_test
-    _add(report, "test pairs that training has, left out", int(known.sum()))
+    _add(report, "test pairs that are also in training left out", int(known.sum()))
     if known.all():
         raise ValueError(f"{test.name}: the training part has every pair of the test part")
     return test.subset(~known) if known.any() else test
@@ -192,6 +191,6 @@ def _flat(interactions: Interactions) -> NDArray[np.int64]:
 
 
 def _add(report: dict[str, int], phrase: str, count: int) -> None:
-    """Report what happened at all."""
+    """Report non-zero counts."""
     if count:
         report[phrase] = report.get(phrase, 0) + count

@@ -1,18 +1,18 @@
-r"""Scores for somebody who was not there in training, from the items that this user has.
+r"""Scores for a user who was not in training, from the user's items.
 
-Training leaves a vector for each of its users. A newcomer with items :math:`I` has none, so it is
-predicted from the mean of the items' vectors, by the linear map that does so best for the users
-whom training knew:
+Training gives a vector to each of its users. A newcomer with items :math:`I` has none, so it is
+predicted from the mean of the items' vectors, by the linear map that works best for the users in
+training:
 
 .. math::
     u = W^\top \frac{1}{|I|} \sum_{i \in I} v_i, \qquad
     W = \arg\min_W \sum_{u'} \Big\| u' - W^\top \frac{1}{|I_{u'}|} \sum_{i \in I_{u'}} v_i \Big\|^2
         + \lambda \|W\|^2 .
 
-The mean itself lies too near the middle, where popular items and with them all users are. Least
-squares on the user's own items is about as good as the mean. Training a vector with the loss is
-better by cosines and much worse by inner products, and would need the loss and its settings
-wherever a run serves. ``benchmarks/fold_in.py`` measures all of these.
+The mean itself lies too close to the centre, near popular items and hence all users. Least squares
+on the user's own items is about as good as the mean. Training a vector with the loss is better with
+cosines and much worse with inner products, and would need the loss and its settings wherever a run
+serves. ``benchmarks/fold_in.py`` measures all of these.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.scorers import EmbeddingScorer
 
 _SHRINKAGE = 0.01
-"""The penalty of the map, as a part of the mean square of a coordinate; tenfold changes little."""
+"""The penalty of the map, relative to the mean square of a coordinate; a factor of ten changes
+little."""
 
 
 class NewcomerScorer:
-    """Embeddings of users who were not there in training, and their scores.
+    """Embeddings and scores of users who were not in training.
 
     Args:
-        scorer: the embeddings of the users and items that were.
+        scorer: the embeddings of the users and items in training.
         train: the interactions that training saw.
 
     Example:
@@ -64,9 +65,9 @@ class NewcomerScorer:
         self.map: Tensor = torch.linalg.solve(gram, means.T @ users).float()
 
     def embedding(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " dim"]:
-        """Return the predicted vector of somebody who has some items, at least one."""
+        """Return the predicted vector of somebody with at least one item."""
         return self.items[items].mean(dim=0) @ self.map
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the scores of all items for somebody who has some items, at least one."""
+        """Return the scores of all items for somebody with at least one item."""
         return self.items @ self.embedding(items)

@@ -13,7 +13,7 @@ from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.scorers import Scorer
 
 _BLOCK_SCORES = 2**22
-"""Scores held at a time: 16 MB, which the caches of most machines hold."""
+"""Scores held at a time: 16 MB, which fit into the caches of most machines."""
 
 _CHUNK = 64
 """Items that share a maximum in the first pass."""
@@ -25,9 +25,9 @@ class TopItems:
 
     Attributes:
         users: the users, ``[users]``.
-        items: each one's items from best to worst, ``[users, k]``; -1 fills up the rows of users
-            who have fewer unseen items.
-        scores: the scores of the items; -inf where there is none.
+        items: each user's items from best to worst, ``[users, k]``, padded with -1 if there are
+            fewer unseen items.
+        scores: the scores of the items; -inf for padding.
     """
 
     users: Int[Tensor, " users"]
@@ -45,23 +45,23 @@ def full_ranking(
 ) -> TopItems:
     """Rank all items for each user and keep the first ``k``.
 
-    Users are taken in blocks, so the scores of all users are never held together. Equal scores are
-    ranked by item number, the lower first, so lists do not depend on blocks or on the machine's
-    number of threads further than the scores themselves do.
+    Users are processed in blocks, so the scores of all users are never held together. Equal scores
+    are ranked by item number, lowest first, so lists depend on blocks and the number of threads
+    only as far as the scores do.
 
     Args:
         scorer: scores all items for some users.
-        k: length of the lists; cut at the number of items.
-        seen: interactions that are left out of the lists, usually those of training.
-        users: whose lists are wanted; default: everyone's.
-        block_size: users at a time; default: a size that suits.
+        k: length of the lists, at most the number of items.
+        seen: interactions to leave out of the lists, usually those of training.
+        users: users to rank for; default: all.
+        block_size: users at a time; default: chosen automatically.
 
     Returns:
         The lists, in the order of ``users``.
 
     Raises:
-        ValueError: if ``k`` or ``block_size`` is below 1, ``seen`` is of other users and items, or
-            a score is NaN.
+        ValueError: if ``k`` or ``block_size`` is below 1, ``seen`` has other users or items, or a
+            score is NaN.
 
     Example:
         >>> from bayescl.recsys.scorers import EmbeddingScorer
@@ -100,9 +100,9 @@ def top_columns(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """The ``k`` largest entries of each row in descending order, equal ones by column.
 
-    ``torch.topk`` says nothing about which of equal entries it returns. It also reads a wide row
-    slowly on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with
-    the largest maxima hold entries with the ``k`` largest values.
+    ``torch.topk`` does not define which of equal entries it returns. It is also slow for wide rows
+    on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with the largest
+    maxima hold the ``k`` largest values.
 
     Args:
         scores: any numbers but NaN.

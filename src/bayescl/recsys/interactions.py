@@ -1,4 +1,4 @@
-"""Who chose what: interactions in one sparse matrix, with the original ids kept."""
+"""Interactions as one sparse matrix with the original ids."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class Interactions:
         matrix: users x items in canonical CSR form (sorted, no duplicates), float32 ones.
         user_ids: the original id of each row, int64 or str.
         item_ids: the original id of each column, int64 or str.
-        timestamps: when each stored entry happened, in the matrix's own order, or None where
-            the data set does not say.
+        timestamps: time of each stored entry, in the matrix's order, or None if unknown.
         item_titles: a readable name of each column, or None.
-        name: what tables and messages call these interactions.
+        name: name of the interactions in tables and messages.
     """
 
     matrix: csr_array
@@ -64,17 +63,17 @@ class Interactions:
     ) -> Interactions:
         """Interactions from pairs of row and column numbers in any order.
 
-        A pair that occurs more than once is kept once, at its earliest time.
+        Repeated pairs are kept once, at their earliest time.
 
         Args:
             users: the row of each pair, counted from 0.
             items: the column of each pair, counted from 0.
-            user_ids: the original id of each row, or the number of rows, whose ids then are
-                their numbers.
+            user_ids: the original id of each row, or the number of rows, whose numbers are then
+                their ids.
             item_ids: likewise for the columns.
             timestamps: when each pair happened, or None.
             item_titles: a readable name of each column, or None.
-            name: what tables and messages call these interactions.
+            name: name of the interactions in tables and messages.
 
         Raises:
             ValueError: if a row or column is out of range, or lengths disagree.
@@ -131,12 +130,12 @@ class Interactions:
 
     @property
     def num_users(self) -> int:
-        """The number of rows, those of users without an interaction included."""
+        """The number of rows, including users without an interaction."""
         return int(self.matrix.shape[0])
 
     @property
     def num_items(self) -> int:
-        """The number of columns, those of items that nobody chose included."""
+        """The number of columns, including items that nobody chose."""
         return int(self.matrix.shape[1])
 
     @property
@@ -146,7 +145,7 @@ class Interactions:
 
     @property
     def density(self) -> float:
-        """The share of all pairs of a user and an item that are stored."""
+        """The share of stored pairs among all pairs of a user and an item."""
         return self.num_interactions / (self.num_users * self.num_items)
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -162,11 +161,11 @@ class Interactions:
         return users, self.matrix.indices.astype(np.int64)
 
     def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64]) -> Interactions:
-        """Some stored entries, among the same users and items.
+        """Some stored entries, with the same users and items.
 
         Args:
-            entries: which ones, as a mask over the stored entries or as their numbers in the
-                matrix's own order; the order of the numbers does not matter.
+            entries: a mask over the stored entries, or their numbers in the matrix's order; the
+                order of the numbers does not matter.
 
         Example:
             >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
@@ -206,7 +205,7 @@ class Interactions:
         """The columns of some items, by original id; see :meth:`user_row`.
 
         Raises:
-            ValueError: if there is no such item; it names the first ten that are not there.
+            ValueError: if an item is unknown; the message names the first ten.
 
         Example:
             >>> ids = np.array([40, 7])
@@ -223,7 +222,7 @@ class Interactions:
         return np.array([columns[item] for item in wanted], dtype=np.int64)
 
     def user_row(self, user_id: int | str) -> int:
-        """The row of a user, by original id; text is read as a number where ids are numbers.
+        """The row of a user, by original id; text is converted to a number if ids are numbers.
 
         Raises:
             ValueError: if there is no such user.
@@ -242,15 +241,15 @@ class Interactions:
 
 @dataclass(frozen=True, eq=False)
 class RankingParts:
-    """The interactions to train on and those to judge by: same rows, same columns, no overlap.
+    """Training and evaluation interactions: same rows, same columns, no overlap.
 
     Attributes:
-        train: what training sees; full rankings leave these items out.
-        evaluation: what a ranking should find.
+        train: the training interactions; full rankings leave these items out.
+        evaluation: the interactions that a ranking should find.
         evaluated_on: which part ``evaluation`` is, "test" or "validation".
-        report: what was left out or merged on the way here, as phrase and count, such as
-            ``{"duplicate pairs merged": 3}``; empty where the files were used as they are.
-        unseen: the test part where ``evaluation`` is the validation part, else None.
+        report: what was left out or merged, as phrase and count, such as
+            ``{"duplicate pairs merged": 3}``; empty if the files were used unchanged.
+        unseen: the test part if ``evaluation`` is the validation part, else None.
     """
 
     train: Interactions

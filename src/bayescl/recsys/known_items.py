@@ -1,4 +1,4 @@
-"""Which items a user is known to like, asked for many pairs at a time."""
+"""Look-up of the items that users are known to like, for many pairs at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bayescl.recsys.interactions import Interactions
 
 
 class KnownItems(nn.Module):
-    """The interactions of a data set as tensors that move with a module and are never saved.
+    """The interactions of a data set as tensors that move with a module but are not saved.
 
-    Nothing here is as large as users times items, and nothing loops over users.
+    Nothing here takes memory for users times items, and nothing loops over users.
 
     Args:
-        interactions: who chose what.
+        interactions: the interactions.
     """
 
     items: Tensor
@@ -50,7 +50,7 @@ class KnownItems(nn.Module):
             self.register_buffer(name, table.to(torch.int64), persistent=False)
 
     def counts(self, users: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """Number of items that each of some users is known to like."""
+        """Number of items that each user is known to like."""
         return self.starts[users + 1] - self.starts[users]
 
     def popularity(self) -> Int[Tensor, " items"]:
@@ -63,7 +63,7 @@ class KnownItems(nn.Module):
         """Return all known items of some users, one after the other.
 
         Returns:
-            The place in ``users`` that each item belongs to, and the items.
+            For each item its user's place in ``users``, and the items.
 
         Example:
             >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
@@ -77,7 +77,7 @@ class KnownItems(nn.Module):
     ) -> Bool[Tensor, "*shape"]:
         """True where a user is known to like an item, pair by pair.
 
-        An item of -1 stands for none and is never known.
+        Item -1 stands for no item and is never known.
         """
         if len(self.keys) == 0:
             return torch.zeros_like(items, dtype=torch.bool)
@@ -90,8 +90,8 @@ class KnownItems(nn.Module):
     ) -> Bool[Tensor, "batch candidates"]:
         """True where a user is known to like an item, for items that all users share.
 
-        The cost is that of the known items of the users, or that of the users of the items if
-        these are fewer, and of the answer.
+        The cost grows with the known items of the users, or the users of the items if these are
+        fewer, plus the size of the result.
 
         Example:
             >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
@@ -131,7 +131,7 @@ def _rows_of(rows: Tensor, starts: Tensor, entries: Tensor) -> tuple[Tensor, Ten
 
 
 def _places(values: Tensor, size: int) -> Tensor:
-    """Where each number below ``size`` stands among distinct ``values``; -1 if it does not."""
+    """The place of each number below ``size`` among distinct ``values``, or -1."""
     places = values.new_full((size,), -1)
     places[values] = torch.arange(len(values), device=values.device)
     return places

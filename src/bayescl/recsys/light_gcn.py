@@ -17,11 +17,12 @@ from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.scorers import Score
 
 _FEW = 4
-"""On the CPU a step that reads up to one node in so many computes the last layer for them alone."""
+"""On the CPU, a step that reads at most one node in this many computes the last layer only for
+these."""
 
 
 class LightGCN(Encoder):
-    r"""Embeddings of a user are averaged with those of its items, theirs with their users', etc.
+    r"""Average each embedding with those of its neighbours in the graph, layer by layer.
 
     With :math:`\hat A = D^{-1/2} A D^{-1/2}` of the bipartite graph of users and items, and one
     table :math:`E_0` of all embeddings,
@@ -29,18 +30,18 @@ class LightGCN(Encoder):
     .. math::
         E = \frac{1}{K + 1} \sum_{k=0}^{K} \hat A^k E_0 .
 
-    A step propagates all embeddings, but for the last layer: that is computed for the rows that the
-    step reads alone.
+    A step propagates all embeddings except in the last layer, which is computed only for the rows
+    that the step reads.
 
     Args:
-        train: the interactions that make the graph; those to judge by must not be among them.
+        train: the interactions of the graph, without those to evaluate on.
         dim: coordinates of an embedding.
-        layers: the number K of steps over the graph; 0 is matrix factorisation.
+        layers: the number of layers K; 0 is matrix factorisation.
         score: ``"cosine"``, or ``"inner"`` for inner products.
-        initial_scale: standard deviation of each coordinate at the start.
+        initial_scale: initial standard deviation of each coordinate.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
@@ -83,7 +84,7 @@ class LightGCN(Encoder):
     def embed(
         self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
-        """Return the embeddings that one step needs, and compute the last layer for them alone."""
+        """Return the embeddings for one step, and compute the last layer only for them."""
         shapes = [rows.shape for rows in (users, *items)]
         asked = torch.cat([users.flatten(), *(self.num_users + rows.flatten() for rows in items)])
         few = asked.is_cpu and len(asked) <= len(self.graph) // _FEW
@@ -101,7 +102,7 @@ class LightGCN(Encoder):
 
 
 def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
-    """The adjacency matrix of users and items, each entry over the root of both ends' degrees.
+    """The adjacency matrix of users and items, normalised by the degrees of both ends.
 
     Args:
         train: the edges. A user or item without any keeps an empty row.
@@ -148,7 +149,7 @@ class _MeanOverLayers(torch.autograd.Function):
 
 
 class _MeanOverLayersOfSome(torch.autograd.Function):
-    """Some rows of the same; the last propagation reaches no other row."""
+    """Some rows of the same; the last propagation computes no other row."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, graph: Tensor, layers: int, nodes: Tensor) -> Tensor:
@@ -201,7 +202,7 @@ def _propagated_rows(graph: Tensor, table: Tensor, nodes: Tensor) -> Tensor:
 
 
 def _sums_of_rows(table: Tensor, rows: Tensor, offsets: Tensor, weights: Tensor) -> Tensor:
-    """Sums of rows of a table; those of the sum ``i`` stand from ``offsets[i]`` on."""
+    """Sums of rows of a table; those of sum ``i`` start at ``offsets[i]``."""
     return F.embedding_bag(
         rows, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True
     )

@@ -1,4 +1,4 @@
-"""Copies of published interactions on this machine: fetched, and compared with the original."""
+"""Local copies of published interactions: fetch them and compare them with the original."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from bayescl.recsys.sources import TableOptions, absent, known_folder, marks, re
 
 @dataclass(frozen=True)
 class VerifiedCopy:
-    """What a copy turned out to hold.
+    """Contents of a verified copy.
 
     Attributes:
         folder: where it is.
-        files: names of the files whose checksum was right.
+        files: names of the files whose checksum matched.
         users: users with an interaction.
         items: items with an interaction.
-        train: pairs of the training part, or all pairs where the files give no test part.
+        train: pairs of the training part, or all pairs if the files have no test part.
         test: pairs of the given test part, or None.
-        report: what reading left out or merged, as phrase and count.
+        report: what was left out or merged when reading, as phrase and count.
     """
 
     folder: Path
@@ -44,11 +44,11 @@ class VerifiedCopy:
 
 
 def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set into the data folder, unless it is there.
+    """Download and unpack a data set into the data folder, unless it exists.
 
     Args:
         source: one of :data:`~bayescl.recsys.catalog.SOURCES`.
-        progress: called with the bytes done and due.
+        progress: called with the bytes done and the total.
 
     Returns:
         The folder with its files.
@@ -80,16 +80,16 @@ def fetch_interactions(source: DataSource, *, progress: Progress | None = None) 
 
 
 def verify_interactions(name: str) -> VerifiedCopy:
-    """Check a known data set in the data folder against what was published.
+    """Compare a known data set in the data folder with the published one.
 
-    Archives and files with a published checksum must have it; everything must be readable; and
-    users, items and interactions must be as many as published.
+    Archives and files must match their published checksums, if any; everything must be readable;
+    and the numbers of users, items and interactions must be as published.
 
     Args:
         name: one of the names of :data:`~bayescl.recsys.catalog.SOURCES`.
 
     Raises:
-        ValueError: if the data set is absent, damaged or another one.
+        ValueError: if the data set is missing, damaged or a different one.
     """
     source = next(source for source in SOURCES if source.name == name)
     published = PUBLISHED[name]

@@ -1,4 +1,4 @@
-"""Matrix factorisation: an embedding per user and per item, as they are."""
+"""Matrix factorisation: one embedding per user and per item."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from bayescl.recsys.scorers import Score
 
 
 class MatrixFactorization(Encoder):
-    """Users and items are rows of two tables; a step touches only the rows that it names.
+    """Users and items are rows of two tables; a step uses only its own rows.
 
     Args:
         num_users: rows of the users' table.
         num_items: rows of the items' table.
         dim: coordinates of an embedding.
         score: ``"cosine"``, or ``"inner"`` for inner products.
-        initial_scale: standard deviation of each coordinate at the start.
+        initial_scale: initial standard deviation of each coordinate.
 
     Raises:
-        ValueError: if an argument leaves its range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> encoder = MatrixFactorization(num_users=3, num_items=5, dim=2)
@@ -42,7 +42,7 @@ class MatrixFactorization(Encoder):
         score: Score = "cosine",
         initial_scale: float = 0.1,
     ) -> MatrixFactorization:
-        """Make tables as large as the interactions ask for, which count for nothing else."""
+        """Make tables for the users and items of some interactions."""
         return cls(train.num_users, train.num_items, dim, score=score, initial_scale=initial_scale)
 
     def users_and_items(
@@ -54,7 +54,7 @@ class MatrixFactorization(Encoder):
     def embed(
         self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
-        """Return the rows of the tables that one step needs."""
+        """Return the rows of the tables for one step."""
         return (
             F.embedding(users, self.user_table),
             *(F.embedding(rows, self.item_table) for rows in items),

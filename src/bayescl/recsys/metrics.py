@@ -1,8 +1,7 @@
-r"""Figures of merit of top-k lists, each a mean over users.
+r"""Metrics of top-k lists, averaged over users.
 
-With a list of :math:`k` items, :math:`h_i \in \{0, 1\}` whether the item at rank :math:`i` is one
-that should be found, :math:`n` the number of those that should be found, and
-:math:`m = \min(k, n)`:
+For a list of :math:`k` items, :math:`h_i \in \{0, 1\}` says whether the item at rank :math:`i` is
+relevant, :math:`n` is the number of relevant items, and :math:`m = \min(k, n)`:
 
 =============  ===================================================================================
 ``precision``  :math:`\frac{1}{k} \sum_i h_i`; a user with fewer than k unseen items still has k
@@ -15,7 +14,7 @@ that should be found, :math:`n` the number of those that should be found, and
 ``map``        :math:`\frac{1}{m} \sum_i h_i \cdot \frac{1}{i} \sum_{j \le i} h_j`
 =============  ===================================================================================
 
-Users with :math:`n = 0` have no such figures: they are left out, and counted.
+Users with :math:`n = 0` have no metrics: they are left out and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from bayescl.recsys.known_items import KnownItems
 from bayescl.recsys.scorers import Scorer
 
 METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
-"""The names of the figures, in the order of the table above."""
+"""The names of the metrics, in the order of the table above."""
 
 
 def evaluate_ranking(
@@ -43,22 +42,21 @@ def evaluate_ranking(
     *,
     block_size: int | None = None,
 ) -> dict[str, float]:
-    """Rank all items that a user has not seen in training, and judge the first ``k``.
+    """Rank all items that a user has not seen in training, and evaluate the top ``k``.
 
     Args:
         scorer: scores all items for some users: ``encoder.scorer()``, a baseline, or an
             :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
-        parts: what was seen, and what should be found.
+        parts: the interactions seen in training, and those that should be found.
         ks: lengths of lists.
-        block_size: users at a time; default: a size that suits.
+        block_size: users at a time; default: chosen automatically.
 
     Returns:
-        ``{"precision@5": ..., "recall@5": ..., ...}``, every figure of this module at every k;
-        and ``users`` and ``users_left_out``, how many users the means are over, and how many have
-        nothing that should be found.
+        ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k; and ``users`` and
+        ``users_left_out``, the number of users in the means, and of users without relevant items.
 
     Raises:
-        ValueError: if a k is below 1 or nobody has anything that should be found.
+        ValueError: if a k is below 1, or no user has relevant items.
     """
     judged = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
     deepest = max(check_count("k", k, 1) for k in ks)
@@ -71,19 +69,19 @@ def evaluate_ranking(
 def ranking_metrics(
     top: TopItems, wanted: Interactions, ks: Sequence[int] = (5, 10, 20)
 ) -> dict[str, float]:
-    """Judge lists by the items that should be found.
+    """Evaluate lists by the items that should be found.
 
     Args:
-        top: lists at least as long as each k, unless there are fewer items than that.
+        top: lists at least as long as each k, unless there are fewer items.
         wanted: the items that should be found.
         ks: lengths of lists.
 
     Returns:
-        What :func:`evaluate_ranking` returns. Users without a list are left out of all counts.
+        As :func:`evaluate_ranking`. Users without a list are not counted.
 
     Raises:
-        ValueError: if a k is below 1 or above the length of the lists, or no list is of a user
-            who has anything that should be found.
+        ValueError: if a k is below 1 or above the length of the lists, or no user with a list has
+            relevant items.
 
     Example:
         >>> wanted = Interactions.from_pairs([0, 0], [2, 3], user_ids=1, item_ids=5)
@@ -114,7 +112,7 @@ def ranking_metrics(
 def _at(
     k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, " users"]
 ) -> dict[str, Float[Tensor, " users"]]:
-    """Every figure of every user; lists have ``k`` places, or one for every item."""
+    """Every metric of every user; lists have ``k`` places, or one for every item."""
     hits = hits.double()
     ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)
     found = hits.cumsum(dim=1)

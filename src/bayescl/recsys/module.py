@@ -28,7 +28,7 @@ class RankingModule(pl.LightningModule):
             candidates are drawn. It is a part of the module, so its state is in every checkpoint.
             Where several processes share batches it must gather.
         candidates: where each pair's candidates come from, and the call of the loss.
-        learning_rate: of Adam; at the start, where there is a ``total_steps``.
+        learning_rate: of Adam; the initial one if there is a ``total_steps``.
         weight_decay: of Adam, an L2 penalty on all embeddings at every step, those that the step
             does not touch included.
         total_steps: steps of the whole run, at the end of which the learning rate has followed
@@ -38,7 +38,7 @@ class RankingModule(pl.LightningModule):
         seed: the seed of the run.
 
     Raises:
-        ValueError: if an argument leaves its range, or the loss scales embeddings to length 1
+        ValueError: if an argument is out of range, or the loss scales embeddings to length 1
             while the encoder scores by inner products, or the other way around.
     """
 

@@ -1,4 +1,4 @@
-"""The same list for everybody: the items that most users chose."""
+"""The popularity baseline: the same list for everybody."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Popularity:
         return self.counts.repeat(len(users), 1)
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the counts, whatever somebody has."""
+        """Return the counts, whatever the items."""
         del items
         return self.counts.clone()

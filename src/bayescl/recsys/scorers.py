@@ -1,4 +1,4 @@
-"""What every recommender offers: the scores of all items for some users."""
+"""The interface of recommenders: scores of all items for some users."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bayescl._checks import check_choice, check_floating, check_non_negative, ch
 from bayescl.functional.similarity import unit_vectors
 
 Score = Literal["cosine", "inner"]
-"""How two embeddings make a score: by their angle alone, or by their inner product."""
+"""Score of two embeddings: by their angle, or by their inner product."""
 
 SCORES: tuple[Score, ...] = ("cosine", "inner")
 
 
 class Scorer(Protocol):
-    """Anything that scores every item for some users; higher is better."""
+    """A model that scores every item for some users; higher is better."""
 
     num_users: int
     num_items: int
@@ -31,10 +31,10 @@ class Scorer(Protocol):
 
 
 class ScoresNewcomers(Protocol):
-    """Anything that scores every item for somebody who was not there in training."""
+    """A model that scores every item for somebody who was not in training."""
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the score of every item for somebody who has some items, at least one."""
+        """Return the score of every item for somebody with at least one item."""
         ...
 
 
@@ -45,13 +45,13 @@ class EmbeddingScorer:
         users: one row per user.
         items: one row per item.
         score: ``"cosine"``, or ``"inner"`` for the inner product.
-        item_norm_exponent: cosines are multiplied by this power of the item's length. A length
-            grows with how often its item was a pair's, in every step of training or by LightGCN's
-            propagation, so the product brings back the popularity that an angle learns slowly.
+        item_norm_exponent: cosines are multiplied by this power of the item's length. Lengths grow
+            with an item's number of pairs, through training steps or LightGCN's propagation, so the
+            product restores popularity, which angles learn slowly.
 
     Raises:
-        ValueError: if the shapes do not fit together, the exponent is negative, or it is not 0
-            with inner products, which have the lengths already.
+        ValueError: if the shapes do not fit together, the exponent is negative, or it is not 0 with
+            inner products, which include lengths already.
 
     Example:
         >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
@@ -99,5 +99,5 @@ def check_item_norm_exponent(value: float, score: Score | str) -> float:
     """
     check_non_negative("item_norm_exponent", value)
     if value > 0 and score != "cosine":
-        raise ValueError(f"item_norm_exponent must be 0 where the score is {score}, got {value:g}")
+        raise ValueError(f"item_norm_exponent must be 0 if the score is {score}, got {value:g}")
     return value

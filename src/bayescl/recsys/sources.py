@@ -1,4 +1,4 @@
-"""From the name of a data set, a file or a folder to the reader that knows it."""
+"""Find the reader for a data set's name, a file or a folder."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from bayescl.recsys.readers.yahoo import MARKS as YAHOO_MARKS
 from bayescl.recsys.readers.yahoo import read_yahoo_r3
 
 AUTHOR_SPLIT = "author-split"
-"""The folder in that of MovieLens-100k with the split of the paper's first author."""
+"""Folder with the split of the paper's first author, within that of MovieLens-100k."""
 
 
 _TEXT = (".csv", ".tsv")
 _TABLE_SUFFIXES = (*_TEXT, ".txt", *PARQUET, ".data", ".dat", INTER)
-"""Of files that may hold interactions in a folder."""
+"""Suffixes of files that may hold interactions in a folder."""
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What has to be said about a table; None leaves it to be found out.
+    """Options about a table; None for automatic detection.
 
     Attributes:
         user_column: the column of users; else guessed from its name.
         item_column: the column of items; else guessed.
         rating_column: the column of ratings; else guessed, and read only if ratings count.
         timestamp_column: the column of times; else guessed, and read only if times count.
-        separator: what stands between values; else found out from the first line.
+        separator: separator of values; else detected from the first line.
         test_data: a second table, the test part.
         ratings: whether ratings are needed.
         times: whether timestamps are needed.
@@ -53,7 +53,7 @@ class TableOptions:
     times: bool = False
 
     def columns(self) -> dict[str, str | None]:
-        """The columns that are read, and their names as far as they were said."""
+        """The columns to read, with their names if given."""
         columns = {"user": self.user_column, "item": self.item_column}
         if self.ratings or self.rating_column is not None:
             columns["rating"] = self.rating_column
@@ -62,11 +62,11 @@ class TableOptions:
         return columns
 
     def refuse(self, what: str) -> None:
-        """Refuse options about a table where there is none."""
+        """Refuse options about a table for other formats."""
         given = [name for name, value in asdict(self).items() if value not in (None, False)]
         given = [name for name in given if name not in ("ratings", "times")]
         if given:
-            raise ValueError(f"{what} has columns of its own: {given[0]} is for tables")
+            raise ValueError(f"{what} has fixed columns: {given[0]} is for tables")
 
 
 def known_data_sets() -> tuple[str, ...]:
@@ -81,15 +81,15 @@ def read_interactions(
 
     Args:
         data: the name or path.
-        options: what was said about the columns of a table.
-        author_split: whether the split of the paper's first author is meant (ml-100k).
+        options: options about the columns of a table.
+        author_split: whether to use the split of the paper's first author (ml-100k).
 
     Raises:
         ValueError: if there is no such data set, options do not apply to it, or its files are
             damaged.
     """
     if author_split and data != "ml-100k":
-        raise ValueError(f"split 'author' exists for ml-100k alone, got {data}")
+        raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
     if data in _KNOWN:
         return _known(data, options, author_split=author_split)
     path = Path(data)
@@ -104,15 +104,15 @@ def read_interactions(
 
 
 def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
-    """The columns that :func:`read_interactions` would guess; reads a table's header alone.
+    """The columns that :func:`read_interactions` would guess; reads only a table's header.
 
     Args:
         data: a name or path.
-        options: what was said about the columns of a table.
+        options: options about the columns of a table.
 
     Returns:
-        By "user", "item", "rating" and "timestamp" the name of the column, where nobody said it
-        and it is another word; nothing for data sets that are not tables.
+        The guessed column names for "user", "item", "rating" and "timestamp" that differ from these
+        words; empty for data sets that are not tables.
 
     Raises:
         ValueError: if there is no such table, or its header cannot be read or understood.
@@ -139,7 +139,7 @@ def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
 
 
 def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
-    """The files that :func:`read_interactions` reads for a name or path, as far as they are there.
+    """The existing files that :func:`read_interactions` reads for a name or path.
 
     Args:
         data: the name or path.
@@ -166,14 +166,14 @@ def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
 
 
 def marks(name: str) -> tuple[str, ...]:
-    """Patterns of the files that a known data set cannot do without."""
+    """Patterns of the required files of a known data set."""
     return _KNOWN[name].marks
 
 
 def known_folder(name: str) -> Path | None:
-    """Where the files of a known data set are, or None where they are not.
+    """The folder of a known data set's files, or None.
 
-    Either ``<data folder>/<name>``, or a folder of that name in it, as archives leave it.
+    Either ``<data folder>/<name>``, or a folder of that name in it, as unpacked from an archive.
     """
     for place in (data_folder() / name, data_folder() / name / name):
         if all(any(place.glob(mark)) for mark in marks(name)):
@@ -182,7 +182,7 @@ def known_folder(name: str) -> Path | None:
 
 
 def absent(name: str) -> str:
-    """What to do where a known data set is not in its folder."""
+    """The error for a known data set that is not in its folder."""
     source = next(source for source in SOURCES if source.name == name)
     advice = source.instructions
     if source.files:
@@ -192,7 +192,7 @@ def absent(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Format:
-    """Files that tell a format, and its reader; it takes their folder and a name."""
+    """Files that identify a format, and its reader, which takes their folder and a name."""
 
     marks: tuple[str, ...]
     read: Callable[..., RawInteractions]
@@ -273,10 +273,9 @@ def _given_pair(folder: Path) -> tuple[Path, Path] | None:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """The files of a table that is in several, as other tools write them: in order of their paths.
+    """The files of a table that is split over several, in order of their paths.
 
-    Files in folders below count too; those whose path has a part that begins with a point or an
-    underscore do not.
+    Files in subfolders count too, unless a part of their path begins with a dot or an underscore.
 
     Raises:
         ValueError: if there are both text and Parquet files.
@@ -310,5 +309,5 @@ def _file(path: Path, options: TableOptions) -> RawInteractions:
 def _tables(
     train: Sequence[Path], test: Path | None, options: TableOptions, name: str
 ) -> RawInteractions:
-    """A table in one or several files, and maybe a second one as its test part."""
+    """A table in one or several files, and optionally a second one as its test part."""
     return read_tables(train, test, options.columns(), separator=options.separator, name=name)

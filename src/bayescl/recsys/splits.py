@@ -1,6 +1,6 @@
-"""Which interactions train and which ones judge.
+"""Splits into training and evaluation interactions.
 
-A split depends on the interactions and on its own seed alone, never on the seed of a run: every
+A split depends only on the interactions and on its own seed, never on the seed of a run, so every
 run of every method sees the same one.
 """
 
@@ -19,7 +19,7 @@ SPLITS = (PER_USER, RANDOM, LAST)
 def split_interactions(
     interactions: Interactions, kind: str, *, share: float, seed: int, draw: int = 0
 ) -> tuple[Interactions, Interactions]:
-    """Divide interactions into a part to train on and a part to hold out.
+    """Split interactions into a training part and a held-out part.
 
     =============  ============================================================================
     ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
@@ -32,18 +32,18 @@ def split_interactions(
     =============  ============================================================================
 
     Args:
-        interactions: what to divide.
+        interactions: interactions to split.
         kind: "per-user", "random" or "last".
         share: the part to hold out, in (0, 1).
-        seed: fixes what is drawn.
-        draw: tells apart independent draws of one seed.
+        seed: seed of the draw.
+        draw: number of the draw, to make independent draws with one seed.
 
     Returns:
-        The part to train on and the part held out, together every interaction once.
+        The training part and the held-out part; every interaction is in exactly one.
 
     Raises:
-        ValueError: if the kind is unknown, the share leaves its interval, times are needed and
-            missing, or nothing could be held out.
+        ValueError: if the kind is unknown, the share is out of range, times are needed but missing,
+            or nothing could be held out.
 
     Example:
         >>> all_pairs = np.divmod(np.arange(30), 10)

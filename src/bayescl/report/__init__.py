@@ -1,1 +1,1 @@
-"""What is made from result files alone: tables, figures, sentences and pages."""
+"""Tables, figures, sentences and pages, made only from result files."""

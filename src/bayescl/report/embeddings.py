@@ -1,4 +1,4 @@
-"""What anybody's embeddings hold, as one HTML page: ``bayescl inspect FILE``."""
+"""The HTML page of ``bayescl inspect FILE``, a diagnosis of embeddings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LATENT = "latent classes"
 _TAU_PLUS = {
     "labels": "counted with labels",
     "given": "if tau_plus is as given",
-    "default": "if tau_plus is 0.1, the default; --num-classes says better",
+    "default": "if tau_plus is 0.1, the default; set --num-classes for a better value",
 }
 
 
 def embeddings_page(found: EmbeddingDiagnosis, *, name: str) -> str:
-    """A diagnosis of embeddings as HTML with its style and pictures inside; it loads nothing.
+    """A diagnosis of embeddings as self-contained HTML.
 
     Args:
         found: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
-        name: what the embeddings are called.
+        name: name of the embeddings.
     """
     return page_of([embeddings_section(found, name=name)], "made from embeddings")
 
@@ -57,7 +57,7 @@ def embeddings_section(found: EmbeddingDiagnosis, *, name: str) -> Section:
 
 
 def batch_table(found: EmbeddingDiagnosis) -> Table:
-    """How many false negatives there are, and how well they are told."""
+    """The number of false negatives, and how well they are found."""
     false = f"{found.false_negatives:.1f} of {found.candidates}"
     rows = [
         ["false negatives of an anchor", false, _TAU_PLUS[found.tau_plus_from]],
@@ -75,7 +75,7 @@ def batch_table(found: EmbeddingDiagnosis) -> Table:
         by_weight, pairs = latent.diagnosis.by_weight, latent.diagnosis.confident
         if by_weight is not None:
             rows.append(["told by latent classes, ROC-AUC", f"{by_weight.roc_auc:.3f}", ""])
-        text = "how far the latent classes are believed; at 0 the loss is InfoNCE"
+        text = "how far the latent classes are trusted; at 0 the loss is InfoNCE"
         rows.append(["trust", f"{found.trust:.3f}", text])
         text = "false negatives of an anchor, found without labels"
         rows.append(["expected by latent classes", f"{found.found:.1f}", text])
@@ -97,7 +97,7 @@ def batch_table(found: EmbeddingDiagnosis) -> Table:
 
 
 def losses_table(found: EmbeddingDiagnosis) -> Table:
-    """What each loss would weigh."""
+    """The weights of each loss."""
     labelled = found.labelled
     head = ["loss"]
     if labelled:
@@ -116,19 +116,19 @@ def losses_table(found: EmbeddingDiagnosis) -> Table:
             row.append("" if loss.false_share is None else f"{loss.false_share:.1%}")
         rows.append([*row, f"{one.effective.in_gradient:.0f}"])
     note = (
-        "Effective negatives: how many equally weighted candidates would have as even a gradient. "
-        "The debiased loss weighs candidates as InfoNCE does; it corrects their sum."
+        "Effective negatives: the number of equally weighted candidates with as even a gradient. "
+        "The debiased loss weights candidates as InfoNCE does and corrects their sum."
     )
     if labelled:
         note = (
-            "ROC-AUC: how well low weights tell false negatives; 0.5 is chance. Repulsion on "
+            "ROC-AUC: how well low weights find false negatives; 0.5 is chance. Repulsion on "
             f"false: share of the gradient that pushes false negatives away. {note}"
         )
     return Table(head, rows, title="**What each loss would weigh**", note=note)
 
 
 def _sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
-    """What the figures come to."""
+    """The figures in sentences."""
     plain = found.losses["InfoNCE"].false_share
     if plain is not None:
         told = [
@@ -141,9 +141,9 @@ def _sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
             f"{' and with '.join(told)}."
         )
     if found.views == 1:
-        yield "With a second view of each item, latent classes would be looked for too."
+        yield "With a second view of each item, latent classes could be fitted too."
     elif found.trust is None:
-        yield "The items are too few to fit latent classes to; the loss would be InfoNCE."
+        yield "There are too few items to fit latent classes; the loss would be InfoNCE."
     elif found.trust == 0:
         yield (
             "The two views do not agree on any latent classes: trust is 0, and the loss would be "
@@ -158,7 +158,7 @@ def _sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
 
 def _pictures(found: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:
     """Captions with PNG files."""
-    caption = "How similar candidates are, and the mean weight that each loss gives them."
+    caption = "The similarity of candidates, and the mean weight that each loss gives them."
     yield caption, figure_png(similarity_figure, found)
     for title in ("Bayesian", LATENT):
         if title in found.losses:

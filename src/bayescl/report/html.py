@@ -1,4 +1,4 @@
-"""One or several runs, comparisons or tables as a single HTML page that needs nothing else."""
+"""One or several runs, comparisons or tables as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 _CAPTIONS = {
     "comparison": "Accuracy by loss; a dot is a seed, a bar the mean over seeds.",
-    "inspection-candidates": "Anchors with the candidates that the loss weighs least and most.",
+    "inspection-candidates": "Anchors with the candidates of smallest and largest weight.",
     "inspection-reliability": "The posterior against the share of true negatives.",
-    "inspection-weights": "What the loss weighs candidates by.",
+    "inspection-weights": "The weights of candidates.",
     "ranking": "Metrics by loss and baseline.",
 }
 _ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "threads_per_run")
@@ -50,7 +50,7 @@ _LARGEST_PICTURE = 16 * 2**20
 
 @dataclass
 class Section:
-    """What a page says of one folder; text may be bold by ``**`` or code by backticks.
+    """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
 
     Attributes:
         title: its heading.
@@ -60,7 +60,7 @@ class Section:
         pictures: captions with PNG files.
         settings: names and values.
         origin: what produced the figures.
-        scores: one column each where several runs are set side by side.
+        scores: one column per score in the table of several runs.
     """
 
     title: str
@@ -77,25 +77,24 @@ def report_page(folders: Sequence[Path]) -> str:
     """Settings, tables, figures, pictures and provenance of runs, comparisons and paper tables.
 
     Args:
-        folders: of runs of any kind, finished or not, or with a ``comparison.json`` or the cells
-            of the ranking table.
+        folders: folders of runs of any kind, finished or not, or with a ``comparison.json`` or
+            cells of the ranking table.
 
     Returns:
-        HTML with its style and pictures inside; it loads nothing. Whatever the files hold is
-        shown as text.
+        Self-contained HTML. Content of the files is shown as text.
 
     Raises:
-        ValueError: if a folder is not there, holds no results, or a file in it is damaged.
+        ValueError: if a folder is missing or holds no results, or if a file in it is damaged.
     """
     return page_of([section_of(folder) for folder in folders], "made from result files")
 
 
 def page_of(sections: Sequence[Section], source: str) -> str:
-    """Sections as one HTML page, with a table of their scores above where there are several.
+    """Sections as one HTML page, with a table of scores on top if there are several.
 
     Args:
         sections: at least one; a single one gives the page its title.
-        source: where the figures come from, a few words.
+        source: short description of where the figures come from.
     """
     columns = list(dict.fromkeys(name for section in sections for name in section.scores))
     overview = Table(
@@ -120,7 +119,7 @@ def page_of(sections: Sequence[Section], source: str) -> str:
 
 
 def section_of(folder: Path) -> Section:
-    """What the files in a folder say.
+    """The section of a folder.
 
     Raises:
         ValueError: as :func:`report_page` does.
@@ -261,7 +260,7 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
 
 
 def figure_png(figure: Any, content: object) -> bytes:
-    """A figure as PNG; names are drawn as they are, even where no font has their letters."""
+    """A figure as PNG; names are drawn literally, even if no font has their letters."""
     from matplotlib import rc_context
 
     with warnings.catch_warnings(), rc_context({"text.parse_math": False}):
@@ -270,7 +269,7 @@ def figure_png(figure: Any, content: object) -> bytes:
 
 
 def _rich(text: object) -> Markup:
-    """Text with what stands between asterisks or backticks marked; all else is escaped."""
+    """Text with asterisks and backticks turned into markup; everything else is escaped."""
     safe = str(escape(text))
     for pattern, tag in ((r"`([^`]+)`", "code"), (r"\*\*(.+?)\*\*", "strong")):
         safe = re.sub(pattern, rf"<{tag}>\1</{tag}>", safe)
@@ -287,11 +286,11 @@ def _shown(value: object) -> str:
 
 
 def _uri(content: bytes) -> str:
-    """A PNG file as an address that holds it."""
+    """A PNG file as a data URI."""
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
 
 
 def _is_wide(content: bytes) -> bool:
-    """Whether a PNG file holds a picture that a telephone would show too small."""
+    """Whether a picture is too wide for a phone."""
     width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
     return width > 1.6 * height

@@ -1,26 +1,26 @@
-"""Numbers and tables in Markdown pages that come from result files, never from a keyboard.
+"""Numbers and tables in Markdown pages, copied from result files instead of typed.
 
-A comment says what is quoted. A number stands right before its comment::
+A comment says what is quoted. A number comes right before its comment::
 
     an error of 0.00116<!-- quote: value ../results/simulation/mse.csv mse:.5f value=0.9 -->
 
-and a table or a paragraph stands between two comments, each on a line of its own::
+and a table or a paragraph between two comments, each on its own line::
 
     <!-- quote: cell ../results/ranking/gowalla-mf.json -->
     <!-- /quote -->
 
-After ``quote:`` come the name of a quotation, a file relative to the page, as in a link, and words
-for the quotation, read as a shell reads them. A file may have a ``*``; of several the last by name
-is meant, which is the newest where names are dates. ``bayescl report --pages`` writes the quotes of
-pages again, and with ``--check`` compares them.
+After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
+quotation, split as a shell would. A file may contain a ``*``; if several match, the last by name is
+used, which is the newest if names are dates. ``bayescl report --pages`` rewrites the quotes of
+pages, or with ``--check`` compares them.
 
 Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
 ``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
 values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. The
-rows of a CSV file are a list of records: the conditions leave one, or ``count``, ``max``, ``min``,
-``largest`` (of the absolute values) or ``rate`` (the exponent of the power of the candidates that
-fits) makes one number of them, as in ``max/error``. A FORM is one of Python's; with ``~`` in front
-the zero before the point is left out.
+rows of a CSV file are a list of records: either the conditions select one, or ``count``, ``max``,
+``min``, ``largest`` (of the absolute values) or ``rate`` (the exponent of a power law in the number
+of candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
+``~`` drops the zero before the point.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
     """Update the quotes of pages.
 
     Args:
-        paths: Markdown files, and folders that hold some.
-        check: leave the files as they are.
+        paths: Markdown files, or folders that hold some.
+        check: do not write the files.
 
     Returns:
-        The pages whose quotes differed from the files.
+        The pages whose quotes were out of date.
 
     Raises:
-        ValueError: if there is no such page, or it quotes what is not there.
+        ValueError: if there is no such page, or a quote's source is missing.
     """
     stale = []
     for path in paths:
@@ -81,14 +81,14 @@ def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """A page with every quote as the files have it now.
+    """A page with every quote brought up to date.
 
     Args:
         text: the page.
-        folder: where the page lies.
+        folder: the page's folder.
 
     Raises:
-        ValueError: if a quote makes no sense, or its file is missing or has nothing at its place.
+        ValueError: if a quote is malformed, or its file is missing or has nothing at its place.
     """
     inline, blocks = len(INLINE.findall(text)), len(BLOCK.findall(text))
     if inline + blocks != text.count(_MARK) or blocks != text.count("<!-- /quote -->"):
@@ -98,7 +98,7 @@ def refreshed(text: str, folder: Path) -> str:
 
 
 def _quoted(words: str, folder: Path) -> str:
-    """What a quote's words stand for."""
+    """The text of a quote."""
     try:
         name, file, *rest = shlex.split(words)
         if name not in QUOTATIONS:
@@ -144,7 +144,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "paired": lambda file, loss, what: filled(f"{{{what}}}", paired_quote(file, loss)),
     "best": lambda file, what: filled(f"{{{what}}}", best_quote(file)),
 }
-"""By name what makes the text of a quote from a file and the words after it."""
+"""Functions that make the text of a quote from its file and arguments, by name."""
 
 
 class _Template(string.Formatter):
@@ -163,7 +163,7 @@ class _Template(string.Formatter):
 
 
 def filled(template: str, content: object, where: Mapping[str, object] | None = None) -> str:
-    """A template with what the content has at its places.
+    """A template filled with the content at its places.
 
     Example:
         >>> filled("{a/b:~.2f} of {n}", {"a": {"b": 0.5}, "n": 3})
@@ -173,15 +173,15 @@ def filled(template: str, content: object, where: Mapping[str, object] | None = 
 
 
 def taken(content: object, place: str, where: Mapping[str, object] | None = None) -> Any:
-    """What nested mappings and lists have at a place.
+    """The value at a place in nested mappings and lists.
 
     Args:
         content: as from a JSON file, or the rows of a CSV file.
         place: keys with "/" between them.
-        where: keeps of every list of records those with these values.
+        where: keeps only the records with these values.
 
     Raises:
-        ValueError: if there is nothing, or several records where one is meant.
+        ValueError: if there is nothing, or if several records match instead of one.
 
     Example:
         >>> rows = [{"n": 1, "error": 0.25}, {"n": 2, "error": 0.5}]
@@ -226,7 +226,7 @@ def _numbers(records: list[Any], place: str) -> list[float]:
 
 
 def _rate(records: list[Any], place: str) -> float:
-    """The exponent of the power of the candidates that fits."""
+    """The fitted exponent of a power law in the number of candidates."""
     sizes, values = _numbers(records, "candidates"), _numbers(records, place)
     return fitted_rate(torch.tensor(sizes), torch.tensor(values))[0]
 
@@ -248,5 +248,5 @@ def _where(conditions: Iterable[str]) -> dict[str, object]:
 
 
 def _content(file: Path) -> object:
-    """What a CSV or JSON file holds."""
+    """The content of a CSV or JSON file."""
     return list(Records.read(file).records) if file.suffix == ".csv" else read_json(file)

@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; a cell may be bold by ``**`` or in italics by ``*`` around it.
+    """A table of text; ``**`` around a cell makes it bold, ``*`` italic.
 
     Attributes:
         head: titles of the columns.
-        rows: a cell for each column.
+        rows: one cell per column.
         title: a sentence above it.
         note: a sentence below it.
-        numeric: whether all columns but the first hold numbers, which stand to the right.
+        numeric: whether all columns but the first hold numbers, which are aligned to the right.
 
     Example:
         >>> print(Table(["loss", "k-NN"], [["InfoNCE", "93.4"]]).markdown())
@@ -39,11 +39,11 @@ class Table:
 
 
 def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:
-    """Mean and spread over seeds; the mean alone where there is a single seed.
+    """Mean and spread over seeds; only the mean for a single seed.
 
     Args:
         entry: with ``mean`` and ``spread``.
-        form: of the mean; the spread has the same without a sign.
+        form: format of the mean; the spread's is the same without a sign.
         scale: 100 for percent.
 
     Example:
@@ -58,7 +58,7 @@ def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0
 
 
 def bold(text: str, certain: bool | None) -> str:
-    """A difference in bold where it is at least two standard errors from 0."""
+    """A difference, in bold if it is at least two standard errors from 0."""
     return f"**{text}**" if certain else text
 
 
@@ -73,7 +73,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def origin(result: Mapping[str, Any], file: str) -> str:
-    """What produced a benchmark's result, in two paragraphs."""
+    """The command, hardware and versions behind a benchmark's result, in two paragraphs."""
     hardware, versions = result["hardware"], result["versions"]
     packages = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (

@@ -1,4 +1,4 @@
-"""What figures and tables call data sets, losses, baselines and metrics, and a loss's colour."""
+"""Titles of data sets, losses, baselines and metrics for figures and tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 
 
 def data_title(data: str) -> str:
-    """A reader's name for a data set that settings name.
+    """The title of a data set.
 
-    A copy of CIFAR-10 in JPEG files is lossy; its figures are never those of CIFAR-10, so it
-    goes by a name of its own.
+    A copy of CIFAR-10 in JPEG files is lossy. Its figures are not those of CIFAR-10, so it has its
+    own title.
 
     Args:
         data: name of a data set, or the path of a file or folder.
@@ -44,7 +44,7 @@ def loss_title(name: str) -> str:
 
 
 def loss_colour(name: str) -> str:
-    """The colour of a loss in figures; that of a reference line where the table lacks it."""
+    """The colour of a loss in figures; a reference line's if it is not in the table."""
     return LOSSES[name].colour if name in LOSSES else NEUTRAL
 
 

@@ -1,1 +1,1 @@
-"""One run: train, resume, judge and serve it. Knows no paper."""
+"""One run: train, resume, evaluate and serve it."""

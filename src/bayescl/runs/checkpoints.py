@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent, and that are read without unpickling code."""
+"""Checkpoints that are written completely or not at all, and read without unpickling code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["AtomicCheckpointIO", "read_checkpoint"]
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Write each checkpoint beside its place and move it there once it is complete.
+    """Write each checkpoint to a temporary file and move it into place once it is complete.
 
-    Lightning's own writer goes through the system's temporary folder, from where a move to
-    another file system is a copy that can stop halfway.
+    Lightning's own writer uses the system's temporary folder, from which a move to another file
+    system is a copy that can stop halfway.
     """
 
     def save_checkpoint(
@@ -28,10 +28,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         path: str | os.PathLike[str],
         storage_options: Any | None = None,
     ) -> None:
-        """Save a checkpoint as a whole or not at all.
+        """Save a checkpoint completely or not at all.
 
         Raises:
-            OSError: if it cannot be written, on a full disk for one; the one before is kept.
+            OSError: if it cannot be written, for example on a full disk; the previous one is kept.
         """
         del storage_options  # of remote file systems
         target = Path(path)
@@ -46,7 +46,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 raise
             raise OSError(
                 f"cannot write the checkpoint {target}: {reason.strerror or reason}; "
-                "the one before is kept, and --resume continues from there"
+                "the previous one is kept, and --resume continues from there"
             ) from None
 
     def load_checkpoint(

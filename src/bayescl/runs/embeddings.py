@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RANKING, IMAGES = "train ranking", "train images"
 
 PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
-"""What a run of each kind has embeddings of; default: the first."""
+"""Parts with embeddings for each kind of run; default: the first."""
 
 
 def run_embeddings(
@@ -27,22 +27,22 @@ def run_embeddings(
     data: str | None = None,
     encoder: nn.Module | None = None,
 ) -> pl.DataFrame:
-    """Embed everything of one part of a run's data, with the weights that the run keeps.
+    """Embed one part of a run's data with the run's weights.
 
     Args:
         path: the run folder.
         of: one of :data:`PARTS` for the run's kind.
         data: other images to embed; default: the run's own.
-        encoder: the network that a run on images was given, if it was.
+        encoder: the custom network of a run on images, if it has one.
 
     Returns:
-        ``id`` and ``embedding``, one row each. Of images the id is the number within the part,
-        ``image`` is the file in the folder or the number in the data set, and images with labels
+        ``id`` and ``embedding``, one row each. For images, the id is the number within the part,
+        ``image`` is the file in the folder or the number in the data set, and labelled images also
         have ``label`` and ``class``.
 
     Raises:
-        ValueError: if the folder holds no run that embeds, no usable checkpoint yet, or ``of``
-            is of another kind of run.
+        ValueError: if the folder does not hold a run with embeddings or a usable checkpoint, or
+            ``of`` is for another kind of run.
     """
     folder = RunFolder.find(path)
     if folder.kind not in PARTS:

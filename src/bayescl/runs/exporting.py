@@ -1,4 +1,4 @@
-"""A run in a form that works without this library."""
+"""Export of a run to a form that works without this library."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PROGRAM, WEIGHTS, MATRICES, CARD = (
 
 
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
-    """Write what a run learnt into a folder, for programs that have torch or NumPy alone.
+    """Export a run's model to a folder, for programs with only torch or NumPy.
 
-    Of a run on images: ``encoder.pt2``, made by ``torch.export``, with the preparation of images
-    inside: uint8 images of any number in, features out; and ``encoder.safetensors``, the encoder's
-    weights alone. Of a recommender: ``recommender.npz`` with
-    ids, matrices and what every user has. ``model.json`` says what is what.
+    A run on images gives ``encoder.pt2``, made by ``torch.export``, which includes the preparation
+    of images and maps any number of uint8 images to features; and ``encoder.safetensors``, the
+    encoder's weights alone. A recommender gives ``recommender.npz`` with ids, matrices and every
+    user's items. ``model.json`` describes the files.
 
     Args:
         path: the run folder.
         to: a folder that does not exist yet, or is empty.
-        encoder: the network that the run was given, if it was.
+        encoder: the run's custom network, if it has one.
 
     Returns:
         The files.

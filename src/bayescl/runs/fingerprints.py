@@ -1,4 +1,4 @@
-"""Whether files are still what they were: sizes, rows and hashes."""
+"""Detect changed files by size, rows and hash."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PARQUET = (".parquet", ".pq")
 
 
 class FileRecord(TypedDict):
-    """What is remembered of a file.
+    """The record of a file.
 
     Attributes:
-        path: where it was, as an absolute path.
+        path: its absolute path.
         bytes: its size.
-        rows: its lines; of a Parquet file its rows; None of a compressed or damaged file.
+        rows: number of lines, or of rows in a Parquet file; None for a compressed or damaged file.
         sha256: of its content.
     """
 
@@ -31,7 +31,7 @@ class FileRecord(TypedDict):
 
 
 def file_records(files: Iterable[Path]) -> list[FileRecord]:
-    """What to remember of some files.
+    """The records of some files.
 
     Raises:
         OSError: if one of them cannot be read.
@@ -40,11 +40,11 @@ def file_records(files: Iterable[Path]) -> list[FileRecord]:
 
 
 def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How files differ from those that a run was trained on, a few words for each file.
+    """How files differ from those that a run was trained on, a phrase per file.
 
     Args:
-        before: what was remembered.
-        now: the same files as they are.
+        before: the records at training.
+        now: the current records.
 
     Example:
         >>> before = {"path": "/a/my.csv", "rows": 10, "bytes": 50, "sha256": "0f"}
@@ -58,7 +58,7 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     for name, one in known.items():
         other = current.get(name)
         if other is None:
-            found.append(f"{name}: the file is gone")
+            found.append(f"{name}: the file is missing")
         elif other["sha256"] != one["sha256"]:
             found.append(f"{name}: {_difference(one['rows'], other['rows'])}")
     found += [
@@ -68,7 +68,7 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
 
 
 def _short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Names of files; where two folders have files of one name, with their folders."""
+    """Names of files, with their folders if two have the same name."""
     distinct = sorted(set(paths))
     names = {path: Path(path).name for path in distinct}
     if len(set(names.values())) == len(distinct):
@@ -78,18 +78,18 @@ def _short_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _difference(before: int | None, now: int | None) -> str:
-    """The number of rows that came or went, or that the content is another one."""
+    """The number of rows added or removed, or that the content has changed."""
     if before is None or now is None:
         return "other content than the run was trained on"
     if now == before:
-        return f"other content than the run was trained on, in as many rows ({now})"
+        return f"other content than the run was trained on, in the same number of rows ({now})"
     rows = "row" if abs(now - before) == 1 else "rows"
     word = "more" if now > before else "fewer"
     return f"{abs(now - before)} {word} {rows} than the run was trained on"
 
 
 def _record(file: Path) -> FileRecord:
-    """What to remember of one file."""
+    """The record of one file."""
     digest, lines, blank = hashlib.sha256(), 0, True
     with file.open("rb") as opened:
         while chunk := opened.read(_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The folder of a run: what lies where, and writing that a crash cannot spoil."""
+"""The folder of a run, with crash-safe writing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import yaml
 from bayescl._files import staged_folder, sweep, write_atomically
 
 _HEADER = "# bayescl "
-"""What the first line of ``config.yaml`` begins with; the kind of run follows."""
+"""Start of the first line of ``config.yaml``; the kind of run follows."""
 _FORMAT_LINE, FORMAT = "# format ", 2
-"""The second line says which format a folder has; folders from before it had a number have 1."""
+"""The second line names the folder's format; folders without a number have format 1."""
 _READ = tuple(f"{_FORMAT_LINE}{number}" for number in range(1, FORMAT + 1))
 
 
@@ -26,20 +26,20 @@ _READ = tuple(f"{_FORMAT_LINE}{number}" for number in range(1, FORMAT + 1))
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
-    Since format 2 a run that trains also writes down its data: ``data.json`` says where they were
+    Since format 2, a run that trains also records its data: ``data.json`` describes where they were
     and what they looked like, ``images.npz`` or ``interactions.npz`` which row was in which part,
-    and a finished recommender has its matrices in ``embeddings.npz``. A folder of format 1 lacks
-    these files and opens all the same.
+    and ``embeddings.npz`` holds the matrices of a finished recommender. Folders of format 1 lack
+    these files but can still be opened.
 
-    ``config.yaml`` names the kind of run and the folder's format in comments, and can be handed to
-    the command that makes such runs as ``--config``. The folder comes into being together with it,
-    so that a run folder is a folder with such a file. Every other file is written beside its place
-    and then moved there: a reader, or a run that continues after it was killed, finds the old or
-    the new one whole.
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be passed to
+    the command that makes such runs as ``--config``. The folder is created together with it, so
+    every run folder has one. All other files are written to a temporary file and moved into place:
+    a reader, or a run that continues after it was killed, finds either the old or the new file
+    complete.
 
     Attributes:
-        path: where the folder is.
-        kind: what kind of run it holds: the command that makes it, such as "train images".
+        path: path of the folder.
+        kind: kind of run, the command that makes it, such as "train images".
     """
 
     path: Path
@@ -66,7 +66,7 @@ class RunFolder:
         return self.path / "checkpoints" / "best.ckpt"
 
     def kept_checkpoint(self) -> Path:
-        """The checkpoint that a run's figures are about: of the best epoch, or else the last.
+        """The checkpoint behind a run's figures: that of the best epoch, or else the last.
 
         Raises:
             ValueError: if there is no checkpoint yet.
@@ -78,7 +78,7 @@ class RunFolder:
 
     @property
     def data_file(self) -> Path:
-        """What the run's data were; missing in folders of format 1."""
+        """Description of the run's data; missing in folders of format 1."""
         return self.path / "data.json"
 
     @property
@@ -98,15 +98,15 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, kind: str, config: Mapping[str, object]) -> RunFolder:
-        """Make the folder of a new run.
+        """Create the folder of a new run.
 
         Args:
-            path: where; nothing or an empty folder may be there.
-            kind: what kind of run it will hold.
+            path: the folder, which must not exist or be empty.
+            kind: kind of run.
             config: the settings, as plain values.
 
         Raises:
-            ValueError: if something is there already, or the place cannot be written to.
+            ValueError: if the folder is not empty or not writable.
         """
         check_vacant(path)
         try:
@@ -128,10 +128,10 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
-        """Find the folder of a run that was begun earlier.
+        """Open the folder of an existing run.
 
         Raises:
-            ValueError: if there is no such folder, or it holds no run, or one of another kind.
+            ValueError: if there is no such folder, or it does not hold a run of this kind.
         """
         folder = cls(path, kind)
         found = folder._read_config()[0]
@@ -154,7 +154,7 @@ class RunFolder:
         return read_json(self.result_file)
 
     def write_metrics(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Write the rows of ``metrics.csv``; what a row lacks is left empty."""
+        """Write the rows of ``metrics.csv``; missing values are left empty."""
         rows = list(rows)
         text = io.StringIO()
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -177,7 +177,7 @@ class RunFolder:
             raise ValueError(f"{self.metrics_file} is damaged") from None
 
     def sweep(self) -> None:
-        """Remove what a run that was killed left of files it was about to write."""
+        """Remove temporary files that a killed run left behind."""
         names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
         matrices = ("images.npz", "interactions.npz", "embeddings.npz")
         for file in (self.path / name for name in (*names, *matrices)):
@@ -186,13 +186,13 @@ class RunFolder:
             sweep(file)
 
     def go_on(self, config: Mapping[str, object]) -> None:
-        """Give a run that goes on other settings; what it found under the old ones is no more."""
+        """Change the settings of a run that continues, and remove results of the old ones."""
         for file in (self.result_file, self.weights_file):
             file.unlink(missing_ok=True)
         write_atomically(self.config_file, _header(self.kind) + _yaml(config))
 
     def _read_config(self) -> tuple[str, dict[str, Any]]:
-        """Kind and settings, or a ``ValueError`` that says why this is not a run folder."""
+        """Kind and settings; raises a ``ValueError`` that says why this is not a run folder."""
         if not self.path.is_dir():
             raise ValueError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
@@ -207,17 +207,17 @@ class RunFolder:
             raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
         if second.startswith(_FORMAT_LINE) and second not in _READ:
             raise ValueError(
-                f"{self.path} has {second.removeprefix('# ')} of run folders, from another "
-                f"version of bayescl; this one reads format {FORMAT}"
+                f"{self.path} has {second.removeprefix('# ')} of run folders, from another version "
+                f"of bayescl; this version reads format {FORMAT}"
             )
         return first.removeprefix(_HEADER), config
 
 
 def check_vacant(path: Path) -> None:
-    """Refuse a place where a run folder would meet something else.
+    """Refuse a place that is already used or not writable.
 
     Raises:
-        ValueError: if there is a file, or a folder that is not empty, or no writing there.
+        ValueError: if it is a file, a folder that is not empty, or not writable.
     """
     if path.is_dir():
         if any(path.iterdir()):
@@ -234,7 +234,7 @@ def check_vacant(path: Path) -> None:
 
 
 def as_json(value: Mapping[str, object]) -> str:
-    """A mapping as JSON; NaN and infinity are refused, as JSON has neither."""
+    """A mapping as JSON; NaN and infinity are refused, since JSON has neither."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
@@ -242,7 +242,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The mapping in a JSON file.
 
     Raises:
-        ValueError: if the file holds none.
+        ValueError: if the file does not hold one.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -254,7 +254,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _number(text: str) -> float:
-    """A number as it was written, so that it is written alike again."""
+    """A number with its original notation, so that it is written the same way again."""
     return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 

@@ -1,4 +1,4 @@
-"""What an inspection of any run comes to, and how it is written down."""
+"""The result of an inspection of any run, and its files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found, and where it was written.
+    """The result of an inspection.
 
     Attributes:
         diagnosis: the figures.
         report: what ``inspection.json`` holds.
-        files: what was written into the run's folder.
+        files: the files written to the run's folder.
     """
 
     diagnosis: Diagnosis
@@ -34,9 +34,9 @@ class Inspection:
 
 
 def telling_apart(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
-    """The batch with a loss that tells candidates apart, and whether that is the run's own.
+    """The batch under a loss that tells candidates apart, and whether that is the run's own.
 
-    InfoNCE and the debiased loss weigh all candidates alike.
+    InfoNCE and the debiased loss weight all candidates equally.
     """
     if scored.tells_apart:
         return scored, True
@@ -44,12 +44,12 @@ def telling_apart(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
 
 
 def weighed_by(loss: str, by_loss: bool) -> str:
-    """Whose weights those of :func:`telling_apart` are."""
+    """The name of the loss used by :func:`telling_apart`."""
     return loss if by_loss else "the Bayesian loss at its defaults"
 
 
 def latent_classes_found(loss: nn.Module) -> dict[str, Any] | None:
-    """What a loss with latent classes has found, in plain numbers; None for any other loss."""
+    """The findings of a loss with latent classes as plain numbers; None for other losses."""
     if not isinstance(loss, LatentClassContrastiveLoss):
         return None
     memory = loss.memory
@@ -80,8 +80,8 @@ def write_inspection(
     Args:
         folder: of the run.
         diagnosis: what was found.
-        report: what ``inspection.json`` holds, but for where it comes from.
-        title: over the figures.
+        report: content of ``inspection.json`` without its provenance.
+        title: title of the figures.
         further: figures by name, besides those of every diagnosis.
     """
     figures = {"weights": weights_figure(diagnosis, title=title)}

@@ -1,4 +1,4 @@
-"""What a run writes down: a row of ``metrics.csv`` per epoch, and checkpoints in between."""
+"""The records of a run: a row of ``metrics.csv`` per epoch, and checkpoints."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ steps done of this epoch, the steps of an epoch and the steps per second."""
 
 @runtime_checkable
 class HasReadings(Protocol):
-    """A loss that measures something of its own while it trains."""
+    """A loss that takes measurements during training."""
 
     def readings(self) -> Mapping[str, float]:
-        """Columns for ``metrics.csv``, such as ``trust``, as they stand after an epoch."""
+        """Columns for ``metrics.csv`` after an epoch, such as ``trust``."""
         ...
 
 
 class Journal(pl.Callback):
-    """Keep ``metrics.csv``: one row per epoch, those of a broken epoch dropped on resume.
+    """Write ``metrics.csv``: one row per epoch; a resumed run drops rows of unfinished epochs.
 
-    The loss of an epoch is the mean over its steps. Its sum so far is part of every checkpoint, so
-    that an epoch which was broken and resumed has the figures of an unbroken one. A loss that
-    :class:`HasReadings` adds columns of its own.
+    The loss of an epoch is the mean over its steps. Its running sum is part of every checkpoint, so
+    a resumed epoch has the same figures as an uninterrupted one. A loss that :class:`HasReadings`
+    adds its own columns.
 
     Args:
-        folder: where the rows go.
-        progress: told of every finished epoch.
+        folder: folder for the rows.
+        progress: called after every epoch.
         judge: gives further columns.
-        throughput: name of a column, and how many of what it counts per second one step takes in.
+        throughput: name of a column for counts per second, and the count of one step.
     """
 
     def __init__(
@@ -66,22 +66,22 @@ class Journal(pl.Callback):
         self._started = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """The losses of the epoch so far; what Lightning puts into a checkpoint."""
+        """The losses of the epoch so far, for Lightning's checkpoint."""
         return {"total": float(self._total), "steps": self._steps}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self._total, self._steps = state_dict["total"], state_dict["steps"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Drop rows of epochs that the checkpoint has not seen, and start the clock."""
+        """Drop rows of epochs after the checkpoint, and start the clock."""
         del pl_module
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
         self._started = time.perf_counter()
         self._timed_steps = 0
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start an epoch; Lightning leaves this out where it resumes in the middle of one."""
+        """Start an epoch; Lightning skips this when it resumes in the middle of one."""
         del trainer, pl_module
         self._total, self._steps, self._timed_steps = 0.0, 0, 0
         self._started = time.perf_counter()
@@ -89,14 +89,14 @@ class Journal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Add a step's loss, on its own device: nobody waits for it."""
+        """Add a step's loss on its own device, without waiting for it."""
         del trainer, pl_module
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
         self._timed_steps += 1
 
     def check_finite(self, epoch: int) -> None:
-        """Raise a ``ValueError`` if a loss of this epoch was infinite or no number."""
+        """Raise a ``ValueError`` if a loss of this epoch was infinite or NaN."""
         _refuse_infinite(float(self._total), epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -139,7 +139,7 @@ class Journal(pl.Callback):
             self.progress(epoch, loss)
 
     def seconds_per_epoch(self) -> float:
-        """The median time of an epoch: the first one warms up, and machines hiccup."""
+        """The median time of an epoch, robust to warm-up and outliers."""
         return self.medians("seconds")["seconds"]
 
     def medians(self, *columns: str) -> dict[str, float]:
@@ -156,13 +156,13 @@ def _refuse_infinite(loss: float, epoch: int) -> None:
 
 
 class LastCheckpoint(Checkpoint):
-    """Save every few epochs or steps, and after the last epoch, whichever that turns out to be.
+    """Save every few epochs or steps, and after the last epoch.
 
     Args:
-        folder: where the checkpoint goes.
+        folder: folder for the checkpoint.
         every: epochs between checkpoints.
         every_steps: steps between checkpoints within an epoch; default: none there.
-        journal: must hold no loss that is not finite when a checkpoint is saved.
+        journal: checked for losses that are not finite before saving.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class LastCheckpoint(Checkpoint):
             trainer.save_checkpoint(self.path)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Save if it is time."""
+        """Save if it is due."""
         del pl_module
         done = trainer.current_epoch + 1
         if done % self.every == 0 or done == trainer.max_epochs or trainer.should_stop:
@@ -193,8 +193,8 @@ class PulseCallback(pl.Callback):
     """Report the progress of a long epoch.
 
     Args:
-        pulse: what to tell.
-        interval: seconds between two calls at least.
+        pulse: the function to call.
+        interval: smallest number of seconds between two calls.
     """
 
     def __init__(self, pulse: Pulse, interval: float = 0.25) -> None:
@@ -208,7 +208,7 @@ class PulseCallback(pl.Callback):
         self._last = (time.perf_counter(), trainer.global_step)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Call if it is time."""
+        """Call if it is due."""
         now, step = time.perf_counter(), trainer.global_step
         before, done = self._last
         if trainer.is_global_zero and now - before >= self.interval:

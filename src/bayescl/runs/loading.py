@@ -1,4 +1,4 @@
-"""A run's folder as an object that embeds or recommends: :func:`bayescl.load`."""
+""":func:`bayescl.load`: open a run's folder to embed or recommend."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ IMAGES, RANKING = "train images", "train ranking"
 
 
 def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
-    """Open a run's folder, to embed images or to recommend with it.
+    """Load a run to embed images or to recommend items.
 
-    Neither the data that the run was trained on nor a trainer is needed.
+    The training data and a trainer are not needed.
 
     Args:
-        path: the folder of a run of ``bayescl train images`` or ``bayescl train ranking``; of one
-            that is still going on, the last checkpoint is taken.
-        encoder: the network that the run was given, where it was not one of the library's.
+        path: the folder of a run of ``bayescl train images`` or ``bayescl train ranking``; if it is
+            still training, the last checkpoint is used.
+        encoder: the run's custom network, if it has one.
 
     Returns:
-        The run. What it offers depends on its kind.
+        The run; its methods depend on its kind.
 
     Raises:
-        ValueError: if the folder holds no run that was trained.
+        ValueError: if the folder does not hold a trained run.
 
     Example:
         >>> load("runs/first")
@@ -50,11 +50,11 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
 
 
 class LoadedRun:
-    """A trained run; weights are read when they are first needed.
+    """A trained run; weights are loaded on first use.
 
     Args:
         folder: of the run.
-        own_encoder: the network that the run was given, if it was.
+        own_encoder: the run's custom network, if it has one.
 
     Attributes:
         folder: of the run.
@@ -68,12 +68,12 @@ class LoadedRun:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Every setting of the run by its name, as ``config.yaml`` has them."""
+        """All settings of the run by name, as in ``config.yaml``."""
         return self.folder.config()
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """What ``result.json`` holds.
+        """The content of ``result.json``.
 
         Raises:
             ValueError: if the run is not finished.
@@ -111,8 +111,7 @@ class LoadedRun:
             One feature per image, ``[images, features]``, float32.
 
         Raises:
-            ValueError: if the shape or the values are not those of such images, or the run is of
-                another kind.
+            ValueError: if the images have the wrong shape or values, or the run is of another kind.
         """
         return self.prepared.embed(images, batch_size=batch_size)
 
@@ -125,19 +124,19 @@ class LoadedRun:
         exclude: Sequence[int | str] = (),
         allow_known: bool = False,
     ) -> pl.DataFrame:
-        """The best items that a user does not have; of unknown users the most popular ones.
+        """The best new items for a user; the most popular ones for unknown users.
 
         See :meth:`bayescl.runs.ranking.serving.Recommender.recommend`.
 
         Args:
-            user: the user's id, as the data set has it; default: everyone's lists.
-            k: items per list at most.
-            items: what somebody has who is not in the data; in place of a user.
-            exclude: ids of further items that no list may hold.
-            allow_known: whether lists may hold items that the user has.
+            user: the user's id in the data set; default: lists for all users.
+            k: largest number of items per list.
+            items: items of somebody who is not in the data, instead of a user.
+            exclude: ids of further items to leave out.
+            allow_known: whether lists may include items that the user has.
 
         Returns:
-            ``user``, ``rank``, ``item``, ``title`` where there are titles, and ``score``.
+            ``user``, ``rank``, ``item``, ``title`` if there are titles, and ``score``.
 
         Raises:
             ValueError: if an argument is out of range, or the run is of another kind.
@@ -150,11 +149,11 @@ class LoadedRun:
         """The items with the most similar embeddings.
 
         Args:
-            item: the item's id, as the data set has it.
-            k: how many at most.
+            item: the item's id in the data set.
+            k: largest number of items.
 
         Returns:
-            ``rank``, ``item``, ``title`` where there are titles, and ``similarity``, a cosine.
+            ``rank``, ``item``, ``title`` if there are titles, and ``similarity``, a cosine.
 
         Raises:
             ValueError: if there is no such item, or the run is of another kind.
@@ -170,7 +169,7 @@ class LoadedRun:
         return load_recommender(self.folder.path)
 
     def _require(self, kind: str, does: str) -> None:
-        """Refuse what a run of another kind is asked for."""
+        """Refuse a method for another kind of run."""
         if self.kind != kind:
             raise ValueError(
                 f"{self.folder.path} holds a run of '{self.kind}'; one of '{kind}' {does}"

@@ -71,16 +71,16 @@ def fit_in_folder(
     ``load_state_dict`` and continues where it stopped, as
     :class:`~bayescl.vision.batches.StoreBatches` does.
 
-    On several devices this is called by one process on each (Lightning starts those that
-    ``torchrun`` did not); all but the first train without writing. On GPUs batch normalisation
-    takes its statistics over all of them.
+    With several devices, one process per device calls this (Lightning starts those that
+    ``torchrun`` did not); all but the first train without writing. On several GPUs, batch
+    normalisation uses statistics over all of them.
 
     Args:
         module: ``training_step`` returns the loss.
         batches: one pass is an epoch.
-        folder: where ``metrics.csv`` and checkpoints go.
-        epochs: of the whole run, those before a resume included.
-        device: a CPU or GPU; of several GPUs, this process's own.
+        folder: folder for ``metrics.csv`` and checkpoints.
+        epochs: epochs of the whole run, including those before a resume.
+        device: a CPU or GPU; with several GPUs, this process's own.
         devices: devices on each node.
         num_nodes: nodes.
         share_buffers: whether the first process sends the module's buffers to the others before
@@ -88,11 +88,11 @@ def fit_in_folder(
         precision: "float32", or "bfloat16" by autocast.
         checkpoint_every: epochs between checkpoints.
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
-        progress: told of every finished epoch.
-        pulse: told the progress of an epoch.
-        judge: gives further columns of ``metrics.csv``, and may end the run early; what it takes
-            is not part of an epoch's seconds.
-        throughput: name of a column, and how many of what it counts per second one step takes in.
+        progress: called after every epoch.
+        pulse: called with the progress within an epoch.
+        judge: gives further columns of ``metrics.csv``, and may end the run early; its time is not
+            part of an epoch's seconds.
+        throughput: name of a column for counts per second, and the count of one step.
         loggers: Lightning's, given every row of ``metrics.csv``.
         callbacks: Lightning's, called before the journal and the checkpoint are written.
 
@@ -101,7 +101,7 @@ def fit_in_folder(
 
     Raises:
         ValueError: if the loss is no longer finite.
-        OSError: if a checkpoint or the metrics cannot be written; what was there before is kept.
+        OSError: if a checkpoint or the metrics cannot be written; previous files are kept.
     """
     journal = Journal(folder, progress, judge, throughput)
     # The journal's row of an epoch must be on disk before the checkpoint that skips it.
@@ -182,7 +182,7 @@ def tensorboard_logger(run: Path) -> Logger:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's announcements, and warnings about what is as it should be."""
+    """Hide Lightning's announcements, and warnings that do not apply."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""The table of losses: one row says all that runs, commands, tables and figures know of a loss.
+"""The table of losses: one row holds all that runs, commands, tables and figures need.
 
 A new loss is a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. Its hyper-parameters,
 their types and their help come from its class.
@@ -32,18 +32,18 @@ from bayescl.recsys.bpr import BPRLoss
 from bayescl.recsys.extra_positives import ExtraPositivesDebiasedLoss
 
 _FIXED = ("minimum_similarity",)
-"""What a class calls a hyper-parameter and no run varies: it follows from the similarity."""
+"""A constructor argument that runs do not vary, since it follows from the similarity."""
 
 
 @dataclass(frozen=True)
 class LossRow:
-    """A loss as the table has it.
+    """A row of the table of losses.
 
     Attributes:
-        title: what a reader sees instead of the loss's name.
+        title: the loss's name for readers.
         colour: in figures.
-        images: its class in runs on images; None where they do not have it.
-        ranking: its class in runs on interactions; None where they do not have it.
+        images: its class in runs on images; None if it is not available there.
+        ranking: its class in runs on interactions; None if it is not available there.
 
     Raises:
         ValueError: if there is neither class.
@@ -65,7 +65,7 @@ class LossRow:
 
     @property
     def hyperparameters(self) -> Mapping[str, type]:
-        """Names and types of what runs may vary, ``float`` or ``int``."""
+        """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
         return {name: kind for name, (_, kind) in _parameters(self._class).items()}
 
     def help(self, hyperparameter: str) -> str:
@@ -98,7 +98,7 @@ LOSSES: dict[str, LossRow] = {
 """Every loss by its name, in the order of tables: baselines first."""
 
 BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
-"""What differences are taken to, what they are about, and whose gap is to be closed."""
+"""The baseline of differences, the loss in question, and the loss whose gap is to be closed."""
 
 
 def image_losses() -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def image_losses() -> tuple[str, ...]:
 def ranking_losses() -> tuple[str, ...]:
     """Names of the losses that recommenders have.
 
-    Nobody knows their true negatives, so there is no oracle among them.
+    There is no oracle among them, since nobody knows the true negatives.
     """
     return tuple(name for name, row in LOSSES.items() if row.ranking is not None)
 
@@ -121,7 +121,7 @@ def takes(loss: str, hyperparameter: str) -> bool:
 
 @dataclass(frozen=True)
 class LossOption:
-    """A hyper-parameter of one or more losses, as a command offers it.
+    """A hyper-parameter of one or more losses, as an option of a command.
 
     Attributes:
         name: as in the constructors.
@@ -161,10 +161,10 @@ def loss_options(losses: Iterable[str]) -> tuple[LossOption, ...]:
 
 
 def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
-    """Take a loss and its hyper-parameters out of settings that were written down.
+    """Remove a loss and its hyper-parameters from stored settings.
 
     Args:
-        values: plain values; what is taken is gone afterwards.
+        values: plain values; changed in place.
 
     Returns:
         The loss's name and the hyper-parameters that are not None.
@@ -180,7 +180,7 @@ def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """A loss by name and the hyper-parameters given for it; the others keep their defaults.
+    """A loss by name with given hyper-parameters; the others keep their defaults.
 
     Attributes:
         loss: one of :func:`image_losses`.
@@ -211,7 +211,7 @@ class LossSettings:
         return made(**arguments)
 
     def resolved(self) -> dict[str, float]:
-        """Every hyper-parameter of the loss, those left at their defaults included."""
+        """Every hyper-parameter of the loss, including defaults."""
         return _values(self.loss, self.build())
 
 
@@ -219,14 +219,14 @@ _RANKING_DEFAULTS = {
     "temperature": {"cosine": 0.2, "inner": 1.0},
     "beta": {"cosine": 0.7, "inner": 0.7},
 }
-"""Where recommenders' losses stand, by score, if nothing is given; else where their class does."""
+"""Defaults of recommenders' losses by score; others are those of the class."""
 
 
 @dataclass(frozen=True)
 class RankingLoss:
-    """A recommender's loss by name and the hyper-parameters given for it.
+    """A recommender's loss by name with given hyper-parameters.
 
-    Where ``tau_plus`` is not given it is the density of the interactions in training.
+    The default of ``tau_plus`` is the density of the training interactions.
 
     Attributes:
         loss: one of :func:`ranking_losses`.
@@ -275,7 +275,7 @@ class RankingLoss:
         return self._class(normalize=score == "cosine", gather=gather, **values)
 
     def offers(self, call: str, *arguments: str) -> bool:
-        """Whether the loss can be called in some way, and there takes some arguments by name.
+        """Whether the loss has a method that accepts the given arguments.
 
         Args:
             call: name of a method, such as "in_batch".
@@ -286,7 +286,7 @@ class RankingLoss:
 
     @property
     def weighs_candidates(self) -> bool:
-        """Whether the loss weighs an anchor's candidates against one another."""
+        """Whether the loss weights an anchor's candidates differently."""
         return issubclass(self._class, ContrastiveLoss)
 
     @property
@@ -303,21 +303,20 @@ def choose_hyperparameters(
     num_classes: int | None = None,
     recorded: Mapping[str, float] | None = None,
 ) -> LossSettings:
-    """Settle a loss's hyper-parameters from what was asked for and what was recorded.
+    """Choose a loss's hyper-parameters from given and recorded values.
 
-    An explicit value wins over one derived from the number of classes, that over a recorded
-    one, and that over the loss's default.
+    An explicit value takes precedence over one derived from the number of classes, then a recorded
+    one, then the loss's default.
 
     Args:
         loss: one of :func:`image_losses`.
-        given: values asked for; None where nothing was.
+        given: given values; None if not given.
         num_classes: sets ``tau_plus = 1 / num_classes`` and ``beta = 1 - 1 / num_classes``
             for the losses that take them.
         recorded: values chosen earlier for the same data.
 
     Raises:
-        ValueError: if the loss is unknown, or does not take what was asked for, or not in that
-            range.
+        ValueError: if the loss is unknown, or does not take a given hyper-parameter or its value.
 
     Example:
         >>> choose_hyperparameters("hard", {"tau_plus": None}, num_classes=5).hyperparameters

@@ -1,4 +1,4 @@
-"""What a run remembers of its data: ``data.json`` and, beside it, an archive of arrays."""
+"""A run's record of its data: ``data.json`` and an archive of arrays."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def write_memory(
     Args:
         folder: of the run.
         archive: the name of the archive.
-        arrays: what goes there.
-        record: what goes into ``data.json``.
+        arrays: content of the archive.
+        record: content of ``data.json``.
     """
     with open_atomically(folder.path / archive) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -35,12 +35,12 @@ def write_memory(
 def read_memory(
     folder: RunFolder, archive: str, made: Callable[[Mapping[str, Any], Arrays], Memory]
 ) -> Memory | None:
-    """What a run's folder remembers; None for a folder of format 1.
+    """The record in a run's folder; None for a folder of format 1.
 
     Args:
         folder: of the run.
         archive: the name of the archive.
-        made: makes the memory of what is in ``data.json`` and of the arrays.
+        made: makes the memory from the content of ``data.json`` and the arrays.
 
     Raises:
         ValueError: if a file is missing or damaged.

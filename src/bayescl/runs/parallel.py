@@ -23,7 +23,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class RunSettings(Protocol):
-    """What this module needs to know of a run's settings."""
+    """The settings of a run that this module needs."""
 
     @property
     def epochs(self) -> int:
@@ -46,7 +46,7 @@ class Train(Protocol):
         checkpoint_every: int,
         progress: Callable[[int, float], None],
     ) -> dict[str, Any]:
-        """Begin, go on with, or merely read one run, and return its ``result.json``."""
+        """Start, resume or read one run, and return its ``result.json``."""
         ...
 
 
@@ -58,16 +58,16 @@ def train_runs(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Train runs, each in a run folder of its own; one thread per run.
+    """Train runs, each in its own folder and with one thread.
 
-    A run whose folder is there already is gone on with, or merely read if it is finished.
+    Existing runs are resumed, or only read if they are finished.
 
     Args:
         runs: settings by name.
-        parent: the folder of the run folders, which are called by the runs' names.
-        train: trains one run; at the top level of a module, so that workers find it.
-        workers: processes that train at a time. It changes no figure but seconds.
-        progress: told of every finished epoch.
+        parent: the parent of the run folders, which have the runs' names.
+        train: trains one run; a top-level function, so that workers can import it.
+        workers: number of parallel processes. It affects only the seconds.
+        progress: called after every epoch.
 
     Returns:
         The ``result.json`` of every run, by name, in the order of ``runs``.
@@ -129,7 +129,7 @@ def train_runs(
 def _train_one(
     train: Train, settings: RunSettings, out: Path, progress: Callable[[int, float], None]
 ) -> dict[str, Any]:
-    """Begin, go on with, or merely read one run."""
+    """Start, resume or read one run."""
     return train(
         settings,
         out,
@@ -144,7 +144,7 @@ _news: Any = None
 
 
 def _start_worker(news: Any) -> None:
-    """Prepare a worker process: one thread, Ctrl-C left to the parent, no life without it."""
+    """Prepare a worker: one thread, Ctrl-C left to the parent, ends with the parent."""
     global _news
     _news = news
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -155,7 +155,7 @@ def _start_worker(news: Any) -> None:
 def _end_with_parent() -> None:
     """End this process when its parent does, even if that was killed.
 
-    An orphan would go on writing to run folders that somebody may resume meanwhile.
+    Otherwise an orphan would keep writing to run folders that may be resumed meanwhile.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -169,7 +169,7 @@ def _train_in_worker(train: Train, settings: RunSettings, out: Path, name: str) 
 
 
 def _drain(news: Any) -> Iterator[tuple[str, int]]:
-    """Everything that workers have told so far."""
+    """Everything that workers have reported so far."""
     while True:
         try:
             yield news.get_nowait()
@@ -179,7 +179,7 @@ def _drain(news: Any) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Train with one thread, as workers do, so that their number does not change a figure."""
+    """Train with one thread, as workers do, so that their number does not affect results."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

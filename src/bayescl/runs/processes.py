@@ -1,4 +1,4 @@
-"""How many processes train together, and which of them this is, from what the launcher says."""
+"""How many processes train together, and the rank of this one, from the launcher's environment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Processes:
 
 
 class ProcessRank(NamedTuple):
-    """The place of this process among those that train together.
+    """The ranks of this process among those that train together.
 
     Attributes:
         rank: among all of them; 0 writes the run folder.
@@ -60,7 +60,7 @@ class ProcessRank(NamedTuple):
 
 
 def process_rank(devices: int = 1) -> ProcessRank:
-    """The place of this process, 0 where nobody launched several.
+    """The rank of this process; 0 if there is only one.
 
     Args:
         devices: processes on each node.

@@ -1,4 +1,4 @@
-"""What produced a result: versions, hardware, commit and command."""
+"""Provenance of a result: versions, hardware, commit and command."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PACKAGES = ("torch", "lightning", "kornia", "numpy", "scikit-learn")
 
 
 def provenance() -> dict[str, object]:
-    """Where a number comes from, as plain values for a result file.
+    """The provenance of a number, as plain values for a result file.
 
     Returns:
-        ``versions`` of Python, bayescl and what it stands on, ``hardware``, the git ``commit``
-        of a source checkout (None elsewhere), the ``command`` and the time ``started``.
+        ``versions`` of Python, bayescl and its dependencies, ``hardware``, the git ``commit`` of a
+        source checkout (else None), the ``command`` and the time ``started``.
     """
     return {
         "command": command_line(),
@@ -43,7 +43,7 @@ def command_line() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, bayescl and the libraries that shape a number."""
+    """Versions of Python, bayescl and the libraries that affect results."""
     found = {"python": platform.python_version(), "bayescl": version("bayescl")}
     for package in _PACKAGES:
         try:

@@ -11,7 +11,7 @@ import torch
 
 
 def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
-    """Read a checkpoint's tensors and plain values; whatever else it holds is refused.
+    """Read a checkpoint's tensors and plain values; other content is refused.
 
     Raises:
         ValueError: if there is no such file, or it cannot be read.

@@ -1,4 +1,4 @@
-"""What every run goes through, whatever it trains: begin or go on, carry out, write the result."""
+"""The steps of every run: start or resume, carry out, write the result."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from bayescl.runs.reading import read_checkpoint
 from bayescl.runs.settings import StoredSettings
 
 Result = dict[str, Any]
-"""What ``result.json`` holds."""
+"""The content of ``result.json``."""
 
 
 AnySettings = TypeVar("AnySettings", bound=StoredSettings)
 
 Work = Callable[[RunFolder], Result]
-"""Does what is left to do in a run's folder and returns its figures, without their provenance."""
+"""Carries out the remaining work in a run's folder and returns its figures without provenance."""
 
 
 class Watching(TypedDict, total=False):
-    """How a run that trains is followed and saved; none of it changes a figure but seconds.
+    """How a run is monitored and saved; affects only its seconds.
 
     Attributes:
         checkpoint_every: epochs between checkpoints; default: 1.
-        progress: told of every finished epoch.
-        pulse: told the progress of an epoch.
+        progress: called after every epoch.
+        pulse: called with the progress within an epoch.
         loggers: Lightning's, given every row of ``metrics.csv``.
     """
 
@@ -54,21 +54,21 @@ def run_in_folder(
     what: str = "run",
     writes: bool = True,
 ) -> Result:
-    """Carry a run out in its folder, from the start or from where it was broken off.
+    """Carry out a run in its folder, from the start or from where it stopped.
 
     Args:
         out: the folder.
         kind: the kind of run: the command that makes it.
-        settings: what the folder must agree with.
-        begin: finds everything that could be wrong with the input, and returns what is to be done.
-            A new folder comes into being only after it.
-        resume: go on with the run in ``out``; a finished one is left as it is. Else nothing or an
-            empty folder may be there.
+        settings: settings that the folder must match.
+        begin: checks the input and returns the work to do. A new folder is created only afterwards.
+        resume: whether to continue the run in ``out``; a finished run is left unchanged. Otherwise
+            ``out`` must not exist or be empty.
         what: the kind of run in messages.
-        writes: whether this process writes. The others of a run do its work and return nothing.
+        writes: whether this process writes. Other processes of a run do its work and return
+            nothing.
 
     Returns:
-        What ``result.json`` holds: what the work returned, and where that comes from.
+        The content of ``result.json``: the result of the work and its provenance.
 
     Raises:
         ValueError: if the input is bad, ``out`` cannot hold the run or holds another one.
@@ -109,28 +109,28 @@ def run_in_folder(
 
 
 class Batches(Protocol):
-    """What a run trains on; one pass is an epoch."""
+    """The training batches of a run; one pass is an epoch."""
 
     def __len__(self) -> int:
         """Steps of an epoch."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of the epoch that is due."""
+        """The batches of the next epoch."""
         ...
 
 
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
-    Everything that could be wrong with the input is found when it is made, before a folder exists.
+    All input errors are raised when it is created, before a folder exists.
 
     Attributes:
         kind: the kind of run: the command that makes it.
         settings_type: the class of its settings.
         settings: the settings of the run.
         model: the module that trains.
-        batches: what it trains on; one pass is an epoch.
+        batches: the training batches; one pass is an epoch.
     """
 
     kind: ClassVar[str]
@@ -145,14 +145,14 @@ class TrainedRun(ABC, Generic[AnySettings]):
     @classmethod
     @abstractmethod
     def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """What to make the run of a folder with, so that it meets the data it was trained on.
+        """Arguments to recreate the run of a folder with the data it was trained on.
 
         Args:
             folder: of the run.
-            data: other data, to judge on; None for the run's own.
+            data: other data to evaluate on; None for the run's own.
 
         Returns:
-            Arguments besides the settings; none where the folder remembers no data.
+            Arguments besides the settings; empty if the folder does not record its data.
 
         Raises:
             ValueError: if the data changed since.
@@ -162,11 +162,11 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def kept(
         cls, path: Path, *, data: str | None = None, **given: Any
     ) -> tuple[RunFolder, Self, int]:
-        """Open a run's folder and take the weights that its figures are about.
+        """Open a run's folder with the weights behind its figures.
 
         Args:
             path: the run folder; the run may still be going on.
-            data: other data to judge on; None for those that the run was trained on.
+            data: other data to evaluate on; None for the run's own.
             **given: what the run was given besides its settings.
 
         Returns:
@@ -183,17 +183,17 @@ class TrainedRun(ABC, Generic[AnySettings]):
         return folder, run, run.load(checkpoint)
 
     def load(self, checkpoint: Path) -> int:
-        """Take the weights of a checkpoint and return how many whole epochs they saw.
+        """Load the weights of a checkpoint and return how many whole epochs they saw.
 
         Raises:
-            ValueError: if it is missing, damaged or of another model.
+            ValueError: if it is missing, damaged or belongs to another model.
         """
         content = read_checkpoint(checkpoint)
         try:
             self.model.load_state_dict(content["state_dict"])
         except (RuntimeError, KeyError, ValueError, TypeError):
             raise ValueError(
-                f"the checkpoint {checkpoint} is of another model than these settings describe"
+                f"the checkpoint {checkpoint} belongs to another model than these settings describe"
             ) from None
         if "global_step" in content:
             return int(content["global_step"]) // len(self.batches)

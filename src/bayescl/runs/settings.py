@@ -1,4 +1,4 @@
-"""Settings that go into a run folder and come back from there."""
+"""Settings stored in and restored from a run folder."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing_extensions import Self
 
 
 class StoredSettings(ABC):
-    """Everything that shapes a run, as ``config.yaml`` holds it."""
+    """All settings of a run, as in ``config.yaml``."""
 
     may_change: ClassVar[frozenset[str]] = frozenset()
-    """Options that a resumed run may be given anew; :meth:`continues` says with which values."""
+    """Options that may change when a run is resumed; :meth:`continues` says to which values."""
 
     def continues(self, stored: Self) -> bool:
-        """Whether a run with other settings can go on under these; by default none can.
+        """Whether a run with other settings can continue with these; by default it cannot.
 
         Args:
             stored: the settings that the run has.
 
         Raises:
-            ValueError: if it cannot for a reason that needs words.
+            ValueError: if it cannot, for a reason that needs an explanation.
         """
         del stored
         return False
@@ -33,7 +33,7 @@ class StoredSettings(ABC):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The settings that :meth:`as_config` wrote down; those that it lacks have defaults.
+        """The settings that :meth:`as_config` stored; missing ones get defaults.
 
         Raises:
             ValueError: if a setting is missing, unknown or out of range.
@@ -46,5 +46,5 @@ class StoredSettings(ABC):
 
     @classmethod
     def _taken_from(cls, _: dict[str, Any], /) -> dict[str, Any]:
-        """Take what is written down in another form out of plain values; return it by fields."""
+        """Remove values that are stored in another form; return them by field."""
         return {}

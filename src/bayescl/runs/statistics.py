@@ -1,4 +1,4 @@
-"""Figures over seeds."""
+"""Statistics over seeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
-    """Ours less theirs, seed by seed: runs of one seed see the same batches and draws.
+    """Ours less theirs, paired by seed: runs with the same seed see the same batches and draws.
 
     Example:
         >>> paired_difference([0.5, 0.75], [0.25, 0.25])["mean"]

@@ -15,14 +15,14 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.reading import read_checkpoint
 
 _LOSS = "loss."
-"""What a loss remembers is of no use without the training."""
+"""Prefix of the loss's state, which is not needed without training."""
 
 
 def as_safetensors(state: Mapping[str, Any]) -> bytes:
-    """The tensors of a state but those of the loss, in the format of safetensors.
+    """The tensors of a state without the loss's, in safetensors format.
 
     Args:
-        state: of a module; what is no tensor is left out.
+        state: state of a module; values other than tensors are left out.
     """
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -33,12 +33,12 @@ def as_safetensors(state: Mapping[str, Any]) -> bytes:
 
 
 def write_weights(folder: RunFolder, state: Mapping[str, Any]) -> None:
-    """Write the weights that a run's figures are about."""
+    """Write the weights behind a run's figures."""
     write_atomically(folder.weights_file, as_safetensors(state))
 
 
 def read_weights(folder: RunFolder) -> dict[str, Any]:
-    """The weights of a run: of a finished one from their own file, else from the checkpoint.
+    """The weights of a run, from their own file if it is finished, else from the checkpoint.
 
     Raises:
         ValueError: if there is no checkpoint yet, or the file is damaged.

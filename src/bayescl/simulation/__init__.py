@@ -1,8 +1,8 @@
-"""The paper's numerical experiments: a process that generates scores, and estimators held to it.
+"""The paper's numerical experiments: a process that generates scores, and estimators.
 
 :func:`observe` draws labelled scores, :func:`estimates` computes every estimator of the true
 negatives' mean on them, and :mod:`bayescl.simulation.experiments` repeats both over ranges of
-parameters and draws the figures. The command ``bayescl simulate`` runs those.
+parameters and draws the figures. The command ``bayescl simulate`` runs them.
 """
 
 from bayescl.simulation.estimators import estimates, implied_mean

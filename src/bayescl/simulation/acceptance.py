@@ -1,4 +1,4 @@
-"""The two samplers held against each other and against the closed form."""
+"""Comparison of the two samplers with each other and with the closed form."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def acceptance(settings: Settings, seed: int) -> Table:
     """Acceptance rates, and Kolmogorov-Smirnov tests of both samplers.
 
     Args:
-        settings: ``draws`` enters: how often a rate is measured, on 2,000 scores each time.
+        settings: ``draws`` is how often a rate is measured, on 2,000 scores each time.
         seed: seed of the run.
 
     Returns:
         One record per alpha and class: the share of proposals accepted, with band and standard
-        error over draws, what it should be, and p-values over all scores: accept-reject against
+        error over draws, its expected value, and p-values over all scores of accept-reject against
         the closed-form CDF, inversion against it, and the two against each other.
 
     Reference:

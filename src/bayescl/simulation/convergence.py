@@ -1,4 +1,4 @@
-"""Lemma 2: does the Bayesian loss approach the supervised loss as candidates grow in number?"""
+"""Lemma 2: does the Bayesian loss approach the supervised loss with more candidates?"""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from bayescl.simulation.tables import Table, Value
 
 CANDIDATES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 SCORES = 2**17
-"""Scores that a draw holds at most."""
+"""Largest number of scores in a draw."""
 
 
 def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
     """Measure each loss less the supervised loss, over numbers of candidates.
 
-    The supervised loss has as many candidates, all of them true negatives, drawn for it alone;
-    the anchor and its positive are shared. The positive is the first of those that the process
-    draws, and the only one that the debiased loss knows.
+    The supervised loss has the same number of candidates, all true negatives and drawn separately;
+    the anchor and its positive are shared. The positive is the first that the process draws, and
+    the only one that the debiased loss knows.
 
     Args:
-        settings: the process; ``candidates`` is replaced. Where there are many candidates, there
-            are fewer anchors, so that a draw holds some hundred thousand scores at most.
+        settings: the process; ``candidates`` is replaced. With many candidates there are fewer
+            anchors, so that a draw holds at most some hundred thousand scores.
         seed: seed of the run.
         tick: called after each number of candidates.
 
@@ -57,7 +57,7 @@ def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> T
 
 
 def _smaller(settings: Settings) -> Settings:
-    """The settings with fewer anchors where there are many candidates."""
+    """The settings, with fewer anchors if there are many candidates."""
     most = max(1, SCORES // settings.candidates)
     return replace(settings, anchors=min(settings.anchors, most))
 

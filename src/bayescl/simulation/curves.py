@@ -1,4 +1,4 @@
-"""Curves that the formulas give without drawing anything, and one histogram to hold beside them."""
+"""Curves from formulas without sampling, and one histogram for comparison."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def empirical_densities(settings: Settings, seed: int) -> Table:
     """Histograms of one anchor's observations beside the densities they are drawn from.
 
     One anchor with 20,000 candidates at temperature 2 and a normal proposal, by accept-reject
-    sampling, whatever the settings say on these; ``tau_plus`` is theirs.
+    sampling; of the settings, only ``tau_plus`` is used.
 
     Returns:
         One record per alpha, class and bin: the bin's middle, the share of observations in it
@@ -106,7 +106,7 @@ def cdf_transform(tau_plus: float) -> Table:
         One record per alpha and CDF value.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> cdf_transform(0.1).number("proposal_cdf", alpha=0.9, unlabeled_cdf=0.5)
@@ -135,7 +135,7 @@ def weight_curves(tau_plus: float) -> Table:
         value.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> weight_curves(0.1).number("weight", fixed="beta", alpha=0.5, unlabeled_cdf=0.5)

@@ -12,7 +12,8 @@ for unit-length embeddings at temperature 1, where observations lie in :math:`[1
 Two steps of its proof do not hold as printed. It takes that range to be :math:`[-1/e, 1/e]`, of
 length :math:`2/e`; its length is :math:`e - 1/e`. And with :math:`c_i = 2/(N e \tau^-)` the
 exponent of McDiarmid's inequality has :math:`(\tau^-)^2` as a factor, not as a divisor, so the
-bound grows with :math:`1/\tau^-` where the lemma has :math:`\tau^-`. With both steps mended,
+bound grows with :math:`1/\tau^-` where the lemma has :math:`\tau^-`. With both steps corrected, the
+bound is
 
 .. math::
     \frac{e^2 - 1}{\tau^-}\sqrt{\frac{\pi}{2N}} .
@@ -42,7 +43,7 @@ ALPHAS = (0.5, 0.9, 1.0)
 PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 MEASURED = tuple(f"bayesian_{ranks}" for ranks in EXACT_RANKS)
 SCORES, FEWEST_ANCHORS = 2**15, 50
-"""Scores that a draw holds at most, but for this many anchors at least."""
+"""Largest number of scores in a draw, but with at least this many anchors."""
 
 
 def stated_bound(candidates: int, tau_plus: float) -> float:
@@ -61,9 +62,9 @@ def stated_bound(candidates: int, tau_plus: float) -> float:
 
 
 def mended_bound(candidates: int, tau_plus: float) -> float:
-    r"""The bound that the proof gives with its two slips mended.
+    r"""The bound that the proof gives with its two slips corrected.
 
-    Still for weights taken as constants; that they depend on ranks is beyond the proof.
+    It still treats weights as constants; their dependence on ranks is beyond the proof.
 
     Raises:
         ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
@@ -79,12 +80,13 @@ def mended_bound(candidates: int, tau_plus: float) -> float:
 def error_bound(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
     """Measure the error of the Bayesian loss beside both bounds.
 
-    Every anchor's scores lie in [-1, 1] at temperature 1, as the lemma presumes, with a uniform
-    proposal over all of it: the family's widest. Over numbers of candidates at the settings'
-    ``tau_plus``, and over priors at the settings' number of candidates.
+    Every anchor's scores lie in [-1, 1] at temperature 1, as the lemma assumes, with a uniform
+    proposal over the whole interval, the widest of the family. The error is measured over numbers
+    of candidates at the settings' ``tau_plus``, and over priors at the settings' number of
+    candidates.
 
     Args:
-        settings: ``candidates``, ``tau_plus``, ``anchors``, ``positives`` and ``draws`` enter.
+        settings: ``candidates``, ``tau_plus``, ``anchors``, ``positives`` and ``draws`` are used.
         seed: seed of the run.
         tick: called after each point.
 
@@ -111,7 +113,7 @@ def error_bound(settings: Settings, seed: int, tick: Tick = lambda _: None) -> T
 
 
 def _smaller(settings: Settings) -> Settings:
-    """The settings with fewer anchors where there are many candidates."""
+    """The settings, with fewer anchors if there are many candidates."""
     most = max(FEWEST_ANCHORS, SCORES // settings.candidates)
     return replace(settings, anchors=min(settings.anchors, most))
 

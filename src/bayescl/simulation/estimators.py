@@ -2,8 +2,9 @@ r"""Estimators of the mean observation of an anchor's true negatives.
 
 Every contrastive loss here is :math:`-\log\frac{e^{s^+}}{e^{s^+} + N\hat\theta}` for some estimate
 :math:`\hat\theta` of that mean, so each estimate can be read off from the loss. The debiased and
-the hard estimate are taken that way from the library's own objectives, floor included: what is
-measured is what trains. Supervised, biased and Bayesian estimates are means, weighted or not.
+the hard estimate are obtained that way from the library's own objectives, including the floor, so
+the experiments measure what trains. Supervised, biased and Bayesian estimates are weighted or
+unweighted means.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
 
     Args:
         observed: anchors with their candidates and positives.
-        settings: ``alpha``, ``beta``, ``tau_plus``, ``temperature`` and ``concentration`` enter.
+        settings: ``alpha``, ``beta``, ``tau_plus``, ``temperature`` and ``concentration`` are used.
 
     Returns:
         Values by the names in :data:`TITLES`, float64.
@@ -105,7 +106,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
 def implied_mean(
     loss: Float[Tensor, "*shape"], positive: Float[Tensor, "*shape"], count: int
 ) -> Float[Tensor, "*shape"]:
-    r"""The mean negative observation that a contrastive loss stands for.
+    r"""The mean negative observation that a contrastive loss implies.
 
     Solves :math:`\mathrm{loss} = \log(1 + N\theta\,e^{-s^+})` for :math:`\theta`.
 

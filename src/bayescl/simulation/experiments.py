@@ -1,4 +1,4 @@
-"""The experiments by name: what each computes, and the figure that is drawn from it.
+"""The experiments by name: their computation and their figure.
 
 Needs Matplotlib, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings both.
 """
@@ -54,12 +54,12 @@ class Experiment:
     """One numerical experiment.
 
     Args:
-        name: what the command line and the files call it.
-        summary: what it shows, in a few words.
+        name: name on the command line and of the files.
+        summary: a short description.
         run: computes the table from settings and a seed, and calls back after each step.
         draw: draws the figure from the table.
-        steps: how often ``run`` calls back.
-        summarise: the tables to print; none for curves that are better looked at.
+        steps: number of times that ``run`` calls back.
+        summarise: the tables to print; none for curves.
     """
 
     name: str
@@ -252,10 +252,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 
 def chosen(names: list[str]) -> tuple[Experiment, ...]:
-    """The experiments of these names, in their order.
+    """The experiments with these names, in this order.
 
     Raises:
-        ValueError: if there is no experiment of a name.
+        ValueError: if a name is unknown.
 
     Example:
         >>> [experiment.name for experiment in chosen(["weights", "densities"])]
@@ -264,7 +264,7 @@ def chosen(names: list[str]) -> tuple[Experiment, ...]:
     known = {experiment.name: experiment for experiment in EXPERIMENTS}
     for name in names:
         if name not in known:
-            raise ValueError(f"there is no experiment {name!r}; known are {', '.join(known)}")
+            raise ValueError(f"unknown experiment {name!r}; known are {', '.join(known)}")
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
@@ -272,9 +272,9 @@ def write(experiment: Experiment, table: Table, folder: Path) -> tuple[Path, Pat
     """Write an experiment's table, and the figure drawn from what was written.
 
     Args:
-        experiment: what the table is of.
+        experiment: the experiment.
         table: its result.
-        folder: where the files go; must exist.
+        folder: an existing folder for the files.
 
     Returns:
         The CSV file and the PNG file.

@@ -1,8 +1,8 @@
 """Does the posterior of latent classes say how often two items are of one class?
 
-Items are drawn from the model itself: each class is a von Mises-Fisher component, and the two
-views of an item are that item with noise. Components are fitted as the loss fits them, to two views
-of each remembered item, and judged on other items of the same classes.
+Items are drawn from the model itself: each class is a von Mises-Fisher component, and the two views
+of an item are that item with noise. Components are fitted as in the loss, to two views of each
+remembered item, and evaluated on other items of the same classes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bayescl.simulation.tables import Table, Value, parsed
 DIM, KAPPA, NOISE = 32, 30.0, 0.5
 """Coordinates, concentration of the classes, and length of a view's noise beside an item's 1."""
 REMEMBERED, JUDGED = 1024, 512
-"""Items that components are fitted to, and items that they are judged on."""
+"""Numbers of items for fitting components and for evaluating them."""
 BINS = 10
 
 Classes = Literal["equal", "5:1"]
@@ -53,14 +53,14 @@ COMPONENTS: dict[str, tuple[float, ...]] = {
 }
 """Components per class, by the name that tables have for them."""
 KNOWN = "known"
-"""The classes' own components in place of fitted ones."""
+"""The classes' own components instead of fitted ones."""
 NOISES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 SWEPT_WITH_NOISE = ("0.5", "1", "together")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting: how many components, how even the classes, how much noise."""
+    """One setting: number of components, sizes of classes, and noise."""
 
     swept: str
     components: str
@@ -78,20 +78,20 @@ class Items:
 
 
 def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
-    """Measure what the fitted components find, over their number and over the views' noise.
+    """Measure how well fitted components find classes, over their number and the views' noise.
 
     Args:
-        settings: ``tau_plus`` is the share of an average class, so that there are
-            ``1 / tau_plus`` classes; everything is repeated half as often as ``draws``, since one
-            draw holds some hundred thousand pairs.
+        settings: ``tau_plus`` is the share of an average class, so there are ``1 / tau_plus``
+            classes. There are half as many repetitions as ``draws``, since one draw holds some
+            hundred thousand pairs.
         seed: seed of the run.
         tick: called after each setting.
 
     Returns:
         One record per setting: agreement of views and trust, the mean posterior of pairs of one
         class and of two, calibration error, and precision and recall of pairs with a posterior
-        above 1/2; the precision is that of draws with such a pair, and empty where fewer than two
-        have one. The posterior is that before trust.
+        above 1/2; precision is over draws with such a pair, and empty if fewer than two have one.
+        The posterior is taken before trust.
 
     Example:
         >>> table = latent(Settings(tau_plus=0.25, draws=2), seed=0)
@@ -117,7 +117,7 @@ def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
 
 
 def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
-    """Compare the posterior of pairs with how often they are of one class, in bins of its value.
+    """Compare the posterior of pairs with the frequency of one class, in bins of its value.
 
     Args:
         settings: as for :func:`latent`.
@@ -142,7 +142,7 @@ def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: Non
 
 
 def steps() -> tuple[int, int]:
-    """How often the two experiments call back."""
+    """Number of times that the two experiments call back."""
     swept = len(SIZES) * len(COMPONENTS) + len(SWEPT_WITH_NOISE) * len(NOISES)
     return swept, len(SIZES) * (len(COMPONENTS) + 1)
 
@@ -165,13 +165,13 @@ def sample_component(
     r"""Draw one unit vector from the von Mises-Fisher component of each direction.
 
     The cosine :math:`c` with the direction has a density proportional to
-    :math:`(1 - c^2)^{(d-3)/2}\,e^{\kappa c}`, inverted on a fine grid; around the direction all
-    is even.
+    :math:`(1 - c^2)^{(d-3)/2}\,e^{\kappa c}`, inverted on a fine grid; around the direction the
+    density is uniform.
 
     Args:
         directions: unit vectors of at least three coordinates.
         kappa: concentration, at least 0.
-        source: what to draw from.
+        source: random generator.
 
     Reference:
         Mardia and Jupp, "Directional Statistics", 2000, section 9.3.
@@ -189,14 +189,14 @@ def sample_component(
 
 
 def _draws(settings: Settings) -> int:
-    """How often everything is drawn."""
+    """Number of repetitions."""
     return max(2, settings.draws // 2)
 
 
 def _drawn(
     point: Point, count: int, seed: int, draw: int
 ) -> tuple[Items, Items, Float[Tensor, "classes dim"]]:
-    """Items to remember, items to judge, and the directions of their classes."""
+    """Items to remember, items to evaluate, and the directions of their classes."""
     # Whatever is fitted to them, the items are the same.
     source = generator(seed, "latent", point.classes, point.noise, count, draw)
     directions = F.normalize(torch.randn(count, DIM, generator=source, dtype=torch.float64), dim=1)
@@ -215,7 +215,7 @@ def _drawn(
 def _posterior(
     point: Point, settings: Settings, seed: int, draw: int
 ) -> tuple[Float[Tensor, " pairs"], Tensor, Float[Tensor, " mixtures"]]:
-    """Posterior of all pairs of judged items, whether they are of one class, and agreement."""
+    """Posterior of all pairs of evaluated items, whether they are of one class, and agreement."""
     count = max(2, round(1 / settings.tau_plus))
     remembered, judged, directions = _drawn(point, count, seed, draw)
     if point.components == KNOWN:
@@ -275,7 +275,7 @@ def _measured(point: Point, settings: Settings, seed: int) -> dict[str, Value]:
 
 
 def _with_band(name: str, values: Sequence[float]) -> dict[str, Value]:
-    """Mean, band and standard error as columns; empty where fewer than two draws have a value."""
+    """Mean, band and standard error as columns; empty if fewer than two draws have a value."""
     ends = ("", "_low", "_high", "_error")
     if len(values) < 2:
         return {f"{name}{end}": "" for end in ends}

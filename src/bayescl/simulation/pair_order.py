@@ -1,4 +1,4 @@
-r"""How often a positive outscores a true negative, when both are drawn by the model.
+r"""How often a positive outscores a true negative if both are drawn from the model.
 
 The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
 false negative and a true negative drawn independently from the two mixtures are not such a pair:
@@ -44,7 +44,7 @@ def independent_pair_auc(alpha: float) -> float:
         A value in [1/2, 5/6].
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)
@@ -54,7 +54,7 @@ def independent_pair_auc(alpha: float) -> float:
 
 
 def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
-    """Measure the AUC at each alpha, and what taking it for alpha costs.
+    """Measure the AUC at each alpha, and the cost of using it as alpha.
 
     Args:
         settings: the process; its ``alpha`` is replaced by each swept value.
@@ -64,7 +64,7 @@ def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Ta
     Returns:
         One record per alpha: the measured share of independent pairs in which the positive
         outscores the true negative, its closed form, and the MSE of the Bayesian estimator
-        (mid-ranks) given the true alpha and given the AUC in its place, on the same draws.
+        (mid-ranks) with the true alpha and with the AUC in its place, on the same draws.
     """
     records: list[dict[str, Value]] = []
     alphas = [float(alpha) for alpha in SWEEPS["alpha"]]

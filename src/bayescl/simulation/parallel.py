@@ -16,14 +16,14 @@ Result = TypeVar("Result")
 
 
 def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Apply a function to items on one thread per core, and give the results in their order.
+    """Apply a function to items on one thread per core, and yield the results in order.
 
-    Tensor operations on a few ten thousand numbers gain nothing from several threads each, and
-    lose much where cores are busy; so each runs on one, and items side by side instead. The
-    caller's own number of threads stays as it is.
+    Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
+    much on busy cores. So each operation runs on one thread, and items run in parallel instead. The
+    caller's number of threads is unchanged.
 
     Args:
-        function: must not depend on what other calls do; each draw has its own generator.
+        function: must not depend on other calls; each draw has its own generator.
         items: its arguments.
 
     Yields:
@@ -38,6 +38,6 @@ def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> It
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    """The process's workers; always the same ones, so that each reuses its own memory."""
+    """The process's workers, always the same ones so that each reuses its memory."""
     # The initializer's setting is that of the worker's own thread.
     return ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))

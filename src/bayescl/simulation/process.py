@@ -13,18 +13,18 @@ from bayescl.simulation.samplers import sample_by_inversion, sample_by_rejection
 from bayescl.simulation.settings import Settings
 
 CHUNK_ELEMENTS = 2**16
-"""Scores drawn at a time; a chunk and what is computed from it take some ten megabytes."""
+"""Scores drawn at a time; a chunk and its results take some ten megabytes."""
 
 HIGHEST_LOGIT = 350.0
-"""Up to here squares of observations, and so squared errors, fit float64."""
+"""Largest logit at which squared observations, and so squared errors, fit into float64."""
 
 
 @dataclass(frozen=True)
 class Observations:
-    """What the process shows of some anchors, and what it hides.
+    """The visible and hidden variables of some anchors.
 
-    Scores are kept divided by the temperature, as logits, which the objectives take; an
-    observation of the paper is the exponential of a logit.
+    Scores are stored as logits, divided by the temperature, as the objectives take them; an
+    observation in the paper is the exponential of a logit.
     """
 
     unlabeled: Float[Tensor, "anchors candidates"]
@@ -41,15 +41,15 @@ class Observations:
 
 
 def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observations]:
-    """Run the generative process for ``settings.anchors`` anchors, some at a time.
+    """Run the generative process for ``settings.anchors`` anchors, in chunks.
 
     Args:
         settings: parameters of the process.
-        generator: source of all randomness. How anchors are grouped depends on the number of
-            candidates alone, so the same generator state and settings give the same numbers.
+        generator: source of all randomness. Chunks depend only on the number of candidates, so the
+            same generator state and settings give the same numbers.
 
     Yields:
-        Chunks of anchors, small enough to keep memory in the tens of megabytes at most.
+        Chunks of anchors, small enough to keep memory within tens of megabytes.
 
     Raises:
         ValueError: if the temperature is so low that squared observations overflow.

@@ -12,7 +12,7 @@ Three families:
     :math:`t = 0.3`, so observations span thirty orders of magnitude.
 ``normal``
     :math:`N(0, 1)` for every anchor: the distribution of the figures of densities. ``gamma`` and
-    ``temperature`` do not enter.
+    ``temperature`` are not used.
 
 All numbers are float64.
 """
@@ -123,7 +123,7 @@ class NormalProposals(Proposals):
     def quantile(
         self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Quantile of N(0, 1); a uniform draw may be 0, which is taken for the smallest above."""
+        """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
         smallest = torch.finfo(level.dtype).tiny
         return _spread(torch.special.ndtri(level.clamp(min=smallest)), rows)
 
@@ -137,7 +137,7 @@ def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -
     """Draw the proposal distributions of ``count`` anchors.
 
     Args:
-        settings: names the family; ``gamma`` and ``temperature`` enter as the module says.
+        settings: names the family; see the module for ``gamma`` and ``temperature``.
         count: number of anchors.
         generator: source of the slides.
 

@@ -20,14 +20,14 @@ from bayescl.simulation.tables import Table, Value
 BINS = 16
 FEW_CANDIDATES = 8
 OTHER_MIXTURES = ((0.7, 0.3), (1.0, 0.5))
-"""Pairs of alpha and tau_plus shown beside the settings'."""
+"""Pairs of alpha and tau_plus measured besides the settings' own."""
 
 
 def reliability(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
     """Compare the posterior with the frequency of true negatives, in bins of equal rank.
 
-    Each anchor's candidates are split by rank into 16 groups (fewer where there are fewer
-    candidates), which are groups of equal posterior but for the few ranks in each.
+    Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
+    whose members have nearly equal posteriors.
 
     Args:
         settings: the process. Two other pairs of ``alpha`` and ``tau_plus`` are measured too,

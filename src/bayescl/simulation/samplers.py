@@ -1,7 +1,7 @@
 """Two ways to draw scores from the class-conditional densities.
 
-The paper's accept-reject algorithms, all pending scores at once, and inversion of the closed-form
-CDFs, which needs one uniform number per score. Both draw from the same densities.
+These are the paper's accept-reject algorithms, for all pending scores at once, and inversion of the
+closed-form CDFs, which needs one uniform number per score. Both draw from the same densities.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from bayescl.simulation.proposals import Proposals
 
 
 class AcceptReject(NamedTuple):
-    """What accept-reject sampling did."""
+    """Result of accept-reject sampling."""
 
     scores: Tensor
     """The accepted scores, one for each label."""
 
     proposed: Tensor
-    """How many proposals each of them took, at least 1; int64."""
+    """Number of proposals for each score, at least 1; int64."""
 
 
 def sample_by_inversion(
@@ -35,8 +35,8 @@ def sample_by_inversion(
     """Draw a score for every label, by inverting the CDF of its class.
 
     Args:
-        true_negative: True where a true negative is wanted, False for a false negative (or, what
-            is the same, a positive).
+        true_negative: True for a true negative, False for a false negative or, equivalently, a
+            positive.
         proposals: the anchors' distributions, one per row.
         alpha: probability that a positive outscores a negative, in [0.5, 1].
         generator: source of randomness.
@@ -45,7 +45,7 @@ def sample_by_inversion(
         Scores in float64.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl.simulation import NormalProposals
@@ -89,7 +89,7 @@ def sample_by_rejection(
         Scores in float64, and how many proposals each took.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl.simulation import NormalProposals
@@ -124,7 +124,7 @@ def sample_by_rejection(
 def acceptance_probability(
     proposal_cdf: Float[Tensor, "*shape"], true_negative: Bool[Tensor, "*shape"], *, alpha: float
 ) -> Float[Tensor, "*shape"]:
-    """Chance that a proposed score is kept, given its proposal CDF and the class wanted.
+    """Probability that a proposed score is accepted, given its proposal CDF and class.
 
     Args:
         proposal_cdf: proposal CDF of the score, in [0, 1].
@@ -135,7 +135,7 @@ def acceptance_probability(
         Probabilities; 1 at the end of the range where the class is densest.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> cdf = torch.tensor([0.0, 1.0])

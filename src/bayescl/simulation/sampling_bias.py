@@ -1,10 +1,10 @@
 r"""What the biased loss learns: the curve with the jump.
 
 A score that minimises the biased loss is proportional to :math:`p^+/p_d`, not to
-:math:`p^+/p^-`. With :math:`\hat x^+ = m\,p^+/p_d` the ratio that one would want is
+:math:`p^+/p^-`. With :math:`\hat x^+ = m\,p^+/p_d` the desired ratio is
 :math:`\hat x^+\tau^- / (m - \hat x^+\tau^+)`, which jumps from plus to minus infinity at
-:math:`\hat x^+ = m/\tau^+`. But :math:`p_d = \tau^-p^- + \tau^+p^+ \ge \tau^+p^+`, so no score
-lies beyond the jump: there the curve would need a negative density.
+:math:`\hat x^+ = m/\tau^+`. But :math:`p_d = \tau^-p^- + \tau^+p^+ \ge \tau^+p^+`, so no score lies
+beyond the jump: there the curve would need a negative density.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ FORMULA, ATTAINED = "formula", "attained"
 
 
 def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[Tensor, "*shape"]:
-    r"""The ratio :math:`p^+/p^-` at which the biased loss is content with a score.
+    r"""The ratio :math:`p^+/p^-` for which a score minimises the biased loss.
 
     Args:
         score: score of a positive in units of m, that is :math:`p^+/p_d`, at least 0.
         tau_plus: prior probability that a candidate is a positive, in (0, 1).
 
     Returns:
-        The ratio; negative, which no ratio of densities is, for scores above ``1 / tau_plus``.
+        The ratio. It is negative, hence impossible, for scores above ``1 / tau_plus``.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Example:
         >>> density_ratio(torch.tensor([1.0, 5.0, 20.0]), tau_plus=0.1)
@@ -56,7 +56,7 @@ def sampling_bias(tau_plus: float) -> Table:
         to 1, for each alpha.
 
     Raises:
-        ValueError: if ``tau_plus`` leaves its interval.
+        ValueError: if ``tau_plus`` is out of range.
 
     Reference:
         Liu et al., ICML 2024, appendix "Sampling Bias Analysis".

@@ -1,4 +1,4 @@
-"""A random generator for every draw, independent of which other draws are made."""
+"""A random generator for every draw, independent of other draws."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from bayescl._checks import check_count
 
 
 def generator(seed: int, *path: object) -> torch.Generator:
-    """The generator of the draw that ``path`` names.
+    """The generator of the draw named by ``path``.
 
     Each draw has its own stream, so an experiment gives the same numbers whether it runs alone
     or among others, and adding a value to a sweep leaves the others as they were.
 
     Args:
         seed: seed of the whole run, at least 0.
-        path: what is drawn, such as the experiment's name, the value and the repetition; told
-            apart by how they print.
+        path: identifies the draw by printed values, such as the experiment's name, the value and
+            the repetition.
 
     Raises:
-        ValueError: if ``seed`` is negative or no whole number.
+        ValueError: if ``seed`` is not a whole number of at least 0.
 
     Example:
         >>> torch.rand(2, generator=generator(0, "mse", 1)).equal(

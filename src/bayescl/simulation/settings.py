@@ -38,10 +38,10 @@ class Settings:
         concentration: exponent of the hard estimator, at least 0.
         proposal: ``"slide"``, ``"script"`` or ``"normal"``.
         sampler: ``"inversion"`` or ``"accept-reject"``.
-        draws: how often an experiment is repeated, at least 2, since bands show the scatter.
+        draws: number of repetitions of an experiment, at least 2 for the bands.
 
     Raises:
-        ValueError: if a parameter leaves its interval.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> Settings().candidates

@@ -1,4 +1,4 @@
-"""What repeated draws say about a number: its mean, a band, and the mean's standard error."""
+"""Mean, band and standard error over repeated draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from bayescl._axes import Float, Tensor
 
 BAND = (0.05, 0.95)
-"""Quantiles over draws between which a curve's band lies."""
+"""Quantiles over draws that bound a curve's band."""
 
 
 class Spread(NamedTuple):
@@ -24,8 +24,7 @@ class Spread(NamedTuple):
 def spread(draws: Float[Tensor, " draws"]) -> Spread:
     """Summarise one number's values over repeated draws.
 
-    The band holds nine in ten single draws: a lone run of the same size lands in it that often.
-    The standard error is that of the mean over all draws.
+    The band holds nine in ten single draws. The standard error is that of the mean over all draws.
 
     Args:
         draws: one value per draw, at least two.
@@ -46,7 +45,7 @@ def fitted_rate(
     """Exponent and factor of the power law through positive values, by least squares of logs.
 
     Args:
-        sizes: where the values were taken, positive.
+        sizes: sizes at which the values were taken, positive.
         values: positive.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a screen has room for: the tables that the command prints of each sweep."""
+"""The tables that the command prints of each sweep."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def of_columns(title: str, *columns: str) -> Summarise:
 
 
 def of_verdicts(table: Table) -> list[Summary]:
-    """How many swept points each verdict has, and which are not "below"."""
+    """Number of swept points with each verdict, and those that are not "below"."""
     rows = []
     for proposal in table.distinct("proposal"):
         for estimator in table.distinct("estimator"):
@@ -137,7 +137,7 @@ def of_error_bound(table: Table) -> list[Summary]:
 
 
 def of_latent(table: Table) -> list[Summary]:
-    """What components find in each setting; an empty precision is that of no pair."""
+    """Results of components in each setting; precision is empty if there are no pairs."""
     columns = ("agreement", "trust", "precision", "recall", "posterior_same", "posterior_other")
     found = []
     for swept in table.distinct("swept"):
@@ -157,6 +157,6 @@ def of_latent(table: Table) -> list[Summary]:
 
 
 def measured_rate(table: Table) -> float:
-    """Exponent of the power of N that an error falls with."""
+    """Exponent of N in the decrease of an error."""
     sizes, errors = (torch.tensor(table.numbers(name)) for name in ("candidates", "error"))
     return fitted_rate(sizes, errors)[0]

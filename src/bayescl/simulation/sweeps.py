@@ -21,7 +21,7 @@ Tick = Callable[[str], None]
 """Called with a few words after each step of an experiment."""
 
 RIVALS = ("biased", "debiased")
-"""Estimators whose error the paper holds against the Bayesian one."""
+"""Estimators whose error the paper compares with the Bayesian one."""
 
 SWEEPS: dict[str, Sequence[float | int]] = {
     "alpha": (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
@@ -46,14 +46,14 @@ class Draw:
     """Mean over anchors."""
 
     left_out: int
-    """Anchors without any true negative, which have no supervised mean."""
+    """Number of anchors without a true negative, which have no supervised mean."""
 
 
 def one_draw(settings: Settings, source: torch.Generator) -> Draw:
-    """Run the process once and hold every estimator against the realised supervised mean.
+    """Run the process once and compare every estimator with the realised supervised mean.
 
-    Anchors without any true negative are left out, and counted. For N = 64 and a prior of 0.1
-    there are none.
+    Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
+    are none.
 
     Args:
         settings: parameters of the process and the estimators.
@@ -91,18 +91,18 @@ def sweep(
 
     Args:
         parameters: names in :data:`SWEEPS`.
-        settings: what the other parameters are, and the number of draws.
-        seed: seed of the run. Draws depend on it, on the proposals and on the value alone.
+        settings: values of the other parameters, and the number of draws.
+        seed: seed of the run. Draws depend only on it, the proposals and the value.
         tick: called after each value.
 
     Returns:
         One record per parameter, value and estimator. ``mse``, ``mean`` and ``bias`` (mean
         over anchors less that of the supervised estimator, draw by draw) are averages over draws
         with a band (``_low`` to ``_high``, quantiles 5 % to 95 % over draws) and the
-        average's standard error. ``below_biased`` is by how much the estimator's MSE lies below
-        that of the biased one on the same draws, with the standard error of this paired
-        difference; ``below_debiased`` likewise. ``left_out`` counts anchors without a true
-        negative over all draws.
+        average's standard error. ``below_biased`` is how far the estimator's MSE lies below that of
+        the biased one on the same draws, with the standard error of this paired difference;
+        ``below_debiased`` likewise. ``left_out`` counts anchors without a true negative over all
+        draws.
 
     Raises:
         ValueError: if every anchor of a draw is left out.
@@ -127,7 +127,7 @@ def _records(
 ) -> tuple[dict[str, Value], ...]:
     """The records of one value: all estimators over repeated draws.
 
-    Kept, because several figures show parts of the same sweeps.
+    Cached, because several figures show parts of the same sweeps.
     """
     point = replace(settings, **{parameter: value})  # type: ignore[arg-type]  # a field by its name
     draws = [

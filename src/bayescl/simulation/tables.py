@@ -1,4 +1,4 @@
-"""A small table that lives in a CSV file: what an experiment found, one record per row."""
+"""A small table in a CSV file: the results of an experiment, one record per row."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 Value = str | float | int
 
 SIGNIFICANT_DIGITS = 6
-"""Enough for any figure, and few enough to hide how a sum was ordered."""
+"""Significant digits: enough for any figure, and few enough to hide the order of a sum."""
 
 
 @dataclass(frozen=True)
 class Table:
     """Records with the same keys.
 
-    Numbers are rounded on the way in, so that a table read back from its file equals the one
+    Numbers are rounded when records are added, so a table read from its file equals the one
     written.
 
     Args:
@@ -58,7 +58,7 @@ class Table:
         return stream.getvalue()
 
     def where(self, **wanted: Value) -> Table:
-        """The records that have these values."""
+        """The records with these values."""
         return Table(
             tuple(r for r in self.records if all(r[key] == v for key, v in wanted.items()))
         )
@@ -68,14 +68,14 @@ class Table:
         return [float(record[column]) for record in self.records]
 
     def distinct(self, column: str) -> list[Value]:
-        """A column's values, each once, in order of appearance."""
+        """The distinct values of a column, in order of appearance."""
         return list(dict.fromkeys(record[column] for record in self.records))
 
     def number(self, column: str, **wanted: Value) -> float:
-        """The one number that the column has where the other columns have these values.
+        """The single number in the column where other columns have these values.
 
         Raises:
-            ValueError: if no or several records match.
+            ValueError: if no record or several records match.
         """
         found = self.where(**wanted).numbers(column)
         if len(found) != 1:
@@ -84,12 +84,12 @@ class Table:
 
 
 def _rounded(value: Value) -> Value:
-    """A float with few enough digits; whole numbers and words as they are."""
+    """A float rounded to few digits; whole numbers and text unchanged."""
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
 
 
 def parsed(text: str) -> Value:
-    """The number that a cell holds, else its text."""
+    """The number in a cell, or else its text."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,4 +1,4 @@
-"""The expectation that the estimators aim at, by integration of the true negatives' density."""
+"""The expectation targeted by the estimators, by integrating the true negatives' density."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def true_negative_mean(
         than a hundred; good to three digits or so for normal ones at ``temperature`` 0.5.
 
     Raises:
-        ValueError: if ``alpha`` leaves its interval.
+        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl.simulation import UniformProposals

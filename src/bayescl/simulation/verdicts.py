@@ -1,4 +1,4 @@
-"""Where the Bayesian estimator's error is below that of its rivals, and where it is not."""
+"""Where the Bayesian estimator's error is below its rivals', and where it is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayescl.simulation.sweeps import RIVALS, Tick, sweep
 from bayescl.simulation.tables import Table, Value
 
 STANDARD_ERRORS = 2.0
-"""A difference counts where it exceeds this many of its standard errors."""
+"""A difference counts if it exceeds this many standard errors."""
 
 JUDGED = (
     "bayesian_upper",
@@ -28,12 +28,12 @@ def verdicts(
     """Judge every point of the sweeps.
 
     Both estimators see the same draws, so the standard error is that of the paired difference.
-    With a threshold of two standard errors one verdict in twenty would go astray by chance if
-    two estimators were equally good.
+    With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
+    estimators were equally good.
 
     Args:
         parameters: names of swept parameters.
-        settings: what the other parameters are; the proposals are ``slide`` and ``script``.
+        settings: values of the other parameters; the proposals are ``slide`` and ``script``.
         seed: seed of the run.
         tick: called after each swept value.
 
@@ -74,7 +74,7 @@ def verdicts(
 
 
 def _ratio(error: float, rival: float) -> float:
-    """The quotient of two errors; a rival without any is matched only by one without."""
+    """The ratio of two errors; a rival without error is matched only by one without error."""
     if rival == 0:
         return 1.0 if error == 0 else math.inf
     return error / rival
@@ -84,7 +84,7 @@ def verdict(margin: float, error: float) -> str:
     """Whether an estimator whose MSE lies ``margin`` below its rival's is better.
 
     Args:
-        margin: by how much it lies below; negative where it lies above.
+        margin: how far it lies below; negative if it lies above.
         error: the margin's standard error.
 
     Example:

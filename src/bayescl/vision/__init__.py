@@ -1,7 +1,7 @@
 """Contrastive learning on images: stores, views, encoders, SimCLR and frozen probes.
 
-Needs ``bayescl[vision]``. Import from the files themselves; importing this package loads none
-of them, so that reading a data set does not wait for the training loop.
+Needs ``bayescl[vision]``. Import from its modules: importing this package loads none of them, so
+that reading a data set does not load the training loop.
 
 ==========================  =================================================================
 ``datasets``, ``store``     images by name, in one uint8 tensor; training and evaluation part

@@ -1,4 +1,4 @@
-"""Normalisation, and views of small drawings; those of photographs are in ``augmentation_recipe``.
+"""Normalisation, and views of small drawings; for photographs see ``augmentation_recipe``.
 
 Every augmentation works on a whole batch at once, with parameters per image.
 """
@@ -21,19 +21,19 @@ from bayescl.vision.store import ImageStore
 MEASURED_VALUES = 2**28
 """Pixel values that mean and deviation are taken of, at most; then of images at equal distances."""
 _VALUES_AT_ONCE = 2**24
-"""Pixel values that are measured together; bounds memory."""
+"""Pixel values measured at a time; bounds memory."""
 
 
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are those of the images given, and are part of ``state_dict``. Of images with
-    more than 2^28 pixel values, 1,783 colour images of 224 x 224 pixels, as many at equal distances
+    Mean and deviation are measured on the given images and are part of ``state_dict``. Of more than
+    2^28 pixel values, such as 1,783 colour images of 224 x 224, evenly spaced images with that many
     are measured.
 
     Args:
-        images: the images to measure, normally all training images, as a tensor or a store;
-            measured some at a time, so that they may lie in a file and be larger than memory.
+        images: the images to measure, normally all training images, as a tensor or a store. They
+            are measured in parts, so they may be in a file and larger than memory.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -56,7 +56,7 @@ class Normalization(nn.Module):
 def _value_counts(
     images: UInt8[Tensor, "images channels height width"] | ImageStore,
 ) -> Int[Tensor, "channels 256"]:
-    """How often each pixel value occurs in each channel."""
+    """Number of occurrences of each pixel value in each channel."""
     shape = images.image_shape if isinstance(images, ImageStore) else images.shape[1:]
     counts = torch.zeros(shape[0], 256, dtype=torch.int64)
     count = min(len(images), max(1, MEASURED_VALUES // math.prod(shape)))
@@ -75,7 +75,7 @@ def _value_counts(
 
 
 def _mean_and_deviation(counts: list[int]) -> tuple[float, float]:
-    """Mean and standard deviation of pixel values that occur so often, as shares of 255."""
+    """Mean and standard deviation from the counts of pixel values, as shares of 255."""
     total = sum(counts)
     first, second = (
         sum(count * value**power for value, count in enumerate(counts)) for power in (1, 2)
@@ -87,18 +87,18 @@ def _mean_and_deviation(counts: list[int]) -> tuple[float, float]:
 
 
 class AffineNoise(nn.Module):
-    """Views for small drawings: a random affine map and Gaussian noise of a random level.
+    """Views of small drawings: a random affine map and Gaussian noise of random strength.
 
-    Every image draws its own rotation, shift, scale, shear and noise level, and no mirror
-    image is ever made, since most characters differ from theirs. What moves in from outside
-    the image is 0, the background.
+    Every image draws its own rotation, shift, scale, shear and noise level. Images are never
+    mirrored, since most characters differ from their mirror image. Pixels from outside the image
+    are 0, the background.
 
-    At strength 1 rotations reach 15 degrees and shears 10 to either side, shifts 10 % of the
-    image's side, sizes 0.85 to 1.15, and noise levels a standard deviation of 0.15, where 1 is
-    the range of pixel values. Other strengths scale them all.
+    At strength 1, rotations reach 15 degrees and shears 10 degrees in either direction, shifts 10 %
+    of the image's side, scales 0.85 to 1.15, and noise a standard deviation of 0.15, in units of
+    the range of pixel values. Other strengths scale all of these.
 
     Args:
-        strength: how much views differ from their image, in [0, 5]; 0 leaves images as they are.
+        strength: how much views differ from their image, in [0, 5]; 0 leaves images unchanged.
     """
 
     def __init__(self, strength: float = 1.0) -> None:
@@ -120,10 +120,10 @@ class AffineNoise(nn.Module):
 
         Args:
             images: pixel values, 0 to 255.
-            seed: fixes the draw; the same seed gives the same views.
+            seed: the same seed gives the same views.
 
         Returns:
-            Views with values around [0, 1]; noise may leave the interval.
+            Views with values around [0, 1]; noise may exceed the interval.
         """
         pixels = images.float() / 255
         with seeded(seed, images.device):

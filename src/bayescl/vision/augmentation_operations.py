@@ -1,7 +1,7 @@
 """Image operations on a batch in which every image has its own parameters.
 
-Each does to every image what torchvision's function of that name does to one image; tests hold
-them against it. Values lie in [0, 1].
+Each applies torchvision's function of the same name to every image; tests compare the two. Values
+lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Factor = Float[Tensor, " batch"]
 Operation = Callable[[Images, Factor], Images]
 
 _GREY = (0.2989, 0.587, 0.114)
-"""What red, green and blue weigh in a grey value."""
+"""Weights of red, green and blue in a grey value."""
 
 
 def resized_crop(
@@ -32,8 +32,8 @@ def resized_crop(
 ) -> Float[Tensor, "batch channels {size[0]} {size[1]}"]:
     """Cut a box out of each image, resize it and mirror it.
 
-    Bilinear, with antialiasing where the box is larger than the result. Both directions are a
-    product with a matrix of each image, so that boxes may differ in size.
+    Resizing is bilinear, with antialiasing if the box is larger than the result. Each direction is
+    a product with a matrix per image, so boxes may differ in size.
 
     Args:
         images: the images.
@@ -42,7 +42,7 @@ def resized_crop(
         height: rows of each box.
         width: columns of each box.
         size: height and width of the result.
-        is_mirrored: whose left and right are exchanged; default: none.
+        is_mirrored: True for images to mirror; default: none.
     """
     batch, channels, rows, columns = images.shape
     down = _resize_matrix(top, height, rows, size[0])
@@ -57,7 +57,7 @@ def resized_crop(
 def _resize_matrix(
     start: Int[Tensor, " batch"], length: Int[Tensor, " batch"], old: int, new: int
 ) -> Float[Tensor, "batch {new} {old}"]:
-    """What each old pixel along one side contributes to each new one."""
+    """Contribution of each old pixel along one side to each new one."""
     scale = (length / new)[:, None, None]
     centre = torch.arange(new, device=start.device)[None, :, None] + 0.5
     centre = start[:, None, None] + centre * scale
@@ -80,12 +80,12 @@ def adjust_contrast(images: Images, factor: Factor) -> Images:
 
 
 def adjust_saturation(images: Images, factor: Factor) -> Images:
-    """Move colours away from their grey value, or towards it; of RGB images."""
+    """Move the colours of RGB images away from their grey value, or towards it."""
     return _blend(images, _grey_values(images), factor)
 
 
 def adjust_hue(images: Images, factor: Factor) -> Images:
-    """Turn colours around the colour wheel, by a number of turns; of RGB images."""
+    """Rotate the hue of RGB images by a number of turns."""
     red, green, blue = images.unbind(dim=1)
     value, low = images.amax(dim=1), images.amin(dim=1)
     chroma = value - low
@@ -110,12 +110,12 @@ def adjust_hue(images: Images, factor: Factor) -> Images:
 
 
 def to_grey(images: Images) -> Images:
-    """Replace colours by their grey value; of RGB images."""
+    """Replace the colours of RGB images by their grey value."""
     return _grey_values(images).expand(-1, 3, -1, -1)
 
 
 def gaussian_blur(images: Images, sigma: Factor) -> Images:
-    """Blur with a kernel of 3 by 3 pixels; images of one pixel's height or width stay."""
+    """Blur with a kernel of 3 by 3 pixels; images one pixel high or wide are unchanged."""
     if min(images.shape[2:]) < 2:
         return images
     return gaussian_blur2d(images, (3, 3), sigma[:, None].expand(-1, 2), separable=False)
@@ -128,8 +128,8 @@ def apply_where(
 
     Args:
         images: the images, changed in place.
-        chosen: which of them to change, on the CPU, so that a GPU need not be waited for.
-        change: what to do with them.
+        chosen: which of them to change, on the CPU, so that nothing waits for a GPU.
+        change: function of the images and their factors.
         factor: one number per image, on the device of the images.
     """
     rows = chosen.nonzero().squeeze(1)
@@ -145,7 +145,7 @@ def _grey_values(images: Images) -> Float[Tensor, "batch 1 height width"]:
 
 
 def _blend(images: Images, other: Tensor, factor: Factor) -> Images:
-    """``factor`` parts of the images and the rest of the other."""
+    """``factor`` times the images plus ``1 - factor`` times the other."""
     return torch.lerp(other.expand_as(images), images, _each(factor)).clamp_(0.0, 1.0)
 
 

@@ -28,10 +28,11 @@ CROP_AREA = 0.08
 CROP_RATIO = (3 / 4, 4 / 3)
 """Width over height of a crop."""
 JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
-"""How far each factor leaves 1, and hue 0, at strength 1; in the order of ``jitter_order``."""
+"""Largest deviation of each factor from 1 (hue: from 0) at strength 1, in the order of
+``jitter_order``."""
 BLUR_SIGMA = (0.1, 2.0)
 MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
-"""The share of images that each step touches."""
+"""The share of images that each step changes."""
 _ATTEMPTS = 10
 _CHANGES: tuple[Operation, ...] = (
     adjust_brightness,
@@ -42,13 +43,12 @@ _CHANGES: tuple[Operation, ...] = (
 
 
 class SimCLRAugmentation(nn.Module):
-    """Views for photographs: crop, mirror, colour jitter, grey and blur.
+    """Views of photographs: crop, mirror, colour jitter, grey and blur.
 
-    Every image draws its own parameters. In this order: a crop of 8 % to 100 % of the area,
-    resized; left and right exchanged (half of the images); brightness, contrast, saturation and
-    hue changed by up to 0.4, 0.4, 0.4 and 0.1, in an order of its own (80 %); colours taken away
-    (20 %); a blur of 3 by 3 pixels with a deviation of 0.1 to 2 (half). Images that are not RGB
-    have no saturation or hue to change.
+    Every image draws its own parameters. The steps are: a crop of 8 % to 100 % of the area,
+    resized; a mirror image (half of the images); brightness, contrast, saturation and hue changed
+    by up to 0.4, 0.4, 0.4 and 0.1 in random order (80 %); conversion to grey (20 %); and a blur of
+    3 by 3 pixels with a deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
 
     Args:
         strength: 1 is the recipe; see
@@ -91,7 +91,7 @@ class SimCLRAugmentation(nn.Module):
     def apply_parameters(
         self, images: UInt8[Tensor, "batch channels height width"], parameters: ViewParameters
     ) -> Float[Tensor, "batch channels size size"]:
-        """The views that some parameters stand for."""
+        """The views for given parameters."""
         device = images.device
         height, width = images.shape[2:]
         size = (height, width) if self.size is None else (self.size, self.size)
@@ -126,11 +126,11 @@ class ViewParameters(NamedTuple):
         left: first column of the crop.
         height: rows of the crop.
         width: columns of the crop.
-        is_mirrored: whether left and right are exchanged.
+        is_mirrored: whether the image is mirrored.
         is_jittered: whether colours are changed.
         jitter_order: the order of brightness 0, contrast 1, saturation 2 and hue 3.
-        jitter: factor of each, 1 leaving the image as it is; of hue the shift in turns.
-        is_grey: whether colours are taken away.
+        jitter: factor of each, where 1 changes nothing; for hue, the shift in turns.
+        is_grey: whether the image is converted to grey.
         is_blurred: whether the image is blurred.
         sigma: standard deviation of the blur in pixels.
     """
@@ -151,14 +151,14 @@ class ViewParameters(NamedTuple):
 def draw_view_parameters(
     count: int, height: int, width: int, *, strength: float = 1.0, generator: torch.Generator
 ) -> ViewParameters:
-    """Draw the parameters of one view of each image, every image its own.
+    """Draw the parameters of one view of each image.
 
     Args:
         count: number of images.
         height: of the images, in pixels.
         width: of the images, in pixels.
-        strength: scales the range of every jitter, hue's to 0.5 at most, and is the exponent of
-            the smallest crop: its share of the area is ``0.08 ** strength``. In [0, 5].
+        strength: in [0, 5]. Scales the range of every jitter (hue's up to 0.5), and sets the
+            smallest crop to a share of ``0.08 ** strength`` of the area.
         generator: a generator on the CPU, so that all devices see the same parameters.
 
     Returns:
@@ -199,8 +199,8 @@ def _crop_boxes(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Top, left, height and width of a crop of each image, as torchvision draws them.
 
-    Area and log-ratio are uniform; of ten attempts the first that fits into the image counts,
-    and where none does the largest box of an allowed ratio, in the middle.
+    Area and log-ratio are uniform. The first of ten attempts that fits into the image is used; if
+    none does, the largest centred box of an allowed ratio.
     """
     shape = (count, _ATTEMPTS)
     area = smallest + (1 - smallest) * torch.rand(shape, generator=generator)

@@ -1,4 +1,4 @@
-"""The linear probe in the paper's protocol: trained on augmented images, not on cached features."""
+"""The linear probe in the paper's protocol, trained on augmented images, not cached features."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def augmented_linear_probe(
 ) -> TopScore:
     """Accuracy of a linear layer trained on views of all training images.
 
-    In every epoch each training image is seen once, in a view drawn by the model's own
-    augmentation, through the frozen encoder in ``eval()`` mode. The layer learns by Adam with
-    weight decay 1e-6 and is judged after the last epoch, on plain images. The authors report the
-    best epoch on the test images instead, which can only be higher.
+    In every epoch, each training image passes once through the frozen encoder in ``eval()`` mode,
+    as a view drawn by the model's own augmentation. The layer is trained by Adam with weight decay
+    1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
+    the test images instead, which can only be higher.
 
     Args:
         model: the encoder and its augmentation; its mode is restored afterwards.
         train: images whose labels the layer learns from, on the model's device.
-        evaluation: images that it is judged by.
+        evaluation: images to evaluate on.
         epochs: passes over the training images.
         batch_size: images per step; the last batch of an epoch may be smaller.
         learning_rate: of Adam; the authors take 1e-2 for STL10.
-        seed: fixes the layer's start, the order of images and their views.
+        seed: fixes the layer's initial weights, the order of images and their views.
         precision: of the encoder; ``torch.bfloat16`` is several times as fast on a GPU.
 
     Returns:

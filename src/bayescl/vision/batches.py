@@ -1,4 +1,4 @@
-"""Batches of a store in an order that depends on seed and epoch alone."""
+"""Batches of a store in an order that depends only on seed and epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ImageBatch(NamedTuple):
 class EpochOrder:
     """A sampler of whole batches: the rows of each, in the order of the current epoch.
 
-    The remainder that fills no batch is left out; another remainder in each epoch. Several
+    The remainder that does not fill a batch is left out, a different one in each epoch. Several
     devices take their parts of the same batches, so that their number does not change the order.
 
     Args:
@@ -103,7 +103,7 @@ class StoreBatches:
         return {"epoch": self._epoch, "batches": self._given}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on in an epoch where it was left; other epochs begin at their beginning."""
+        """Continue an epoch where it stopped; other epochs start at their beginning."""
         self._resume = (state_dict["epoch"], state_dict["batches"])
 
     def close(self) -> None:

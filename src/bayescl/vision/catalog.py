@@ -1,4 +1,4 @@
-"""Image data sets that others publish: where they are, how large, on which terms."""
+"""Published image data sets: location, size and terms of use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIGITS = DataSource(
     files=(),
     terms="CC BY 4.0; cite Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, 1998",
     homepage="https://archive.ics.uci.edu/dataset/80",
-    instructions="part of scikit-learn: there is nothing to fetch",
+    instructions="part of scikit-learn: nothing to fetch",
 )
 
 CIFAR10 = DataSource(

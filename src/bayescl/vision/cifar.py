@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their binary version, which needs no unpickling."""
+"""CIFAR-10 and CIFAR-100 in their binary version, without unpickling."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ def _read(
 
 
 def _fill(pixels: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
-    """Write the pixels where they are wanted."""
+    """Write the pixels into an array."""
     target[:] = pixels

@@ -103,13 +103,13 @@ def load_images(
             file that holds ``images`` and ``labels`` and, if some of them are the test part,
             ``is_train`` (boolean). Without a test part 30 % of each class are.
         evaluate_on: "test" or "validation".
-        classes: only these, by name or, for a number, drawn; labels then count these alone, and
+        classes: names of the classes to keep, or how many to draw; labels are renumbered, and
             images without a label are left out. Default: all.
         class_seed: fixes which classes are drawn.
         max_train_images: train on at most this many images, chosen by a fixed seed and equally many
             of each class; default: on all.
-        image_size: side in pixels that every image is scaled and cropped to; their own unless
-            given, or if a folder holds several sizes, see
+        image_size: side in pixels to which every image is scaled and cropped. Default: the images'
+            own size, or if a folder holds several sizes, see
             :func:`~bayescl.vision.decoding.common_format`.
         loader: how a folder is read, "auto", "memory" or "stream", with the same pixels; see
             :func:`~bayescl.vision.folder_store.load_folder`.

@@ -1,4 +1,4 @@
-"""Image files to pixels: any mode, any size, one array, and a list of what could not be read."""
+"""Decode image files of any mode and size into one array, and list unreadable files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from bayescl._checks import check_count
 from bayescl._cores import usable_cores
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""Endings of image files, in small letters; other files are not images."""
+"""Suffixes of image files, in lower case; other files are not images."""
 
 LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
-"""Where no size is given: pixels up to which a common size is kept, and a new one goes."""
+"""Without a given size: the largest common size that is kept, and the largest new size, in
+pixels."""
 
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _BLOCK = 64  # images per task of a thread
@@ -36,7 +37,7 @@ _Result = TypeVar("_Result")
 
 
 class Header(NamedTuple):
-    """What the first bytes of an image file say."""
+    """Contents of the header of an image file."""
 
     width: int
     height: int
@@ -52,7 +53,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """What every decoded image looks like.
+    """Format of every decoded image.
 
     Attributes:
         channels: 1 for grey values, 3 for colours.
@@ -66,13 +67,13 @@ class ImageFormat:
 
 
 def read_headers(files: Sequence[Path]) -> tuple[list[Header | None], list[Skipped]]:
-    """What kind of image each file is, without reading its pixels.
+    """Read the header of each image file, without its pixels.
 
     Args:
         files: image files.
 
     Returns:
-        A header for each file, None for one that is not an image; and those, with the reason.
+        A header per file, or None if it is not an image; and the files that are not, with reasons.
     """
     headers: list[Header | None] = []
     skipped = []
@@ -84,13 +85,13 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header | None], list[Skipp
 
 
 def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
-    """The format to bring images to.
+    """The format for all images.
 
     Args:
-        headers: what the images are, at least one.
-        image_size: the side of square images. By default, images that all have one size of
-            at most 512 pixels keep it, and others become squares whose side is their most
-            frequent shorter side, at most 224 pixels.
+        headers: headers of the images, at least one.
+        image_size: the side of square images. Default: images of a single size of at most 512
+            pixels keep it; others become squares whose side is the most frequent shorter side, at
+            most 224 pixels.
 
     Returns:
         The format; grey only if every image is.
@@ -117,14 +118,13 @@ def decode_into(
 ) -> list[Skipped]:
     """Decode files into the first rows of an array.
 
-    An image of another size is scaled so that it covers the wanted one, and the middle is cut
-    out. Palettes, CMYK and transparency (dropped) become colours, 16 bits become 8.
+    An image of another size is scaled to cover the target and cropped at the centre. Palettes and
+    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8.
 
     Args:
-        pixels: ``[files, channels, height, width]``; rows behind the readable images are left
-            as they come.
+        pixels: ``[files, channels, height, width]``; rows after the readable images are undefined.
         files: image files.
-        wanted: what the images are to look like.
+        wanted: format of the images.
 
     Returns:
         The files that could not be read, in order; the others fill the first rows, in order.
@@ -142,7 +142,7 @@ def decode_into(
 
 
 def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
-    """Results in order, with a bounded number of tasks under way; Pillow frees the interpreter."""
+    """Results in order, with a bounded number of tasks; Pillow releases the interpreter lock."""
 
     def results(block: list[_Task]) -> list[_Result]:
         return [function(task) for task in block]
@@ -159,7 +159,7 @@ def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) ->
 
 
 def _blocks(tasks: Iterable[_Task]) -> Iterator[list[_Task]]:
-    """Tasks in groups that are worth handing to a thread."""
+    """Tasks in groups that are large enough for a thread."""
     block: list[_Task] = []
     for task in tasks:
         block.append(task)
@@ -171,7 +171,7 @@ def _blocks(tasks: Iterable[_Task]) -> Iterator[list[_Task]]:
 
 
 def _header(path: Path) -> Header | str:
-    """Size and kind of an image, or why there is none."""
+    """Size and kind of an image, or the reason why it cannot be read."""
     try:
         with path.open("rb") as file, Image.open(file) as image:
             width, height = image.size
@@ -186,7 +186,7 @@ def decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8] | str:
     """Decode one file, as :func:`decode_into` does many.
 
     Returns:
-        Pixels ``[channels, height, width]``; or a few words that say why there are none.
+        Pixels ``[channels, height, width]``, or the reason why they cannot be read.
     """
     try:
         with path.open("rb") as file, Image.open(file) as image:
@@ -224,17 +224,17 @@ def _with_channels(image: Image.Image, channels: int) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, 1 if upright."""
+    """The EXIF orientation; 1 if upright."""
     return image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
 
 
 def _turned(image: Image.Image) -> bool:
-    """Whether width and height change places when the image is put upright."""
+    """Whether width and height are swapped when the image is turned upright."""
     return _orientation(image) in (5, 6, 7, 8)
 
 
 def _reason(error: Exception) -> str:
-    """Why a file cannot be read, in a few words without its path."""
+    """The reason why a file cannot be read, in a few words without its path."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image"
     strerror = getattr(error, "strerror", None)

@@ -17,7 +17,7 @@ class SmallConvEncoder(nn.Module):
     Args:
         channels: channels of the images.
         width: channels of the first block; the later ones have twice and four times as many.
-        stride: of the first convolution; 2 costs a quarter, for images of 16 pixels or more.
+        stride: stride of the first convolution; 2 costs a quarter, for images of 16 pixels or more.
 
     Attributes:
         feature_dim: length of a feature, ``4 * width``.

@@ -23,7 +23,7 @@ def extract_features(
         model: maps uint8 images to features, as :class:`~bayescl.vision.simclr.SimCLR` does.
             Its mode is restored afterwards.
         store: the images, on the model's device.
-        batch_size: images per forward call; without influence on the result beyond rounding.
+        batch_size: images per forward call; affects the result only by rounding.
 
     Returns:
         One feature per image, in float32, on the store's device.
@@ -37,7 +37,7 @@ def extract_features(
 
 @contextmanager
 def in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put every part of a model into ``eval()`` mode, and back into its own afterwards."""
+    """Put every part of a model into ``eval()`` mode, and restore the modes afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -11,7 +11,7 @@ from bayescl._checks import check_count
 from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
 
 PROBLEMS_AT_ONCE = 50
-"""Draws that are fitted together; bounds memory, without influence on what a draw is."""
+"""Draws fitted at a time; bounds memory without affecting the draws."""
 
 
 class FewLabelScore(NamedTuple):
@@ -38,22 +38,22 @@ def few_label_probe(
     seed: int = 0,
     inverse_penalty: float = 1.0,
 ) -> FewLabelScore:
-    """Accuracy of a linear classifier that knows only a few labels of each class.
+    """Accuracy of a linear classifier trained on a few labels per class.
 
-    The labelled images are drawn afresh ``draws`` times, and a softmax regression is fitted to
-    each draw. Draws depend on ``seed`` and the labels alone, so that encoders are compared on
-    the same ones. Features are standardised over all training images, which needs no label.
+    The labelled images are drawn ``draws`` times, and a softmax regression is fitted to each draw.
+    Draws depend only on ``seed`` and the labels, so encoders are compared on the same ones.
+    Features are standardised over all training images, without labels.
 
     Args:
         train_features: features of the training images.
         train_labels: their classes.
-        features: features of the images to judge by.
+        features: features of the evaluation images.
         labels: their classes.
         num_classes: number of classes.
         labels_per_class: labelled images of each class, at least 1.
-        draws: how often they are drawn, at least 1.
+        draws: number of draws, at least 1.
         seed: fixes the draws.
-        inverse_penalty: of the regression; see
+        inverse_penalty: inverse penalty of the regression; see
             :func:`~bayescl.vision.softmax_regression.fit_softmax_regression`.
 
     Returns:
@@ -99,7 +99,7 @@ def few_label_draws(
         labels: the class of each row.
         num_classes: number of classes.
         labels_per_class: rows of each class, without repetition.
-        draws: how often they are drawn.
+        draws: number of draws.
         seed: fixes the draws.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The projection head: where the loss lives while the encoder learns."""
+"""The projection head between the encoder and the loss."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bayescl._checks import check_count
 class ProjectionHead(nn.Module):
     """SimCLR's projection head: linear, batch normalisation, ReLU, linear.
 
-    The loss compares its outputs; probes and users take the encoder's features instead, as
-    the head gives up what the loss calls irrelevant.
+    The loss compares its outputs. Probes and users take the encoder's features instead, since the
+    head discards information that the loss does not need.
 
     Args:
         feature_dim: length of a feature.

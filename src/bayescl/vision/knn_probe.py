@@ -1,4 +1,4 @@
-"""The k-NN probe: whether the nearest training images are of the same class."""
+"""The k-NN probe: are the nearest training images of the same class?"""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def knn_probe(
 ) -> float:
     r"""Accuracy of a vote among the nearest training images.
 
-    Neighbours are those of highest cosine similarity, and each votes with
+    Neighbours have the highest cosine similarity, and each votes with weight
     :math:`e^{\cos / \text{temperature}}`.
 
     Args:
         train_features: features of the training images.
         train_labels: their classes.
-        features: features of the images to judge by.
+        features: features of the evaluation images.
         labels: their classes.
         num_classes: number of classes.
-        k: number of neighbours; in small sets at most the mean number of training images per
-            class, as more neighbours than a class has images must be of other classes.
-        temperature: of the vote, positive; small values trust the nearest most.
-        chunk_size: rows per step; without influence on the result.
+        k: number of neighbours; at most the mean number of training images per class, since further
+            neighbours must be of other classes.
+        temperature: temperature of the vote, positive; small values favour the nearest.
+        chunk_size: rows per step; does not affect the result.
 
     Returns:
         The share of correct predictions, in [0, 1].

@@ -1,4 +1,4 @@
-"""The linear probe: what a linear classifier reads off the frozen features."""
+"""The linear probe: accuracy of a linear classifier on frozen features."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from bayescl._axes import Float, Int, Tensor
 from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
 
 TOP = 5
-"""Guesses of the second score."""
+"""Number of guesses in the second score."""
 
 
 class TopScore(NamedTuple):
-    """Accuracy of a classifier that may guess once, and five times.
+    """Accuracy of a classifier with one guess and with five.
 
     Attributes:
         top_1: share of images whose class is the most probable one.
-        top_5: share of images whose class is among the five most probable; None where there are
-            no more than five classes, as it says nothing then.
+        top_5: share of images whose class is among the five most probable; None if there are at
+            most five classes.
     """
 
     top_1: float
@@ -40,7 +40,7 @@ def linear_probe(
     Args:
         train_features: features of the training images.
         train_labels: their classes.
-        features: features of the images to judge by.
+        features: features of the evaluation images.
         labels: their classes.
         num_classes: number of classes.
         inverse_penalty: of the regression; see
@@ -51,8 +51,8 @@ def linear_probe(
 
     See Also:
         :func:`~bayescl.vision.augmented_linear_probe.augmented_linear_probe`, the protocol of
-        the paper; :func:`~bayescl.vision.few_label_probe.few_label_probe`, which still tells
-        losses apart where these saturate.
+        the paper; :func:`~bayescl.vision.few_label_probe.few_label_probe`, which still tells losses
+        apart when these saturate.
     """
     train_features, features = standardise(train_features, features)
     fit = fit_softmax_regression(

@@ -1,4 +1,4 @@
-"""Optimizers of contrastive training, and the course of the learning rate."""
+"""Optimizers for contrastive training, and the learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayescl._checks import check_count, check_positive
 
 MOMENTUM = 0.9
 TRUST = 1e-3
-"""How far one step of LARS moves a weight, as a share of the weight, at learning rate 1."""
+"""Relative change of a weight in one step of LARS, at learning rate 1."""
 
 
 class OptimizerFactory(Protocol):
@@ -63,20 +63,20 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": 
 class Lars(torch.optim.SGD):
     r"""Momentum SGD in which every weight moves in proportion to its own norm.
 
-    With the gradient :math:`g` of a weight :math:`w`, decay :math:`\lambda` and trust
-    :math:`\eta`, what SGD then takes for the gradient is
+    For the gradient :math:`g` of a weight :math:`w`, decay :math:`\lambda` and trust :math:`\eta`,
+    SGD is given the gradient
 
     .. math::
         \eta \frac{\lVert w \rVert}{\lVert g + \lambda w \rVert} (g + \lambda w),
 
-    so that the size of a layer's gradients does not matter; batches of thousands of images, with
-    large learning rates, then train all layers alike. Where either norm is 0 the factor is 1.
+    so the size of a layer's gradients does not matter, and batches of thousands of images with
+    large learning rates train all layers evenly. If either norm is 0, the factor is 1.
 
     Args:
-        parameters: parameters, or groups of them that may have a ``decay`` and ``trust`` of their
-            own; a group with ``trust`` None is left to SGD.
+        parameters: parameters, or groups of them that may set their own ``decay`` and ``trust``; a
+            group with ``trust=None`` uses plain SGD.
         lr: learning rate.
-        momentum: share of the step before that is kept.
+        momentum: share of the previous step that is kept.
         decay: :math:`\lambda`.
         trust: :math:`\eta`.
 
@@ -118,14 +118,14 @@ class Lars(torch.optim.SGD):
 
 
 def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> float:
-    """The share of the highest learning rate at a step: a line up, then half a cosine down to 0.
+    """Share of the peak learning rate at a step: a linear warm-up, then a cosine down to 0.
 
-    A function of the step alone: torch's ``SequentialLR`` multiplies its way there, so its rates
+    It depends only on the step. Torch's ``SequentialLR`` multiplies rates step by step, so they
     differ in their last digits and rise again after the last step.
 
     Args:
         step: steps taken so far.
-        warmup_steps: steps in which it rises; 0 to begin at the top.
+        warmup_steps: number of warm-up steps; 0 starts at the peak.
         total_steps: steps of the whole run; more than ``warmup_steps``.
 
     Example:

@@ -1,4 +1,4 @@
-"""Pixels on disk: arrays that are whole or absent, mapped into memory rather than read."""
+"""Pixels on disk: arrays that are complete or absent, memory-mapped rather than read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CACHE_VARIABLE = "BAYESCL_CACHE"
 
 
 def cache_folder() -> Path:
-    """Where decoded images go: ``$BAYESCL_CACHE``, or ``bayescl`` in the user's cache folder."""
+    """Folder of decoded images: ``$BAYESCL_CACHE``, or ``bayescl`` in the user's cache folder."""
     if os.environ.get(CACHE_VARIABLE):
         return Path(os.environ[CACHE_VARIABLE])
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayescl"
@@ -31,7 +31,7 @@ def write_pixels(
     shape: tuple[int, int, int, int],
     fill: Callable[[NDArray[np.uint8]], int | None],
 ) -> None:
-    """Make a ``.npy`` file of pixels, whole or not at all.
+    """Write a ``.npy`` file of pixels, completely or not at all.
 
     Args:
         path: the file to make.
@@ -39,7 +39,7 @@ def write_pixels(
         fill: writes the pixels; returns how many images there are, if fewer than expected.
 
     Raises:
-        ValueError: if the disk has no room or refuses.
+        ValueError: if the disk is full or not writable.
     """
     size = int(np.prod(shape, dtype=np.int64))
     try:
@@ -65,14 +65,14 @@ def write_pixels(
 
 
 def _reserve(path: Path) -> None:
-    """Have the disk give all the room of a file now; later, in mapped memory, it would kill us."""
+    """Reserve disk space for a file now; running out later, in mapped memory, kills the process."""
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def map_pixels(path: Path) -> UInt8[Tensor, "images channels height width"]:
-    """The pixels of a ``.npy`` file, mapped into memory; writing to them leaves the file alone.
+    """The memory-mapped pixels of a ``.npy`` file; writing to them does not change the file.
 
     Raises:
         ValueError: if the file cannot be read or holds something else.

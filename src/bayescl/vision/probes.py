@@ -13,18 +13,18 @@ from bayescl.vision.linear_probe import linear_probe
 from bayescl.vision.simclr import SimCLR
 
 PROBE_SEED = 0
-"""Probes draw the same labels whatever the seed of the run."""
+"""Seed of the probes, independent of the run's."""
 
 FEW_LABELS = (1, 5)
 """Labels per class of the few-label probes, smallest first."""
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
-"""Names of the probes, in the order of tables. Where there are more than five classes the linear
-probe also has a score under ``linear_top5``."""
+"""Names of the probes, in the order of tables. With more than five classes the linear probe also
+has a score under ``linear_top5``."""
 
 
 def probe_title(probe: str) -> str:
-    """What a reader sees instead of a probe's name.
+    """The title of a probe for readers.
 
     Example:
         >>> probe_title("few_label_5")
@@ -39,14 +39,14 @@ def probe_title(probe: str) -> str:
 def run_probes(
     model: SimCLR, parts: ImageParts, *, draws: int = 100, linear_protocol: str = "fast"
 ) -> dict[str, float]:
-    """Judge an encoder by every probe.
+    """Evaluate an encoder with every probe.
 
-    A few-label probe is left out where a class has too few training images for it, and top 5
-    where there are no more than five classes. Images without a label play no part.
+    A few-label probe is left out if a class has too few training images for it, and top 5 if there
+    are at most five classes. Images without a label are ignored.
 
     Args:
-        model: maps uint8 images to features; the paper's protocol also asks for its views.
-        parts: the images whose labels the probes learn from, and those they are scored on.
+        model: maps uint8 images to features; the paper's protocol also uses its views.
+        parts: images from whose labels the probes learn, and images to evaluate on.
         draws: draws of each few-label probe.
         linear_protocol: "fast", :func:`~bayescl.vision.linear_probe.linear_probe`, or "paper",
             :func:`~bayescl.vision.augmented_linear_probe.augmented_linear_probe`.
@@ -87,7 +87,7 @@ def run_probes(
 
 
 def knn_score(model: SimCLR, parts: ImageParts) -> float:
-    """Judge an encoder by the k-NN probe alone, which is quick enough to do while training.
+    """Evaluate an encoder with only the k-NN probe, which is fast enough to use during training.
 
     Raises:
         ValueError: if there are no labels.

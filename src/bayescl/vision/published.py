@@ -1,4 +1,4 @@
-"""Published image data sets as stores: found, verified, and turned into pixels once."""
+"""Published image data sets as stores: found, verified, and decoded once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = ("train", "test")
 
 @dataclass(frozen=True)
 class RawPart:
-    """One part of a data set, about to become pixels.
+    """One part of a data set, before decoding.
 
     Attributes:
         shape: ``[images, channels, height, width]``.
@@ -56,7 +56,7 @@ class Members(Protocol):
     """The files of an archive, or of the folder that it was unpacked to."""
 
     def size(self, name: str) -> int:
-        """How many bytes a file has."""
+        """Size of a file in bytes."""
         ...
 
     def open(self, name: str) -> IO[bytes]:
@@ -71,7 +71,7 @@ class FolderMembers:
         self.folder = folder
 
     def size(self, name: str) -> int:
-        """How many bytes a file has."""
+        """Size of a file in bytes."""
         return (self.folder / name).stat().st_size
 
     def open(self, name: str) -> IO[bytes]:
@@ -80,14 +80,14 @@ class FolderMembers:
 
 
 class TarMembers:
-    """Files of one folder in a tar archive, read where they are."""
+    """Files of one folder in a tar archive, read in place."""
 
     def __init__(self, archive: tarfile.TarFile, folder: str) -> None:
         self.archive = archive
         self.folder = folder
 
     def size(self, name: str) -> int:
-        """How many bytes a file has."""
+        """Size of a file in bytes."""
         return self._member(name).size
 
     def open(self, name: str) -> IO[bytes]:
@@ -98,7 +98,7 @@ class TarMembers:
         return content
 
     def _member(self, name: str) -> tarfile.TarInfo:
-        """What the archive says of a file."""
+        """The archive's entry of a file."""
         try:
             return self.archive.getmember(f"{self.folder}/{name}")
         except KeyError:
@@ -112,7 +112,7 @@ def load_published(
 ) -> tuple[ImageStore, ImageStore]:
     """Load a published data set from the data folder.
 
-    Its pixels are written beside the archive once, as arrays that later calls map into memory.
+    The pixels are written beside the archive once, as arrays that later calls memory-map.
 
     Args:
         source: the data set, of one archive.
@@ -123,7 +123,7 @@ def load_published(
         Training and test images.
 
     Raises:
-        ValueError: if the data set is not there, damaged, or the disk has no room.
+        ValueError: if the data set is missing or damaged, or the disk is full.
         OSError: if the labels cannot be written beside the pixels.
     """
     place = data_folder() / source.name
@@ -148,12 +148,12 @@ def load_published(
 
 
 def find_raw(source: DataSource, raw_folder: str) -> Path:
-    """The verified archive of a data set, or the folder that it was unpacked to.
+    """The verified archive of a data set, or the folder to which it was unpacked.
 
-    Both are looked for in the data folder and in the data set's own folder therein.
+    Both are searched for in the data folder and in the data set's subfolder.
 
     Raises:
-        ValueError: if neither is there, or the archive is not the published one.
+        ValueError: if neither exists, or the archive is not the published one.
     """
     (file,) = source.files
     places = (data_folder() / source.name, data_folder())
@@ -181,14 +181,14 @@ def open_members(origin: Path, raw_folder: str) -> Iterator[Members]:
 
 
 def read_names(members: Members, name: str) -> tuple[str, ...]:
-    """The lines of a text file that are not empty."""
+    """The non-empty lines of a text file."""
     with members.open(name) as content:
         lines = content.read().decode().splitlines()
     return tuple(line.strip() for line in lines if line.strip())
 
 
 def _store(source: DataSource, place: Path, name: str) -> ImageStore:
-    """One part, mapped into memory."""
+    """One part, memory-mapped."""
     index = place / "labels.npz"
     advice = f"{place} is damaged: remove labels.npz and the .npy files in it"
     try:

@@ -1,4 +1,4 @@
-"""Stored images brought to another size."""
+"""Resize stored images."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _VALUES_AT_ONCE = 1 << 24
 
 
 def with_image_size(store: ImageStore, image_size: int) -> ImageStore:
-    """Scale images so that their shorter side fits, and keep the middle.
+    """Scale images to fit their shorter side, and crop the centre.
 
     Args:
         store: the images.
         image_size: pixels along both sides of the new images, at least 1.
 
     Returns:
-        The same images in the new size; the same store if they have it already.
+        The images in the new size; the same store if they already have it.
 
     Example:
         >>> images = torch.zeros(2, 3, 48, 32, dtype=torch.uint8)

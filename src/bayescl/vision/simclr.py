@@ -24,12 +24,11 @@ from bayescl.vision.optimizers import OptimizerFactory, adam, check_course, warm
 class SimCLR(pl.LightningModule):
     """Train an encoder so that two views of an image agree.
 
-    Each view passes through the network in its own call, so that batch normalisation sees one
-    view at a time. Everything random is derived from (``seed``, epoch, step); see
-    :mod:`bayescl._randomness`.
+    Each view passes through the network in its own call, so batch normalisation sees one view at a
+    time. All randomness is derived from (``seed``, epoch, step); see :mod:`bayescl._randomness`.
 
-    On several devices each holds its part of every batch, and the loss must gather: the views of
-    a device are then scored against those of all.
+    On several devices, each holds its part of every batch. The loss must gather, so that the views
+    of a device are scored against those of all.
 
     Args:
         encoder: images to features; kept after training.
@@ -40,15 +39,15 @@ class SimCLR(pl.LightningModule):
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
         optimizer: makes the optimizer; see :mod:`bayescl.vision.optimizers`.
-        learning_rate: the highest one; after the warm-up it follows a cosine down to 0.
+        learning_rate: the peak learning rate; after the warm-up it follows a cosine down to 0.
         weight_decay: of the optimizer.
         total_steps: steps of the whole run; the cosine ends there.
-        warmup_steps: steps in which the learning rate rises.
+        warmup_steps: number of warm-up steps.
         joint_views: pass both views through the network in one call.
-        cache_chunk: images that go through the network together, where a whole batch does not
-            fit into memory (see :func:`bayescl.cached_backward`); batch normalisation then sees
-            one chunk at a time. Default: all at once.
-        channels_last: hand images to the encoder pixel by pixel, which suits convolutions in
+        cache_chunk: images per pass through the network, if a whole batch does not fit into memory
+            (see :func:`bayescl.cached_backward`); batch normalisation then sees one chunk at a
+            time. Default: all at once.
+        channels_last: whether to use the channels-last memory format, which suits convolutions in
             half precision.
         seed: the seed of the run.
     """
@@ -95,7 +94,7 @@ class SimCLR(pl.LightningModule):
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
-        """Features of images as they are, without augmentation or head."""
+        """Features of images, without augmentation or head."""
         return self.encode_views(images.float() / 255)
 
     def encode_views(
@@ -116,7 +115,7 @@ class SimCLR(pl.LightningModule):
     def draw_views(
         self, images: UInt8[Tensor, "batch channels height width"], view: int, step: int
     ) -> Float[Tensor, "batch channels height width"]:
-        """One augmented view of each image; of the same image another on every device."""
+        """One augmented view of each image; every device draws different views."""
         place = (self.current_epoch, step, view, self.global_rank)
         # The first device draws what a lone one draws.
         seed = derived_seed(self.seed, Purpose.VIEWS, *(place if place[-1] else place[:-1]))
@@ -188,14 +187,14 @@ class SimCLR(pl.LightningModule):
         }
 
     def _arranged(self, images: Tensor) -> Tensor:
-        """Images in the order in memory that the encoder is to see."""
+        """Images in the memory format for the encoder."""
         if self.channels_last:
             return images.contiguous(memory_format=torch.channels_last)
         return images
 
 
 class _Embedder(nn.Module):
-    """Views to embeddings as one module, whose buffers the gradient cache can put back."""
+    """Views to embeddings as one module, whose buffers the gradient cache can restore."""
 
     def __init__(self, model: SimCLR) -> None:
         super().__init__()

@@ -16,8 +16,8 @@ class SoftmaxRegression:
     """Linear classifiers, one per problem.
 
     Attributes:
-        weight: of each feature for each class.
-        bias: of each class.
+        weight: weights of features for each class.
+        bias: bias of each class.
     """
 
     weight: Float[Tensor, "problems features classes"]
@@ -45,15 +45,15 @@ def fit_softmax_regression(
     r"""Fit one L2-penalised softmax regression per problem.
 
     Each problem minimises :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`, as
-    scikit-learn's ``LogisticRegression`` does; the bias is not penalised. The problems share
-    nothing, so that L-BFGS on their sum solves them all at once.
+    scikit-learn's ``LogisticRegression`` does; the bias is not penalised. The problems are
+    independent, so L-BFGS on their sum solves them all at once.
 
     Args:
         features: the rows of each problem, standardised. Not differentiated.
         labels: the class of each row, in [0, num_classes).
         num_classes: number of classes.
-        inverse_penalty: :math:`C`, positive; larger fits the labels more closely.
-        max_iter: most steps of L-BFGS.
+        inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
+        max_iter: largest number of L-BFGS steps.
 
     Returns:
         The fitted classifiers.
@@ -101,7 +101,7 @@ def standardise(
 
     Args:
         train: the rows to measure.
-        others: rows to treat alike.
+        others: rows to transform in the same way.
 
     Returns:
         ``train`` and ``others``, standardised; a constant feature becomes 0.

@@ -1,4 +1,4 @@
-"""Stratified splits that depend on nothing but a fixed seed."""
+"""Stratified splits that depend only on a seed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def stratified_split(
         labels: the class of each row.
         share: the part of every class that goes to the first set, in (0, 1), rounded to whole
             rows.
-        seed: fixes which rows those are.
+        seed: seed for drawing the rows.
 
     Returns:
-        The rows of the first and of the second set, each ascending; together every row once.
+        The rows of the first and the second set, each ascending; every row is in exactly one.
 
     Raises:
-        ValueError: if ``share`` leaves its interval.
+        ValueError: if ``share`` is out of range.
 
     Example:
         >>> labels = torch.tensor([0] * 10 + [1] * 20)

@@ -27,13 +27,13 @@ _AT_ONCE = 1000  # images
 
 
 def load_stl10() -> tuple[ImageStore, ImageStore]:
-    """Training images, those without a label behind the others, and test images of STL-10."""
+    """Training images (unlabelled ones last) and test images of STL-10."""
     return load_published(STL10, "stl10_binary", _open)
 
 
 @contextmanager
 def _open(origin: Path) -> Iterator[RawImages]:
-    """Pixels and labels in files of their own; labels count from 1."""
+    """Pixels and labels in separate files; labels count from 1."""
     with open_members(origin, "stl10_binary") as members:
         yield RawImages(
             _part(members, "train", "unlabeled_X.bin"),
@@ -56,7 +56,7 @@ def _part(members: Members, name: str, *unlabelled: str) -> RawPart:
 
 
 def _count(members: Members, file: str) -> int:
-    """How many images a file holds."""
+    """Number of images in a file."""
     count, rest = divmod(members.size(file), _PIXELS)
     if rest or not count:
         raise ValueError(f"{file} is damaged: {members.size(file)} bytes are not whole images")

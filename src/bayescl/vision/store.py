@@ -34,8 +34,7 @@ class ImageStore:
         class_names: one name per class.
         name: what tables and messages call these images.
         rows: the rows of ``pixels`` that are the images; None for all of them.
-        ids: what the data set calls each image: its file in a folder, or its number; None where
-            nobody said.
+        ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
 
     pixels: UInt8[Tensor, "pixels channels height width"] | StreamedPixels
@@ -223,7 +222,7 @@ def store_from_arrays(
         A store whose labels are counted from 0.
 
     Raises:
-        ValueError: if shapes do not fit, there are no images, or values are NaN, infinite or
+        ValueError: if shapes do not match, there are no images, or values are NaN, infinite or
             out of range.
 
     Example:

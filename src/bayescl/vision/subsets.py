@@ -1,4 +1,4 @@
-"""A part of a data set: a number of images, or some classes, by rules with fixed seeds."""
+"""Subsets of a data set: a number of images or some classes, drawn with fixed seeds."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from bayescl._checks import check_count
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 SUBSET_SEED = 0
-"""Which images a limit keeps; never that of a run, so that every run sees the same ones."""
+"""Seed for limiting images; independent of a run's seed, so that every run sees the same ones."""
 
 CLASS_SEED = 0
-"""Which classes are drawn, likewise."""
+"""Seed for drawing classes, likewise."""
 
 
 def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
-    """Choose rows so that every class has equally many, as far as that is possible.
+    """Choose rows with equally many of every class, as far as possible.
 
-    A class that is too small gives all it has, and the others share what it lacks. Images
-    without a label keep their share of the whole.
+    A class that is too small gives all its rows, and the others make up for it. Images without a
+    label keep their share of the whole.
 
     Args:
         labels: the class of each row, -1 where unknown.
         count: how many rows to choose, at least 1.
-        seed: fixes which rows those are. A larger count keeps the rows of a smaller one where
-            no class runs out.
+        seed: seed for drawing rows. A larger count includes the rows of a smaller one if no class
+            runs out.
 
     Returns:
         ``count`` rows, ascending; every row if there are no more.
@@ -64,12 +64,12 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
 def chosen_classes(
     class_names: Sequence[str], classes: int | str | Sequence[str], *, seed: int = CLASS_SEED
 ) -> tuple[str, ...]:
-    """The classes that a user asked for.
+    """The classes that a user chose.
 
     Args:
         class_names: every class.
-        classes: names of classes, in a sequence or with commas between, or how many to draw.
-        seed: fixes which classes are drawn; more of them include those of a smaller number.
+        classes: names of classes, as a sequence or comma-separated, or how many to draw.
+        seed: seed for drawing classes; a larger number includes the classes of a smaller one.
 
     Returns:
         The names in the order of ``class_names``.
@@ -97,14 +97,14 @@ def chosen_classes(
     unknown = [name for name in classes if name not in class_names]
     if unknown:
         known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
-        raise ValueError(f"there is no class {', '.join(unknown)}; the classes are {known}")
+        raise ValueError(f"unknown class {', '.join(unknown)}; the classes are {known}")
     if len(set(classes)) < 2:
         raise ValueError(f"classes must name at least two classes, got {', '.join(classes)!r}")
     return tuple(name for name in class_names if name in classes)
 
 
 def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
-    """The images of some classes, with labels that count these; unlabelled images are left out.
+    """The images of some classes, with renumbered labels; unlabelled images are left out.
 
     Raises:
         ValueError: if there are none.
@@ -115,5 +115,5 @@ def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
     labels = table.to(store.device)[store.labels]
     rows = (labels >= 0).nonzero().squeeze(1)
     if len(rows) == 0:
-        raise ValueError(f"{store.name}: there is no image of {', '.join(classes)}")
+        raise ValueError(f"{store.name}: there are no images of {', '.join(classes)}")
     return replace(store.subset(rows), labels=labels[rows], class_names=tuple(classes))

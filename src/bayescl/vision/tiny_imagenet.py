@@ -1,4 +1,4 @@
-"""Tiny-ImageNet-200, decoded from its archive; its validation part is what people test on."""
+"""Tiny-ImageNet-200, decoded from its archive; its validation part serves as test part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_tiny_imagenet() -> tuple[ImageStore, ImageStore]:
 
 @contextmanager
 def _open(origin: Path) -> Iterator[RawImages]:
-    """A folder of classes to train on; to judge by, one folder and a table of classes."""
+    """The training part has a folder per class; the test part one folder and a table of classes."""
     if origin.is_dir():
         yield _read(origin)
     else:
@@ -66,14 +66,14 @@ def _part(files: Sequence[tuple[Path, int]]) -> RawPart:
 
 
 def _fill(paths: Sequence[Path], target: NDArray[np.uint8]) -> None:
-    """Decode every file; none may be damaged, as the archive was verified."""
+    """Decode every file; none may be damaged, since the archive was verified."""
     skipped = decode_into(target, paths, _FORMAT)
     if skipped:
         raise ValueError(f"{skipped[0].path} is damaged: {skipped[0].reason}")
 
 
 def _class_names(folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    """The first word for each class, with its number where two classes share it."""
+    """The first word for each class, with its number if two classes share it."""
     lines = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
     words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     first = [words.get(name, name).split(",")[0].strip() for name in classes]

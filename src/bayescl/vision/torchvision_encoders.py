@@ -1,4 +1,4 @@
-"""Networks of torchvision as encoders: by name, without their classifier."""
+"""Torchvision networks as encoders, by name and without their classifier."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _WITHOUT_SIDE_OUTPUTS = {
 
 
 class TorchvisionEncoder(nn.Module):
-    """A classification network of torchvision that ends in its features.
+    """A torchvision classification network that returns features.
 
-    Its last linear layer, the classifier, is taken out; what went into it are the features. The
+    The classifier, its last linear layer, is removed; the features are that layer's input. The
     weights are random, not pretrained.
 
-    A ResNet begins with a 7 by 7 convolution of stride 2 and a pooling, which leave a fourth of
-    each side. For images of at most 64 pixels its stem is instead a 3 by 3 convolution of
-    stride 1 without pooling.
+    A ResNet begins with a 7 by 7 convolution of stride 2 and a pooling, which reduce each side to a
+    fourth. For images of at most 64 pixels, the stem is a 3 by 3 convolution of stride 1 without
+    pooling instead.
 
     Args:
-        name: such as "resnet18"; any of ``torchvision.models.list_models(torchvision.models)``
-            that ends in a linear layer.
+        name: any of ``torchvision.models.list_models(torchvision.models)`` that ends in a linear
+            layer, such as "resnet18".
         channels: channels of the images.
-        image_size: pixels along the shorter side of what is trained on; decides the stem.
+        image_size: pixels along the shorter side of the training images; decides the stem.
 
     Attributes:
         feature_dim: length of a feature.
@@ -79,34 +79,34 @@ class TorchvisionEncoder(nn.Module):
 
     @torch.no_grad()
     def _check_image_size(self, name: str, channels: int, image_size: int) -> None:
-        """Refuse images that the network cannot take; only trying one tells."""
+        """Refuse image sizes that the network does not support, by trying one image."""
         self.eval()
         try:
             self(torch.zeros(1, channels, image_size, image_size))
         except (RuntimeError, ValueError, AssertionError):
             raise ValueError(
-                f"the encoder {name} does not take images of {image_size} pixels: "
-                "choose another image_size or encoder"
+                f"the encoder {name} does not support images of {image_size} pixels: choose "
+                "another image_size or encoder"
             ) from None
         finally:
             self.train()
 
 
 def _take_out_classifier(network: nn.Module, name: str) -> int:
-    """Replace the last linear layer by nothing and return the length of what goes into it."""
+    """Remove the last linear layer and return the length of its input."""
     linear = [
         (path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)
     ]
     head = list(network.named_children())[-1][0]
     if not linear or linear[-1][0].partition(".")[0] != head:
-        raise ValueError(f"encoder must end in a linear classifier, and {name} does not")
+        raise ValueError(f"encoder must end in a linear classifier, but {name} does not")
     path, classifier = linear[-1]
     _replace(network, path, nn.Identity())
     return classifier.in_features
 
 
 def _replace_first_convolution(network: nn.Module, channels: int) -> None:
-    """Let a network take images of another number of channels."""
+    """Adapt a network to another number of channels."""
     path, first = next(
         (path, module) for path, module in network.named_modules() if isinstance(module, nn.Conv2d)
     )
@@ -126,17 +126,17 @@ def _replace_first_convolution(network: nn.Module, channels: int) -> None:
 
 
 def _replace(network: nn.Module, path: str, module: nn.Module) -> None:
-    """Put a module in another's place."""
+    """Replace a module by another."""
     parent, _, name = path.rpartition(".")
     setattr(network.get_submodule(parent), name, module)
 
 
 @torch.no_grad()
 def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
-    """The length of a feature of any encoder: its ``feature_dim``, or found by one image.
+    """The feature length of any encoder: its ``feature_dim``, or found with two images.
 
     Raises:
-        ValueError: if the encoder does not turn a batch of images into one row for each.
+        ValueError: if the encoder does not turn a batch of images into one row per image.
     """
     own = getattr(encoder, "feature_dim", None)
     if own is not None:

@@ -52,7 +52,7 @@ def test_names_that_were_said_are_taken_and_not_guessed_for_anything_else():
         ("", BOTH, "no column that looks like users"),
         (",,", BOTH, "no column that looks like users"),
         ("a,b", {"user": "c"}, "no column 'c' for the users; it has a, b: name the right one with"),
-        ("a,b", {"user": "a", "item": "a"}, "'a' cannot be two things at once (--item-column)"),
+        ("a,b", {"user": "a", "item": "a"}, "'a' is used twice (--item-column)"),
         ("user,item", {**BOTH, "rating": None}, "looks like ratings; it has user, item: name the"),
         ("user,item", {**BOTH, "timestamp": None}, "right one with --timestamp-column"),
     ],

@@ -124,7 +124,7 @@ def test_dates_with_an_offset_are_converted(write):
 
 
 def test_one_column_cannot_be_both(write):
-    with pytest.raises(ValueError, match="column 'u' cannot be two things at once"):
+    with pytest.raises(ValueError, match="column 'u' is used twice"):
         read_table(write("a.csv", "u,i\na,x\n"), {"user": "u", "item": "u"})
 
 

@@ -58,7 +58,7 @@ def test_without_a_file_of_titles_there_are_none(write):
 def test_a_line_without_a_title_is_named(write):
     path = write("u.data", ML_100K)
     items = write("u.item", "242|Kolya\n\n302\n")
-    with pytest.raises(ValueError, match=complaint(items, ", line 3: there must be an item")):
+    with pytest.raises(ValueError, match=complaint(items, ", line 3: a line must hold an item")):
         read_ml_100k(path, name="x")
 
 
@@ -177,7 +177,7 @@ def test_titles_of_recbole_are_in_the_file_of_items(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (INTER.replace(":token", ""), ": its header must give a type with each field"),
+        (INTER.replace(":token", ""), ": its header must give each field a type"),
         (
             INTER.replace("user_id", "uid"),
             " has no field 'user_id' for the users; it has uid",

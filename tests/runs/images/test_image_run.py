@@ -154,7 +154,7 @@ def test_a_save_that_fails_keeps_the_checkpoint_before(tmp_path):
 def test_the_checkpoint_of_another_encoder_is_refused(settings, tmp_path):
     train_images(settings, tmp_path / "narrow")
     wide = ImageRun(replace(settings, width=8))
-    with pytest.raises(ValueError, match="is of another model"):
+    with pytest.raises(ValueError, match="belongs to another model"):
         wide.load(tmp_path / "narrow" / "checkpoints" / "last.ckpt")
 
 

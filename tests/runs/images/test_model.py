@@ -63,7 +63,7 @@ def test_a_module_of_ones_own_trains_and_is_judged(settings, tmp_path):
 
     result = train_images(settings, tmp_path / "run", encoder=own())
     assert evaluate_images(tmp_path / "run", encoder=own())["probes"] == result["probes"]
-    with pytest.raises(ValueError, match="is of another model"):
+    with pytest.raises(ValueError, match="belongs to another model"):
         evaluate_images(tmp_path / "run")
 
 

@@ -161,7 +161,7 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
         ),
         (
             {"score": "inner", "item_norm_exponent": 0.5},
-            "item_norm_exponent must be 0 where the score is inner, got 0.5",
+            "item_norm_exponent must be 0 if the score is inner, got 0.5",
         ),
         ({"item_norm_exponent": -1.0}, "item_norm_exponent must be at least 0, got -1.0"),
         (

@@ -1,4 +1,4 @@
-"""Several losses over several seeds on the same images, with everything else alike."""
+"""Comparison of losses over seeds on the same images, with everything else equal."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ KIND = "compare images"
 """The kind of run: the command that makes it."""
 
 _KEPT = ("settings", "images", "probes", "seconds_per_epoch")
-"""What is kept of the result of a run."""
+"""Fields kept of a run's result."""
 
 
 @dataclass(frozen=True)
 class ImageComparison(StoredSettings):
-    """Losses to compare and what all their runs share.
+    """Losses to compare, and the settings that all runs share.
 
-    Runs of one seed start from the same weights and see the same batches and the same views,
-    whatever their loss, so that differences between losses can be taken seed by seed.
+    Runs with the same seed start from the same weights and see the same batches and views, so
+    losses can be compared seed by seed.
 
     Attributes:
         losses: the losses, each once.
@@ -59,7 +59,7 @@ class ImageComparison(StoredSettings):
     def runs(self) -> dict[str, ImageSettings]:
         """The settings of every run by its name, seed by seed.
 
-        A schedule of alpha concerns the losses that have one.
+        A schedule of alpha applies to the losses that have one.
         """
 
         def of(loss: LossSettings, seed: int) -> ImageSettings:
@@ -103,18 +103,18 @@ def compare_images(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Result:
-    """Train every loss with every seed, judge each encoder and summarise.
+    """Train every loss with every seed, evaluate each encoder and summarise.
 
     Args:
-        comparison: what to compare.
+        comparison: the comparison.
         out: the folder; every run has its own run folder in ``out/runs``.
-        resume: go on with the comparison in ``out``: finished runs are kept, a broken one goes
-            on from its last checkpoint.
+        resume: whether to continue the comparison in ``out``: finished runs are kept, an
+            interrupted one continues from its last checkpoint.
         workers: processes that train at a time, each with one thread.
-        progress: told of every finished epoch.
+        progress: called after every epoch.
 
     Returns:
-        What ``result.json`` holds: settings, every run's figures, their summary, provenance.
+        The content of ``result.json``: settings, every run's figures, their summary, provenance.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
@@ -127,7 +127,7 @@ def compare_images(
         first = ImageRun(next(iter(runs.values())))  # finds bad input before there is a folder
         if not first.parts.has_labels:
             raise ValueError(
-                f"{comparison.shared.data}: a comparison needs labels to judge encoders by"
+                f"{comparison.shared.data}: a comparison needs labels to evaluate encoders"
             )
         return carry_out
 
@@ -147,7 +147,7 @@ def compare_images(
 
 
 def with_alpha(losses: Sequence[LossSettings]) -> LossSettings:
-    """The loss that stands in a comparison's shared settings: a schedule of alpha needs one."""
+    """The loss in a comparison's shared settings; a schedule of alpha needs one that has alpha."""
     return next((loss for loss in losses if takes(loss.loss, "alpha")), losses[0])
 
 
@@ -159,17 +159,17 @@ def settle_losses(
     num_classes: int | None = None,
     hyperparameters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[LossSettings, ...]:
-    """Settle the hyper-parameters of every loss of a comparison.
+    """Choose the hyper-parameters of every loss of a comparison.
 
     Args:
         names: the losses.
         data: the data set whose recorded hyper-parameters are the start.
-        given: values for every loss that takes them; None where nothing was asked for.
+        given: values for every loss that takes them; None if not given.
         num_classes: sets ``tau_plus`` and ``beta`` for the losses that take them.
-        hyperparameters: by loss, values that stand in for recorded ones.
+        hyperparameters: by loss, values that replace recorded ones.
 
     Raises:
-        ValueError: if a name is unknown, or no loss takes what was asked for.
+        ValueError: if a name is unknown, or no loss takes a given hyper-parameter.
     """
     if not names:
         raise ValueError("losses must name at least one loss, got none")
@@ -177,7 +177,9 @@ def settle_losses(
         check_choice("loss", name, image_losses())
     unused = set(hyperparameters or {}) - set(names)
     if unused:
-        raise ValueError(f"hyperparameters names losses not compared: {', '.join(sorted(unused))}")
+        raise ValueError(
+            f"hyperparameters names losses that are not compared: {', '.join(sorted(unused))}"
+        )
     for name, value in given.items():
         if value is not None and not any(takes(loss, name) for loss in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")

@@ -1,4 +1,4 @@
-"""What somebody asks for of the ranking table, and the cells that it comes to."""
+"""A request for a part of the ranking table, and its cells."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bayescl.runs.ranking.data import RankingData, Split
 
 @dataclass(frozen=True)
 class RankingCell:
-    """What one cell of the table compares.
+    """One cell of the table.
 
     Attributes:
-        plan: data set, encoder, and what is tried before.
+        plan: data set, encoder, and the settings to try.
         losses: the losses, each once.
-        seeds: number of seeds of the runs that are judged on test.
+        seeds: number of seeds of the runs evaluated on test.
 
     Raises:
         ValueError: if a loss is unknown or named twice, or there are no losses or seeds.
@@ -52,7 +52,7 @@ class RankingCell:
         return "-".join([*words, self.plan.fixed.encoder])
 
     def most_epochs(self) -> int:
-        """Epochs of all runs together, if none stopped early."""
+        """Total epochs of all runs, if none stops early."""
         grids = [settings_of(self.plan.loss_grids[loss]) for loss in self.losses]
         shared = settings_of(self.plan.shared_grid)
         runs = sum(map(len, grids)) + len(shared) + self.seeds * len(self.losses)
@@ -64,14 +64,14 @@ class RankingRequest:
     """Which cells of the ranking table to make, and at which size.
 
     Attributes:
-        data: names of data sets, with commas between, or the path of one.
+        data: comma-separated names of data sets, or the path of one.
         split: how the test part is chosen; "author" is the paper's, for ml-100k.
-        encoders: mf and lightgcn, with commas between.
-        losses: with commas between; default: all that the plan of a data set has.
+        encoders: mf, lightgcn or both, comma-separated.
+        losses: comma-separated names; default: all in the plan of a data set.
         seeds: number of seeds of the runs on test.
-        size: full, or smoke to see in a minute that everything works.
-        results: a folder that collects the results of several calls; table and figure are made from
-            all of them; default: the folder of this call.
+        size: full, or smoke to check in a minute that everything works.
+        results: a folder that collects the results of several calls for one table and figure;
+            default: the folder of this call.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -95,7 +95,7 @@ class RankingRequest:
             check_choice("encoder", encoder, tuple(ENCODERS))
 
     def cells(self) -> list[RankingCell]:
-        """The cells asked for, data set by data set.
+        """The requested cells, by data set.
 
         Raises:
             ValueError: if a loss is unknown, or a plan has no settings for it.

@@ -1,4 +1,4 @@
-"""Several losses over several seeds on the same interactions, with everything else alike."""
+"""Comparison of losses over seeds on the same interactions, with everything else equal."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ KIND = "compare ranking"
 """The kind of run: the command that makes it."""
 
 _KEPT = ("metrics", "epochs", "best_epoch", "seconds_per_epoch", "loss")
-"""What is kept of the result of a run."""
+"""Fields kept of a run's result."""
 
 
 @dataclass(frozen=True)
 class RankingComparison(StoredSettings):
-    """Losses to compare and what all their runs share.
+    """Losses to compare, and the settings that all runs share.
 
-    Runs of one seed start from the same weights and see the same batches and candidates, whatever
-    their loss, so that differences between losses can be taken seed by seed.
+    Runs with the same seed start from the same weights and see the same batches and candidates, so
+    losses can be compared seed by seed.
 
     Attributes:
         losses: the losses, each once.
@@ -40,7 +40,7 @@ class RankingComparison(StoredSettings):
 
     Raises:
         ValueError: if a loss is named twice, there are no losses or seeds, nothing would be left to
-            judge by, or a loss cannot be trained with these settings.
+            evaluate, or a loss cannot be trained with these settings.
     """
 
     losses: tuple[RankingLoss, ...]
@@ -58,7 +58,7 @@ class RankingComparison(StoredSettings):
                 f"got {self.shared.processes.count}"
             )
         if self.shared.data.split == "none":
-            raise ValueError("split must leave something to judge by, got 'none'")
+            raise ValueError("split must leave something to evaluate, got 'none'")
         self.runs()
 
     def runs(self) -> dict[str, RankingSettings]:
@@ -100,23 +100,24 @@ def compare_ranking(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Result:
-    """Train every loss with every seed, judge each by a full ranking and summarise.
+    """Train every loss with every seed, evaluate each by full ranking and summarise.
 
     Args:
-        comparison: what to compare.
+        comparison: the comparison.
         out: the folder; every run has its own run folder in ``out/runs``.
-        resume: go on with the comparison in ``out``: finished runs are kept, a broken one goes
-            on from its last checkpoint.
+        resume: whether to continue the comparison in ``out``: finished runs are kept, an
+            interrupted one continues from its last checkpoint.
         workers: processes that train at a time, each with one thread.
-        progress: told of every finished epoch.
+        progress: called after every epoch.
 
     Returns:
-        What ``result.json`` holds: settings, every run's figures, their means and spreads by loss,
-        baselines, provenance. Losses and baselines have the form of a cell of the ranking table.
+        The content of ``result.json``: settings, every run's figures, their means and spreads by
+        loss, baselines, provenance. Losses and baselines have the form of a cell of the ranking
+        table.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is no place for
-            the comparison or holds another one.
+        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold the
+            comparison or holds another one.
     """
     check_count("workers", workers, 1)
     runs = comparison.runs()
@@ -144,7 +145,7 @@ def _result(
     beside: Mapping[str, Mapping[str, Any]],
     workers: int,
 ) -> Result:
-    """What ``result.json`` holds."""
+    """The content of ``result.json``."""
     by_loss: dict[str, list[Mapping[str, Any]]] = {}
     for result in results.values():
         by_loss.setdefault(result["settings"]["loss"], []).append(result)
@@ -172,15 +173,15 @@ def settle_losses(
     given: Mapping[str, float | None] | None = None,
     hyperparameters: Mapping[str, Mapping[str, float | None]] | None = None,
 ) -> tuple[RankingLoss, ...]:
-    """Settle the hyper-parameters of every loss of a comparison.
+    """Choose the hyper-parameters of every loss of a comparison.
 
     Args:
         names: the losses.
-        given: values for every loss that takes them; None where nothing was asked for.
-        hyperparameters: by loss, values that hold for that loss alone, and before ``given``.
+        given: values for every loss that takes them; None if not given.
+        hyperparameters: by loss, values only for that loss, which override ``given``.
 
     Raises:
-        ValueError: if a name is unknown, or no loss takes what was asked for.
+        ValueError: if a name is unknown, or no loss takes a given hyper-parameter.
 
     Example:
         >>> [one.hyperparameters for one in settle_losses(["bpr", "hard"], given={"tau_plus": 0.1})]
@@ -193,7 +194,9 @@ def settle_losses(
         check_choice("loss", name, ranking_losses())
     unused = set(own) - set(names)
     if unused:
-        raise ValueError(f"hyperparameters names losses not compared: {', '.join(sorted(unused))}")
+        raise ValueError(
+            f"hyperparameters names losses that are not compared: {', '.join(sorted(unused))}"
+        )
     for name, value in given.items():
         if value is not None and not any(takes(loss, name) for loss in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")

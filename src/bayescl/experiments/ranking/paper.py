@@ -1,8 +1,8 @@
-"""The table "Top-k ranking performance" of the paper, as data to put beside our own figures.
+"""The paper's table "Top-k ranking performance", to compare with our own figures.
 
-The paper takes the best epoch on the test part, separately for each metric; what stands here was
-thus chosen on test. It also has figures on splits of its own: on Gowalla and Yelp2018, where
-LightGCN's split is what everybody else reports, they cannot be held against ours.
+The paper takes the best epoch on the test part, separately for each metric, so these figures were
+chosen on test. It also uses its own splits: its figures on Gowalla and Yelp2018, for which
+everybody else reports LightGCN's split, cannot be compared with ours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ METRICS = tuple(f"{metric}@{k}" for k in (5, 10, 20) for metric in ("precision",
 """The columns of the paper's table, in its order."""
 
 MISPRINTS = {("ml-1m", "lightgcn", "bayesian", "ndcg@10")}
-"""Figures that cannot be what was measured: this one is printed 0.1893, its neighbours say 0.41."""
+"""Figures that must be misprints: this one is printed as 0.1893, while its neighbours suggest
+0.41."""
 
 _TABLE = """
 ml-100k  mf       info_nce 0.4081 0.1388 0.4324 0.3452 0.2266 0.4095 0.2793 0.3497 0.4118
@@ -73,7 +74,7 @@ PAPER: Mapping[tuple[str, str, str], Mapping[str, float]] = _parsed()
 
 
 def paper_figure(data: str, encoder: str, loss: str, metric: str) -> float | None:
-    """What the paper prints; None where it prints nothing.
+    """The paper's figure; None if there is none.
 
     Args:
         data: name of a data set, such as "ml-100k".

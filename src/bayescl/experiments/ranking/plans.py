@@ -1,4 +1,4 @@
-"""What is tried for the ranking table: the same number of settings for every loss."""
+"""The settings to try for the ranking table, the same number for every loss."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from bayescl.runs.ranking.settings import RankingSettings
 
 @dataclass(frozen=True)
 class RankingPlan:
-    """How the settings of one data set and encoder are chosen, on the validation part alone.
+    """How to choose the settings of one data set and encoder on the validation part.
 
     First the settings of ``shared_grid`` are tried with InfoNCE; the choice holds for every loss.
-    Then the hyper-parameters of each loss are tried, as many settings for each. Every run looks
-    at the validation part as it goes and stops early, so it also chooses its number of epochs.
+    Then the hyper-parameters of each loss are tried, as many settings for each. Every run is
+    evaluated on the validation part during training and stops early, so it also chooses its number
+    of epochs.
 
     Attributes:
-        fixed: settings of every run, apart from what is tried.
+        fixed: settings of every run, except those that are tried.
         shared_loss: the hyper-parameters of InfoNCE while shared settings are tried.
         shared_grid: settings tried for all losses together.
         loss_grids: hyper-parameters tried for each loss.
         regularizations: penalties tried for EASE.
-        item_norm_exponents: tried on the chosen run of each loss, which none of them changes.
-        seed: of every tried run; none of the table's seeds.
-        final_epochs: of the runs that are judged on test, where trials are shorter; else each
-            loss has the number of epochs that its trial chose.
+        item_norm_exponents: exponents tried on the chosen run of each loss, without retraining.
+        seed: seed of every tried run; not one of the table's seeds.
+        final_epochs: epochs of the runs evaluated on test, if trials are shorter; else each loss
+            uses the number of epochs that its trial chose.
 
     Raises:
         ValueError: if one loss would get more settings than another.
@@ -50,7 +51,7 @@ class RankingPlan:
     def tried(
         self, loss: str, hyperparameters: Mapping[str, float], shared: Mapping[str, Any]
     ) -> RankingSettings:
-        """The settings of one run that is judged on the validation part."""
+        """The settings of one run evaluated on the validation part."""
         return replace(
             self.fixed,
             loss=RankingLoss(loss, dict(hyperparameters)),
@@ -69,7 +70,7 @@ class RankingPlan:
         seed: int,
         item_norm_exponent: float = 0.0,
     ) -> RankingSettings:
-        """The settings of one run on training and validation part together, judged on test."""
+        """The settings of one run on training and validation part together, evaluated on test."""
         return replace(
             self.fixed,
             loss=RankingLoss(loss, dict(hyperparameters)),
@@ -151,7 +152,7 @@ a table grow with training, so that short trials say nothing about them."""
 
 
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
-    """A plan for sets on which nothing was looked for: temperatures further apart."""
+    """A plan for data sets without earlier trials, with temperatures further apart."""
     temperatures = (0.1, 0.15)
     return replace(
         plan,
@@ -176,7 +177,7 @@ _PLANS: dict[tuple[str, str], RankingPlan] = {
 
 
 def plan_for(data: RankingData, encoder: str) -> RankingPlan:
-    """The plan for a data set and an encoder; that of MovieLens-100k where there is none.
+    """The plan for a data set and an encoder; MovieLens-100k's if there is none.
 
     Example:
         >>> plan_for(RankingData("gowalla"), "mf").fixed.data
@@ -189,7 +190,7 @@ def plan_for(data: RankingData, encoder: str) -> RankingPlan:
 
 
 def smoke(plan: RankingPlan) -> RankingPlan:
-    """One setting for each loss and two epochs, to see that everything works."""
+    """One setting per loss and two epochs, to check that everything works."""
 
     def first(grid: Grid) -> Grid:
         return {name: values[:1] for name, values in grid.items()}

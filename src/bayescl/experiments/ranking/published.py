@@ -1,7 +1,7 @@
 """Figures that others publish on LightGCN's split of Gowalla and Yelp2018.
 
 The paper's own figures on these data sets are from another, random split, on which everything
-scores higher. So what stands beside ours here comes from those who used the same files.
+scores higher. The figures here are from authors who used the same files as we do.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ KIND = "reproduce ranking"
 
 
 def check_cell(cell: RankingCell) -> None:
-    """Find bad input before there is a folder.
+    """Raise input errors before a folder exists.
 
     Raises:
         ValueError: if the data cannot be used.
@@ -37,20 +37,20 @@ def reproduce_cell(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Choose settings on validation, train once more on training plus validation, judge on test.
+    """Choose settings on validation, retrain on training plus validation, evaluate on test.
 
     Every run has its own folder; finished runs are kept and an interrupted one continues from its
-    last checkpoint, so a cell that was broken is gone on with by calling this again.
+    last checkpoint, so call this again to continue an interrupted cell.
 
     Args:
-        cell: what to compare.
+        cell: the cell.
         folder: of the cell's runs and its ``cell.json``.
         workers: processes that train at a time, each with one thread.
-        progress: told of every finished epoch.
+        progress: called after every epoch.
 
     Returns:
-        What ``cell.json`` holds: every setting tried, the choice, figures of every seed with mean
-        and spread, baselines, cost, and provenance.
+        The content of ``cell.json``: every setting tried, the choice, figures of every seed with
+        mean and spread, baselines, cost, and provenance.
 
     Raises:
         ValueError: if the data cannot be used, or the folder holds runs with other settings.

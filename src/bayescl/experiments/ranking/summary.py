@@ -8,10 +8,10 @@ from typing import Any
 from bayescl.runs.statistics import mean_and_spread
 
 SPREAD = "standard deviation over seeds"
-"""What the spread is."""
+"""Name of the spread."""
 
 ALIKE = ("protocol", "evaluated_on", "interactions", "density", "report", "users", "users_left_out")
-"""What all runs of a cell have in common."""
+"""Settings that all runs of a cell share."""
 
 
 def loss_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def loss_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def baseline_summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures of a baseline in the same form; there is nothing random about it."""
+    """Figures of a baseline in the same form; nothing in it is random."""
     return {
         "metrics": {name: mean_and_spread([value]) for name, value in result["metrics"].items()},
         "fit_seconds": result["fit_seconds"],

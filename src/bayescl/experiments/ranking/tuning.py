@@ -25,14 +25,14 @@ def tune(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Try everything that a plan names and choose by the validation part.
+    """Try all settings of a plan and choose on the validation part.
 
     Args:
-        plan: what to try.
+        plan: the plan.
         losses: the losses to choose settings for.
         folder: of the run folders; finished runs in it are kept.
         workers: processes that train at a time, each with one thread.
-        progress: told of every finished epoch.
+        progress: called after every epoch.
 
     Returns:
         ``shared`` and ``losses``, each with its ``choice``, its number of ``epochs``, its
@@ -108,11 +108,11 @@ def tune_ease(data: RankingData, regularizations: Sequence[float], folder: Path)
 def tuned_baselines(
     data: RankingData, regularizations: Sequence[float], folder: Path
 ) -> dict[str, tuple[BaselineSettings, dict[str, Any]]]:
-    """Every baseline that the data allows, ready for test, with how it was chosen.
+    """Every baseline that the data allow, ready for test, with the choice of its settings.
 
     Args:
         data: what is read, and how.
-        regularizations: penalties to try; none leaves EASE out.
+        regularizations: penalties to try; empty to leave EASE out.
         folder: of the run folders.
     """
     baselines: dict[str, tuple[BaselineSettings, dict[str, Any]]] = {
@@ -126,7 +126,7 @@ def tuned_baselines(
 
 
 def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:
-    """The exponent by which a finished run ranks best, and the scores of all of them."""
+    """The exponent with which a finished run ranks best, and the scores of all."""
     if len(exponents) == 1:
         return {"item_norm_exponent": exponents[0]}
     _, run, _ = RankingRun.kept(folder)
@@ -141,12 +141,12 @@ def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, A
 
 
 def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """The name of the highest score; of equals the first."""
+    """The name of the highest score; the first of equal ones."""
     return max(scores, key=lambda name: scores[name]["score"])
 
 
 def _score(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a tried run."""
+    """The record of a tried run."""
     return {
         "score": _of(result),
         "recall@20": result["metrics"]["recall@20"],
@@ -159,5 +159,5 @@ def _score(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of(result: Mapping[str, Any]) -> float:
-    """The figure that chooses."""
+    """The criterion of a run."""
     return float(result["metrics"][CRITERION])

@@ -1,1 +1,1 @@
-"""Readers of interaction files: one format each, every damage named by file and line."""
+"""Readers of interaction files, one per format; errors name the file and the line."""

@@ -1,7 +1,7 @@
-"""The columns of interactions: ids that are there, numbers that are numbers.
+"""Checks and conversion of the columns of interactions.
 
-Tables are read in pieces, and no id becomes a Python object: text ids are numbered while they are
-read (Polars' categoricals), so that a row costs four bytes however long its ids are.
+Tables are read in pieces, and ids never become Python objects: text ids are numbered while they are
+read (Polars' categoricals), so a row costs four bytes whatever the length of its ids.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
-"""Text that is a whole number in the one way of writing it: "7", but neither "07" nor "7.0"."""
+"""Text in the canonical form of a whole number: "7", but neither "07" nor "7.0"."""
 
 
 def interaction_columns(
@@ -22,22 +22,21 @@ def interaction_columns(
 ) -> pl.DataFrame:
     """Check ids and turn ratings and timestamps into numbers.
 
-    Ids are text without the blanks around it, or whole numbers; floating-point ids that are
-    whole (what other tools make of whole numbers next to a gap) count as whole numbers.
+    Ids are stripped text or whole numbers. Floating-point ids with whole values, as other tools
+    write for whole numbers next to missing ones, count as whole numbers.
 
     Args:
         frame: the number of each row in its file, then ``user``, ``item`` and maybe ``rating``
             and ``timestamp``, of any type.
-        place: says for such a number where the row stands, to begin a message with; it may raise
-            an error of its own if it finds the whole row damaged.
+        place: returns the location of a row for error messages, given its number; it may raise its
+            own error if the whole row is damaged.
         whole_ids: whether ids must be whole numbers.
 
     Returns:
-        The columns without the numbers; ids are Int64 or Categorical.
+        The columns without the row numbers; ids are Int64 or Categorical.
 
     Raises:
-        ValueError: for the first row that lacks an id, rating or timestamp, or has something
-            that is none.
+        ValueError: for the first row with a missing or invalid id, rating or timestamp.
     """
     lazy = frame.lazy()
     number, *types = lazy.collect_schema().items()
@@ -61,7 +60,7 @@ def interaction_columns(
 
 
 def _whole_ids(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Whole numbers; null where a value is none."""
+    """Whole numbers; null where a value is not one."""
     del dtype
     return pl.col(name).str.strip_chars().cast(pl.Int64, strict=False)
 
@@ -78,7 +77,7 @@ def _ids(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _finished(column: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """What can be decided only when a column has been read as a whole."""
+    """Conversions that need the whole column."""
     if column.name == "timestamp" and column.dtype == pl.String:
         return _moments(column)
     if column.name in ("user", "item") and dtype.is_float():
@@ -90,13 +89,13 @@ def _finished(column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 
 def _named(text: pl.Expr) -> pl.Expr:
-    """Text without blanks around it, numbered; null where there is none."""
+    """Stripped text, numbered; null if it is empty."""
     text = text.str.strip_chars()
     return pl.when(text.str.len_bytes() > 0).then(text).cast(pl.Categorical)
 
 
 def _numbers(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Finite numbers; null where a value is none."""
+    """Finite numbers; null where a value is not one."""
     column = pl.col(name)
     if dtype == pl.String:
         column = column.str.strip_chars()
@@ -133,7 +132,7 @@ def common_ids(columns: list[pl.Series]) -> list[pl.Series]:
     """The same ids in columns of one type: whole numbers if all are, else text.
 
     Args:
-        columns: of any type that :func:`interaction_columns` returns, or text.
+        columns: columns of a type that :func:`interaction_columns` returns, or text.
 
     Returns:
         Columns that are all Int64 or all Categorical.
@@ -165,7 +164,7 @@ def looked_up(column: pl.Series, names: pl.Series, values: NDArray[Any]) -> NDAr
     Args:
         column: the categories.
         names: the text of every category of the column, each once.
-        values: what belongs to each name.
+        values: the value of each name.
     """
     places = names.cast(pl.Categorical).to_physical().to_numpy()
     table = np.zeros(int(places.max(initial=0)) + 1, dtype=values.dtype)

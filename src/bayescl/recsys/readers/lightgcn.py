@@ -17,10 +17,10 @@ FILES = ("train.txt", "test.txt")
 
 
 def read_lightgcn(folder: Path, *, name: str) -> RawInteractions:
-    """Read the given training and test part of a folder.
+    """Read the training and test part in a folder.
 
     Raises:
-        ValueError: if a file is missing, empty, or has something else than whole numbers.
+        ValueError: if a file is missing or empty, or holds anything but whole numbers.
     """
     parts, empty = [], 0
     for file in FILES:
@@ -32,7 +32,7 @@ def read_lightgcn(folder: Path, *, name: str) -> RawInteractions:
 
 
 def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
-    """Pairs of one file, and the number of its lines with a user alone."""
+    """Pairs of one file, and the number of its lines with only a user."""
     lines = read_lines(path)
     words = lines.select("number", pl.col("text").str.extract_all(r"\S+").alias("line"))
     numbers = words.with_columns(pl.col("line").cast(pl.List(pl.Int64), strict=False))

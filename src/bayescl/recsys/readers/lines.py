@@ -1,4 +1,4 @@
-"""Text files of one record per line, without quotes: lines, and values between separators."""
+"""Unquoted text files with one record per line: lines, and separated values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bayescl.recsys.readers.columns import interaction_columns
 
 
 def read_lines(path: Path) -> pl.DataFrame:
-    """The lines of a text file that are not blank.
+    """The non-blank lines of a text file.
 
     Returns:
         Columns ``number``, counted from 1 with blank lines, and ``text``.
 
     Raises:
-        ValueError: if there is no such file, nothing in it, or it is not UTF-8, naming the line.
+        ValueError: if the file is missing, empty or not UTF-8; the message names the line.
     """
     whole = pl.DataFrame({"text": [read_text(path)]})
     lines = whole.select(pl.col("text").str.split("\n").explode())
@@ -29,10 +29,10 @@ def read_lines(path: Path) -> pl.DataFrame:
 
 
 def read_text(path: Path) -> str:
-    """A UTF-8 file as it is.
+    """The text of a UTF-8 file.
 
     Raises:
-        ValueError: if there is no such file, or it is not UTF-8, naming the line.
+        ValueError: if there is no such file, or it is not UTF-8; the message names the line.
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
@@ -52,22 +52,22 @@ def read_separated(
     header: bool = False,
     whole_ids: bool = False,
 ) -> pl.DataFrame:
-    """Read interactions from lines that all have as many values.
+    """Read interactions from lines with the same number of values.
 
     Args:
         path: the file.
-        separator: what stands between values, one or more characters.
+        separator: separator of values, one or more characters.
         columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
-            ``timestamp``. Other values are not looked at.
-        header: whether the first line only names the values.
+            ``timestamp``. Other values are ignored.
+        header: whether the first line names the columns.
         whole_ids: whether ids must be whole numbers.
 
     Returns:
-        The columns by their names here.
+        The columns, under these names.
 
     Raises:
-        ValueError: naming the first line with another number of values, without an id, or with
-            text where a number must be.
+        ValueError: if a line has a different number of values, lacks an id, or has text instead of
+            a number; the message names the first.
     """
     lines = read_lines(path)
     values = pl.col("text").str.count_matches(separator, literal=True) + 1

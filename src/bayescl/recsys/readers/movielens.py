@@ -21,7 +21,7 @@ def read_ml_100k(path: Path, *, name: str) -> RawInteractions:
     """Read ``u.data``, with titles from ``u.item`` beside it.
 
     Raises:
-        ValueError: naming file and line of what is damaged.
+        ValueError: if a file is damaged; the message names the file and the line.
     """
     frame = read_separated(path, separator="\t", columns=_COLUMNS, whole_ids=True)
     titles = read_titles(path.parent / "u.item", separator="|")
@@ -32,7 +32,7 @@ def read_ml_1m(path: Path, *, name: str) -> RawInteractions:
     """Read ``ratings.dat``, with titles from ``movies.dat`` beside it.
 
     Raises:
-        ValueError: naming file and line of what is damaged.
+        ValueError: if a file is damaged; the message names the file and the line.
     """
     frame = read_separated(path, separator="::", columns=_COLUMNS, whole_ids=True)
     titles = read_titles(path.parent / "movies.dat", separator="::")
@@ -40,10 +40,10 @@ def read_ml_1m(path: Path, *, name: str) -> RawInteractions:
 
 
 def read_titles(path: Path, *, separator: str) -> pl.DataFrame | None:
-    """Item and title, the first two fields of every line; None if there is no such file.
+    """Items and titles, the first two fields of every line; None if there is no such file.
 
     Raises:
-        ValueError: naming the line that has no two fields.
+        ValueError: if a line has fewer than two fields; the message names it.
     """
     if not path.is_file():
         return None
@@ -53,7 +53,7 @@ def read_titles(path: Path, *, separator: str) -> pl.DataFrame | None:
             continue
         item, found, rest = line.partition(separator)
         if not (found and item.strip()):
-            raise ValueError(f"{path}, line {number}: there must be an item and its title")
+            raise ValueError(f"{path}, line {number}: a line must hold an item and its title")
         items.append(item.strip())
         titles.append(rest.partition(separator)[0].strip())
     return pl.DataFrame(

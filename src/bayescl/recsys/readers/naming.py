@@ -1,9 +1,9 @@
-"""Which column of a table holds users, items, ratings and times, where nobody said so.
+"""Guess which columns of a table hold users, items, ratings and times.
 
-Only letters and digits of a name count, and not their case: ``user_id``, ``userId``, ``User ID``
-and ``USERID`` are alike. A name with "user" or "item" in it counts before other words for them:
-``user_id`` before ``customer_id``. Where two columns fit equally well, neither is taken, and the
-message names both.
+Names are compared by their letters and digits, ignoring case: ``user_id``, ``userId``, ``User ID``
+and ``USERID`` are the same. A name with "user" or "item" comes before other words for them:
+``user_id`` before ``customer_id``. If two columns fit equally well, neither is chosen, and the
+error names both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 _KEYS = ("id", "", "no", "nr", "number", "key", "code", "uuid", "hash", "index", "idx")
-"""What may follow a word; the number of a thing counts before the thing."""
+"""Suffixes of a word; a thing's number comes before the thing."""
 
 _USERS = (
     "customer client member visitor viewer reader listener player buyer shopper reviewer account "
@@ -49,27 +49,27 @@ _GUESSES: Mapping[str, Sequence[frozenset[str]]] = {
     "rating": [frozenset({name}) for name in _RATINGS],
     "timestamp": [frozenset({name}) for name in _TIMES],
 }
-"""By what is looked for, sets of names; the first set with a name in the header decides."""
+"""Sets of names for each kind of column; the first set with a name in the header decides."""
 
 
 def chosen_columns(
     header: Sequence[str], wanted: Mapping[str, str | None], where: object, what: str = "column"
 ) -> dict[str, str]:
-    """The names of the columns that are wanted.
+    """The names of the wanted columns.
 
     Args:
         header: the names of the table's columns.
-        wanted: by "user", "item", "rating" and "timestamp" the name that was asked for; None to
-            guess it.
-        where: the table, as messages name it.
-        what: what messages call a column.
+        wanted: the given name for each of "user", "item", "rating" and "timestamp"; None to guess
+            it.
+        where: name of the table in messages.
+        what: word for a column in messages.
 
     Returns:
-        A name of the header for each that is wanted.
+        A name in the header for each wanted column.
 
     Raises:
-        ValueError: if a name is not in the header, stands there twice or was asked for twice; or
-            if no name, or more than one, looks like what is wanted.
+        ValueError: if a name is not in the header, occurs twice or was given twice; or if no name,
+            or more than one, fits.
 
     Example:
         >>> chosen_columns(["userId", "movieId", "rating"], {"user": None, "item": None}, "a.csv")
@@ -99,7 +99,7 @@ def chosen_columns(
                 f"name the right one with {option}"
             )
         if name in found.values():
-            raise ValueError(f"{where}: {what} {name!r} cannot be two things at once ({option})")
+            raise ValueError(f"{where}: {what} {name!r} is used twice ({option})")
         if header.count(name) > 1:
             raise ValueError(f"{where} has {header.count(name)} {what}s called {name!r}")
         found[kind] = name
@@ -107,7 +107,7 @@ def chosen_columns(
 
 
 def guesses(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> dict[str, str]:
-    """Those of the names found that nobody said and that are not the plain ones.
+    """The guessed names that differ from the plain ones.
 
     Example:
         >>> guesses({"user": None, "item": "sku"}, {"user": "userId", "item": "sku"})

@@ -1,6 +1,6 @@
 """Compressed tables: ``.gz``, ``.bz2``, ``.xz``, and ``.zip`` with exactly one table.
 
-They are unpacked into a temporary file, which is read like any other and removed.
+They are unpacked into a temporary file, which is removed after reading.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".xz": lzma.open,
 }
 PACKED = (*_OPENERS, ZIP)
-"""What the names of compressed tables end in."""
+"""Suffixes of compressed tables."""
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
 _PERHAPS_TABLES = (".txt", ".data", ".dat")
 _AT_ONCE = 1 << 20
 _LEAST_BOMB = 1 << 30
 _MOST_TIMES = 200
-"""No table of interactions shrinks to a two-hundredth; what claims to is made to fill a disk."""
+"""No table of interactions compresses to a two-hundredth; a file that does is meant to fill a
+disk."""
 
 _DAMAGE = (
     EOFError,
@@ -44,7 +45,7 @@ _DAMAGE = (
 
 
 def table_suffix(path: Path) -> str:
-    """What the name of a table ends in, without that of the compression.
+    """The suffix of a table's name, without that of the compression.
 
     Example:
         >>> table_suffix(Path("a.csv.gz")), table_suffix(Path("a.tsv"))
@@ -56,18 +57,17 @@ def table_suffix(path: Path) -> str:
 
 @contextmanager
 def unpacked(path: Path, *, first: int | None = None) -> Iterator[Path]:
-    """A table as a plain file, for as long as the block runs; itself where it is not compressed.
+    """A table as a plain file within the block; the file itself if it is not compressed.
 
-    A ``ValueError`` raised in the block that names the plain file leaves it with the name of the
-    compressed one.
+    A ``ValueError`` from the block that names the plain file is changed to name the compressed one.
 
     Args:
-        path: the file, or a name that is not there, which is left to the block.
-        first: unpack no more than so many bytes.
+        path: the file; if it does not exist, the block has to handle that.
+        first: unpack at most this many bytes.
 
     Raises:
-        ValueError: if the file is damaged, needs a password, is an archive of several tables or
-            of none, or unpacks to absurdly much.
+        ValueError: if the file is damaged, needs a password, is an archive that does not hold
+            exactly one table, or unpacks to an absurd size.
     """
     kind = path.suffix.lower()
     if kind not in PACKED or not path.is_file():
@@ -112,17 +112,17 @@ def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 
 
 def _is_hidden(member: zipfile.ZipInfo) -> bool:
-    """Whether a member is what some systems put into every archive."""
+    """Whether a member is a hidden file that some systems put into every archive."""
     return any(part.startswith((".", "__")) for part in PurePosixPath(member.filename).parts)
 
 
 def _name(member: str) -> str:
-    """A harmless file name with the ending of a member's."""
+    """A safe file name with the suffix of a member's."""
     return f"table{PurePosixPath(member).suffix.lower()}"
 
 
 def _copied(path: Path, source: IO[bytes], target: Path, first: int | None) -> Path:
-    """Write what a source holds to a file."""
+    """Copy a source to a file."""
     most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
     done = 0
     with target.open("wb") as file:

@@ -1,7 +1,7 @@
-"""Text tables with a header and values that may stand in double quotes (RFC 4180).
+"""Text tables with a header and optional double quotes (RFC 4180).
 
-Polars reads the file in pieces and keeps what is wanted of them. Only when something is wrong does
-a second, slow pass with the standard library's reader find the line to name.
+Polars reads the file in pieces and keeps the wanted columns. Only if something is wrong, a second,
+slow pass with the standard library's reader finds the line to name.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def read_quoted(path: Path, *, separator: str, columns: Mapping[str, int]) -> pl
         path: the file.
         separator: one character.
         columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
-            ``timestamp``. Of other columns only the number counts.
+            ``timestamp``. Other columns are only counted.
 
     Returns:
-        The columns by their names here; blank lines are left out.
+        The columns, under these names, without blank lines.
 
     Raises:
-        ValueError: naming the line that lacks a value, has more values than the header, has text
-            where a number must be, or breaks its quotes.
+        ValueError: if a line lacks a value, has more values than the header, has text instead of a
+            number, or has broken quotes; the message names it.
     """
     try:
         table = pl.scan_csv(
@@ -65,7 +65,7 @@ def read_quoted(path: Path, *, separator: str, columns: Mapping[str, int]) -> pl
 
 
 def header_of(path: Path, separator: str) -> list[str]:
-    """The names in the first line of a text table that is not blank.
+    """The names in the first non-blank line of a text table.
 
     Raises:
         ValueError: if there is none, or its quotes are broken.

@@ -1,4 +1,4 @@
-"""What every reader returns: interactions as a file tells them, before ids become rows."""
+"""The result of every reader: interactions with the ids of a file, before ids become rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class RawInteractions:
     """Interactions with the ids of their file.
 
     Attributes:
-        train: columns ``user`` and ``item`` (whole numbers or text, never empty) and, where they
-            were asked for, ``rating`` and ``timestamp`` (finite numbers).
-        test: the same for the test part, or None where the files make no difference.
+        train: columns ``user`` and ``item`` (whole numbers or text, never empty) and, if requested,
+            ``rating`` and ``timestamp`` (finite numbers).
+        test: the same for the test part, or None if the files have none.
         titles: columns ``item`` and ``title``, or None.
-        name: what tables and messages call the data set.
+        name: name of the data set in tables and messages.
         report: what the reader left out, as phrase and count.
     """
 

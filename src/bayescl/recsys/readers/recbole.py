@@ -1,8 +1,8 @@
 """RecBole's atomic files: ``NAME.inter``, text separated by tabs with a typed header.
 
 The header gives name and type of each field, such as ``user_id:token``. Ids are of type
-``token``; ratings and timestamps of type ``float``. ``NAME.item`` beside it, where it has a title
-(``movie_title``, ``title`` or ``name``), gives titles.
+``token``; ratings and timestamps of type ``float``. Titles come from ``NAME.item`` beside it, if
+that has a field ``movie_title``, ``title`` or ``name``.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def read_inter(
     *,
     name: str,
 ) -> RawInteractions:
-    """Read a file, and maybe a second one that is its test part.
+    """Read a file, and optionally a second one as its test part.
 
     Args:
         path: the ``.inter`` file.
         test: another one, or None.
-        columns: field, without its type, of ``user``, ``item`` and what else must be there; None
-            to guess it.
-        name: what the data set is called.
+        columns: field, without its type, of ``user``, ``item`` and other required columns; None to
+            guess it.
+        name: name of the data set.
 
     Raises:
-        ValueError: if a field is missing or of another type, or naming the line of what is
-            damaged.
+        ValueError: if a field is missing or of another type, or a line is damaged; the message
+            names it.
     """
     parts = [_read(file, columns) for file in (path, test) if file is not None]
     item = chosen_columns(inter_header(path), columns, path, "field")["item"]
@@ -50,7 +50,7 @@ def read_inter(
 
 
 def _titles(path: Path, item: str) -> pl.DataFrame | None:
-    """Item and title from the file of items; None where that or a title is missing."""
+    """Items and titles from the file of items; None if it or its titles are missing."""
     if not path.is_file():
         return None
     lines = read_lines(path)
@@ -88,7 +88,7 @@ def _types(path: Path) -> dict[str, str]:
     for field in read_lines(path)["text"][0].rstrip("\r").split("\t"):
         name, found, kind = field.rpartition(":")
         if not found:
-            raise ValueError(f"{path}: its header must give a type with each field, got {field!r}")
+            raise ValueError(f"{path}: its header must give each field a type, got {field!r}")
         types[name] = kind
     return types
 

@@ -1,17 +1,17 @@
 """Tables with named columns: CSV, TSV, any separated text with a header, and Parquet.
 
-Text: the first line names the columns, every further line is one interaction, values may stand
-in double quotes, blank lines are skipped. The separator is by default that of tab, comma,
-semicolon and bar which the first line has most often. Parquet: any file that Polars reads. Either
-may be compressed; see :mod:`~bayescl.recsys.readers.packed`. A table may be in several files, of
-which each names its columns.
+In text, the first line names the columns, every further line is one interaction, values may be
+quoted with double quotes, and blank lines are skipped. The default separator is whichever of tab,
+comma, semicolon and bar is most frequent in the first line. In Parquet, any file that Polars reads
+works. Both may be compressed; see :mod:`~bayescl.recsys.readers.packed`. A table may be split over
+several files that each name the columns.
 
-``user`` and ``item`` may be whole numbers or text; blanks around text do not count. ``007`` and
-``7`` are two users: ids are read as numbers only where each is written as a number would be. A
+``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
+``7`` are two users: ids are read as numbers only if all are in the canonical form of a number. A
 ``timestamp`` is a number, or a date such as 2024-05-31 or 2024-05-31T12:00:00 (then seconds since
-1970 in UTC). A row that lacks one of the columns used is an error; other columns are not looked
-at, but a line with more values than the header is an error. Where nobody says what columns are
-called, it is guessed; see :mod:`~bayescl.recsys.readers.naming`.
+1970 in UTC). A row that lacks a value in a used column is an error. Other columns are ignored, but
+a line with more values than the header is an error. If columns are not named, they are guessed; see
+:mod:`~bayescl.recsys.readers.naming`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEPARATORS = ("\t", ",", ";", "|")
 _SPELLINGS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 PARQUET = (".parquet", ".pq")
 _HEADER = 1 << 20
-"""Bytes of a compressed text that are unpacked for its header."""
+"""Bytes of a compressed text to unpack for its header."""
 
 
 def read_table(
@@ -40,16 +40,16 @@ def read_table(
     """Read named columns of a table.
 
     Args:
-        path: a Parquet file if its name says so, else text; maybe compressed.
-        columns: name in the file of ``user``, ``item`` and whatever else must be there; None to
-            guess it.
-        separator: one character, or "tab", "comma" or "semicolon"; default: found out.
+        path: a Parquet file by its suffix, else text; may be compressed.
+        columns: name in the file of ``user``, ``item`` and other required columns; None to guess
+            it.
+        separator: one character, or "tab", "comma" or "semicolon"; default: detected.
 
     Returns:
-        The columns by their names here.
+        The columns, under these names.
 
     Raises:
-        ValueError: if a column is missing or a value cannot be what it must be, naming file and
+        ValueError: if a column is missing or a value is invalid; the message names the file and the
             line.
     """
     if not path.is_file():
@@ -91,14 +91,14 @@ def read_tables(
     separator: str | None = None,
     name: str,
 ) -> RawInteractions:
-    """Read a table, and maybe a second one that is its test part; see :func:`read_table`.
+    """Read a table, and optionally a second one as its test part; see :func:`read_table`.
 
     Args:
-        train: the table, or the files that it is in.
+        train: the table, or its files.
         test: its test part, or None.
         columns: as for :func:`read_table`.
         separator: as for :func:`read_table`.
-        name: what tables and messages call the data set.
+        name: name of the data set in tables and messages.
     """
     paths = [train] if isinstance(train, Path) else train
     parts = [read_table(path, columns, separator=separator) for path in paths]

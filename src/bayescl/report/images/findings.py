@@ -1,4 +1,4 @@
-"""What the figures of a comparison support, and what they do not, in sentences made from them."""
+"""Sentences on what the figures of a comparison support and what they do not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayescl.runs.statistics import paired_difference
 
 
 def findings(result: Mapping[str, Any]) -> list[str]:
-    """Sentences on every loss against InfoNCE, on the gap closed, and on the losses' rivals.
+    """Compare every loss with InfoNCE, the gap closed, and the losses with each other.
 
     Only a difference of two standard errors or more, paired by seed, counts as one.
 
@@ -24,7 +24,7 @@ def findings(result: Mapping[str, Any]) -> list[str]:
     told = [name for name in losses if name not in (BASELINE, ORACLE)]
 
     def on(wanted: Callable[[Mapping[str, Any], bool], bool]) -> str:
-        """Losses with the probes on which their difference is a wanted one."""
+        """Losses with the probes on which their difference meets a condition."""
         parts = []
         for name in told:
             paired = losses[name]["paired_difference"]
@@ -68,7 +68,7 @@ def _against(losses: Mapping[str, Any], rival: str, seeds: int) -> str:
 
 
 def _gap(losses: Mapping[str, Any], told: list[str]) -> str:
-    """How much of what the oracle gains the other losses recover at best."""
+    """The largest share of the oracle's gain that another loss recovers."""
     shares = {
         (name, probe): share
         for name in told

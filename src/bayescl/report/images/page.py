@@ -14,7 +14,7 @@ from bayescl.runs.folder import read_json
 from bayescl.vision.probes import PROBES
 
 _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
-"""Settings in which a comparison may differ from its tuning without a word."""
+"""Settings in which a comparison may silently differ from its tuning."""
 
 
 def comparison_quote(file: Path) -> str:
@@ -26,7 +26,7 @@ def comparison_quote(file: Path) -> str:
 
 
 def probes_quote(file: Path) -> str:
-    """The accuracies of a comparison alone."""
+    """Only the accuracies of a comparison."""
     return accuracy_table(read_json(file)).markdown()
 
 
@@ -65,7 +65,7 @@ def what_was_run(result: Mapping[str, Any]) -> str:
 
 
 def _encoder(settings: Mapping[str, Any]) -> str:
-    """The encoder in a few words; results from before there was a choice have the small one."""
+    """The encoder in a few words; older results without a choice used the small one."""
     if settings.get("encoder", "small") != "small":
         return str(settings["encoder"])
     stride = settings.get("stride", 1)

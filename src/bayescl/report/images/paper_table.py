@@ -1,4 +1,4 @@
-"""A finished table as Markdown: ours, and the paper's values beside ours where they belong."""
+"""A finished table as Markdown, with the paper's values beside ours where they are comparable."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def table_markdown(result: Mapping[str, Any]) -> str:
 
 
 def table_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]], list[str]]:
-    """Header and rows, the paper's column blank where its values do not belong; and notes.
+    """Header, rows and notes; the paper's column is blank where its values are not comparable.
 
-    A note is referred to from its cell as ``[1]``, ``[2]`` and so on.
+    Cells refer to notes as ``[1]``, ``[2]`` and so on.
     """
     cells = result["cells"]
     measures = list(cells[0]["measures"])

@@ -1,4 +1,4 @@
-"""Baselines beside the result of one recommender, a sentence each."""
+"""Baselines beside the result of one recommender, one sentence each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SHOWN = ("recall", "ndcg")
 
 
 def baseline_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What baselines came to on the same parts of the data, at the longest list.
+    """The baselines' results on the same parts of the data, at the longest list.
 
     Args:
-        result: ``result.json`` or ``evaluation.json`` of a recommender; one without baselines
-            has nothing to say.
+        result: ``result.json`` or ``evaluation.json`` of a recommender; without baselines there are
+            no sentences.
 
     Example:
         >>> metrics = {"recall@20": 0.25, "ndcg@20": 0.5}

@@ -1,4 +1,4 @@
-"""A folder that collects cells of the ranking table, and the table and figure made from them."""
+"""A folder of cells of the ranking table, and the table and figure made from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
 
 
 def collect(folder: Path, name: str, cell: Mapping[str, Any]) -> None:
-    """Put a cell into the folder and remake the table and the figure of all cells in it."""
+    """Put a cell into the folder and update the table and the figure of all cells."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{name}.json", as_json(cell))
     refresh(folder)

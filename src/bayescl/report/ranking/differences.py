@@ -1,4 +1,4 @@
-"""How far losses lie above InfoNCE, paired by seed, and above or below what the paper prints."""
+"""Differences between losses and InfoNCE, paired by seed, and from the paper's figures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
         metric: such as "ndcg@20".
 
     Returns:
-        By loss mean, spread and values, and ``certain``: whether the mean is at least two standard
-        errors from 0, None for a single seed. Empty where there is no InfoNCE.
+        For each loss, mean, spread and values, and ``certain``: whether the mean is at least two
+        standard errors from 0; None for a single seed. Empty without InfoNCE.
     """
     values = {loss: entry["metrics"][metric]["values"] for loss, entry in cell["losses"].items()}
     base = values.pop(BASELINE, None)
@@ -38,9 +38,9 @@ def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
 
 
 def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
-    """By loss and metric, our mean less what the paper prints for that loss on such a split.
+    """By loss and metric, our mean less the paper's figure for that loss on such a split.
 
-    Misprints, and what the paper does not print, are left out.
+    Misprints and missing figures are left out.
     """
     if has_lightgcn_split(cell["data"]):
         return {}
@@ -55,7 +55,7 @@ def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
 
 
 def against_paper(cell: Cell) -> str:
-    """One sentence on our rows and the paper's, whether or not it pleases; empty without any."""
+    """One sentence that compares our rows with the paper's; empty if there are none."""
     gaps = above_paper(cell)
     if not gaps:
         return ""

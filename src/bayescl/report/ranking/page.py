@@ -1,4 +1,4 @@
-"""What pages quote of cells of the ranking table."""
+"""Quotations from cells of the ranking table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def cell_quote(file: Path) -> str:
 
 
 def paired_quote(file: Path, loss: str) -> dict[str, Any]:
-    """By metric how far a loss lies above InfoNCE."""
+    """How far a loss lies above InfoNCE, by metric."""
     cell = read_json(file)
     metrics = next(iter(cell["losses"].values()))["metrics"]
     return {metric: paired_differences(cell, metric)[loss] for metric in metrics}
 
 
 def best_quote(file: Path) -> dict[str, float]:
-    """By metric the highest mean of any loss."""
+    """The highest mean of any loss, by metric."""
     losses = list(read_json(file)["losses"].values())
     return {
         metric: max(entry["metrics"][metric]["mean"] for entry in losses)

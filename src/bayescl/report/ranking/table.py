@@ -1,4 +1,4 @@
-"""Cells of the ranking table as Markdown: ours, the paper's value beside it, baselines."""
+"""Cells of the ranking table as Markdown: our value, the paper's value, baselines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETTINGS = (
 
 
 def tables_markdown(cells: Sequence[Cell]) -> str:
-    """Every cell with a heading, its figures, and what they cost.
+    """Every cell with a heading, its figures and their cost.
 
     Args:
         cells: in the order in which they are to appear.
@@ -40,7 +40,7 @@ def tables_markdown(cells: Sequence[Cell]) -> str:
 
 
 def cell_markdown(cell: Cell) -> str:
-    """The tables of a cell, and what must be said of them."""
+    """The tables of a cell, with notes."""
     parts = [note(cell), figures_table(cell).markdown(), against_paper(cell)]
     for table in (differences_table(cell), settings_table(cell)):
         parts += [table.title, table.markdown() if table.rows else "", table.note]
@@ -54,7 +54,7 @@ def cell_title(cell: Cell) -> str:
 
 
 def note(cell: Cell) -> str:
-    """What a reader must know to read the figures of a cell."""
+    """The note on the figures of a cell."""
     seeds = cell["seeds"]
     sizes = cell["interactions"]
     words = [
@@ -94,7 +94,7 @@ def figures_table(cell: Cell) -> Table:
 
 
 def differences_table(cell: Cell) -> Table:
-    """How far every loss lies above InfoNCE, paired by seed; without rows for a single seed."""
+    """How far every loss lies above InfoNCE, paired by seed; empty for a single seed."""
     metrics = ("recall@20", "ndcg@20")
     columns = [paired_differences(cell, metric) for metric in metrics]
     if cell["seeds"] == 1 or not columns[0]:
@@ -111,7 +111,7 @@ def differences_table(cell: Cell) -> Table:
 
 
 def settings_table(cell: Cell) -> Table:
-    """The hyper-parameters, epochs and cost of every loss, and how many were tried if any were."""
+    """The hyper-parameters, epochs and cost of every loss, and the number of settings tried."""
     rows, tuning = [], cell.get("tuning")
     for loss, entry in cell["losses"].items():
         chosen = entry["settings"]
@@ -128,14 +128,14 @@ def settings_table(cell: Cell) -> Table:
 
 
 def theirs(cell: Cell, loss: str, metric: str) -> float | None:
-    """What the paper prints for such a split, if anything."""
+    """The paper's figures for such a split, if any."""
     if has_lightgcn_split(cell["data"]):
         return None
     return paper_figure(data_name(cell), cell["encoder"], loss, metric)
 
 
 def _shared(cell: Cell) -> str:
-    """What all losses of a cell have in common."""
+    """The settings that all losses of a cell share."""
     settings: Mapping[str, Any] = next(iter(cell["losses"].values()))["settings"]
     drawn = settings["candidates"] in ("shared", "per-pair")
     words = [
@@ -153,7 +153,7 @@ def _shared(cell: Cell) -> str:
 
 
 def _printed(cell: Cell, loss: str, metric: str) -> str:
-    """The paper's value in parentheses, where there is one for such a split."""
+    """The paper's value in parentheses, if there is one for such a split."""
     figure = theirs(cell, loss, metric)
     if figure is None:
         return ""

@@ -1,4 +1,4 @@
-"""Alpha that changes while training: by a schedule, or measured on the encoder as it is.
+"""Alpha that changes during training, by a schedule or measured on the current encoder.
 
 The value in use is a hyper-parameter of the loss and so part of every checkpoint. When it was set
 is part of the state of :class:`~bayescl.integrations.lightning.AlphaCallback`. What is measured

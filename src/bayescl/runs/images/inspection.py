@@ -1,4 +1,4 @@
-"""What a run's loss does to its candidates, and whether it is right: ``bayescl inspect``.
+"""``bayescl inspect`` for images: how a run's loss weights its candidates, and how well.
 
 The loss scores batches as it does in training, two views of as many images, but with the encoder
 in ``eval()`` mode. Labels only judge. Without labels the candidates that it weighs least and most
@@ -213,7 +213,7 @@ def _candidate_rows(
     chosen: Int[Tensor, " chosen"],
     shown: int,
 ) -> list[CandidateRow]:
-    """Of each chosen anchor, the images that are weighed least and most."""
+    """The images of smallest and largest weight for each chosen anchor."""
     batch = len(images)
     weights = candidate_weights(scored).cpu()
     valid = scored.valid.cpu().clone()

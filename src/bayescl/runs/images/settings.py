@@ -32,7 +32,7 @@ OptimizerName = Annotated[str, among(lambda: tuple(OPTIMIZERS))]
 
 @dataclass(frozen=True)
 class ImageSettings(StoredSettings):
-    """Everything that shapes one run on images, and nothing that does not.
+    """All settings that affect one run on images.
 
     Attributes:
         loss: the loss and its hyper-parameters.
@@ -61,7 +61,7 @@ class ImageSettings(StoredSettings):
         strength: how much views differ from their image; default: 0.75 for affine noise and 1 for
             the simclr recipe.
         view_size: side in pixels of the simclr recipe's views; default: that of the images.
-        joint_views: send both views through the network in one call, so that batch normalisation
+        joint_views: pass both views through the network in one call, so that batch normalisation
             sees them together.
         epochs: passes over the training images.
         batch_size: images per step on all devices together; each gives two views.
@@ -89,7 +89,7 @@ class ImageSettings(StoredSettings):
         seed: of weights, order and views.
         device: where to train; auto is a GPU if there is one.
         devices: devices of each node, each with a process of its own.
-        num_nodes: nodes; start the command on each of them with torchrun.
+        num_nodes: number of nodes; start the command on each of them with torchrun.
 
     Raises:
         ValueError: if a value is out of its range.

@@ -1,4 +1,4 @@
-"""What a recommender's loss does to items that a user has not met: ``bayescl inspect``.
+"""``bayescl inspect`` for recommenders: how a loss weights items that a user has not seen.
 
 Every item that a user does not have in training is a candidate, and those held out play the part of
 false negatives: the user chose them too. They are a part of the false negatives only, since nobody

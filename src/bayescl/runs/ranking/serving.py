@@ -1,4 +1,4 @@
-"""What a run is for: lists of items for users, and embeddings.
+"""Serve a run: lists of items for users, and embeddings.
 
 A finished run serves from its own folder: interactions, ids and matrices lie there. Nothing here
 reads the data that the run was trained on, and nothing imports Lightning.

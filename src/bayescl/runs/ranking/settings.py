@@ -38,7 +38,7 @@ PAPER: Literal["paper"] = "paper"
 
 @dataclass(frozen=True)
 class RankingSettings(StoredSettings):
-    """Everything that shapes one trained recommender, and nothing that does not.
+    """All settings that affect one trained recommender.
 
     Attributes:
         loss: the loss and its hyper-parameters.

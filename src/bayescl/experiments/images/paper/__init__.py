@@ -4,9 +4,9 @@
 ``table``   what a table is: cells with settings, and the figures that the paper prints
 ``sizes``   the settings of a cell at the size of a smoke test and at the paper's
 ``tables``  the tables themselves
-``request`` which part of a table, at which size
-``runner``  train every cell of a table over several seeds, resumably
-==========  ==============================================================================
+``request`` which part of a table, at which size ``runner``  train every cell of a table over
+several seeds, resumably ==========
+==============================================================================
 """
 
 from bayescl.experiments.images.paper.table import PaperTable

@@ -1,4 +1,4 @@
-"""What somebody asks for of a table of the paper."""
+"""The requested part of a table of the paper."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class TableRequest(StoredSettings):
 
     Attributes:
         size: smoke takes minutes on a CPU with scikit-learn's digits; paper needs a GPU.
-        datasets: some of the table's data sets, with commas between; default: all.
-        losses: some of the table's losses, with commas between; default: all.
+        datasets: comma-separated names of some of the table's data sets; default: all.
+        losses: comma-separated names of some of the table's losses; default: all.
         seeds: number of seeds; default: the table's own.
-        epochs: epochs of every run; default: those of the size. With another number the paper's
+        epochs: epochs of every run; default: as for the size. With another number, the paper's
             values are not shown.
         device: where to train.
 
     Raises:
-        ValueError: if a value is out of its range, or the paper's size is asked for where there
-            is no GPU and "cpu" was not said.
+        ValueError: if a value is out of its range, or the paper's size is requested without a GPU
+            and without "cpu".
     """
 
     size: Size = "smoke"
@@ -46,7 +46,7 @@ class TableRequest(StoredSettings):
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
 
     def cells(self, table: PaperTable) -> list[Cell]:
-        """The cells asked for, with their settings.
+        """The requested cells, with their settings.
 
         Raises:
             ValueError: if there is no such data set or loss in the table.
@@ -86,16 +86,16 @@ class TableRequest(StoredSettings):
         }
 
     def as_config(self) -> dict[str, Any]:
-        """The request as options of the command; losses only where some were chosen."""
+        """The request as options of the command; losses only if some were chosen."""
         config = asdict(self)
         return config if self.losses else {key: config[key] for key in config if key != "losses"}
 
     def is_comparable(self, table: PaperTable) -> bool:
-        """Whether the paper's values may stand beside ours."""
+        """Whether the paper's values can be compared with ours."""
         own = {cell.settings.epochs for cell in table.cells(self.size)}
         return self.size == "paper" and (self.epochs is None or {self.epochs} == own)
 
 
 def _split(names: str) -> list[str]:
-    """Names with commas between them."""
+    """Comma-separated names."""
     return [name.strip() for name in names.split(",") if name.strip()]

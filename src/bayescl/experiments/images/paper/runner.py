@@ -1,4 +1,4 @@
-"""Train every cell of a table over several seeds, and write its figures down."""
+"""Train every cell of a table over several seeds, and write its figures."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ def reproduce_table(
 
     Args:
         table: the table.
-        request: which part of it, at which size.
+        request: the part of the table and its size.
         out: the folder; every run has its own run folder in ``out/runs``.
         resume: continue the table in ``out``: finished runs are kept, an interrupted one continues
             from its last checkpoint.
-        workers: processes that train at a time, each with one thread; one if the table measures
-            time.
-        progress: told of every finished epoch.
+        workers: number of parallel processes, each with one thread; one if the table measures time.
+        progress: called after every epoch.
 
     Returns:
-        What ``result.json`` holds: every cell with our figures and the paper's, protocol,
+        The content of ``result.json``: every cell with our figures and the paper's, protocol,
         remarks, provenance.
 
     Raises:
@@ -84,7 +83,7 @@ def summary_of(
 
     Args:
         table: the table.
-        request: what was asked for.
+        request: the request.
         cells: its cells, as :meth:`TableRequest.cells` gives them.
         results: the ``result.json`` of every run, by the names of
             :meth:`TableRequest.runs`.
@@ -136,7 +135,7 @@ def _measured(result: Mapping[str, Any], measure: str) -> float:
 
 
 def _ratios(cells: list[Cell], rows: list[dict[str, Any]]) -> list[str]:
-    """The Bayesian loss's seconds over InfoNCE's, pair by pair, for every data set."""
+    """Ratio of the Bayesian loss's seconds to InfoNCE's, for every data set."""
     seconds: dict[tuple[str, str], list[float]] = {
         (cell.settings.data, cell.settings.loss.loss): row["measures"][SECONDS]["values"]
         for cell, row in zip(cells, rows, strict=True)

@@ -22,7 +22,7 @@ TITLES = {
     "cifar100": "CIFAR100",
     "tiny-imagenet": "tinyImageNet",
 }
-"""What the paper calls a data set."""
+"""Names of data sets in the paper."""
 
 NUM_CLASSES = {"digits": 10, "cifar10": 10, "stl10": 10, "cifar100": 100, "tiny-imagenet": 200}
 
@@ -68,7 +68,7 @@ PROTOCOL = {
         "images, Adam, 100 epochs."
     ),
 }
-"""What a figure of that size stands for."""
+"""The protocol of each size."""
 
 UNSTATED = (
     "Not stated in the paper and chosen here: the hard loss's concentration (1); alpha for two "
@@ -79,7 +79,7 @@ UNSTATED = (
     "probe is judged after its last epoch, not at its best on the test images, and takes a "
     "learning rate of 1e-3 on STL10 too, not 1e-2.",
 )
-"""Where a run at the paper's size is not what the authors ran, or may not be."""
+"""Known and possible differences between a run at the paper's size and the authors'."""
 
 
 def datasets_of(size: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def cell_settings(
     two_classes: bool = False,
     **hyperparameters: float,
 ) -> ImageSettings:
-    """The settings of a cell, but for its seed.
+    """The settings of a cell, without its seed.
 
     Args:
         size: one of :data:`SIZES`.

@@ -1,4 +1,4 @@
-"""What a table of the paper is: cells to train, and the figures that the paper prints."""
+"""A table of the paper: cells to train, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from bayescl.runs.images.settings import ImageSettings
 from bayescl.vision.probes import probe_title
 
 SECONDS = "seconds_per_epoch"
-"""The measure of tables that are about time."""
+"""The measure of tables of time."""
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure as the paper prints it.
+    """A figure as printed in the paper.
 
     Attributes:
         value: the figure, accuracies in percent.
-        spread: what the paper gives after its "±"; None where it gives nothing.
-        note: what is wrong with the figure, if something is.
+        spread: the paper's figure after "±", if any.
+        note: what is wrong with the figure, if anything.
     """
 
     value: float
@@ -29,13 +29,12 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of a table in its long form: what is varied, and the run that it stands for.
+    """One row of a table in long form: the varied settings, and the run.
 
     Attributes:
-        keys: what tells the cell from the others, by the titles of columns: the first one is the
-            data set.
-        settings: of its runs; the runner sets the seed.
-        paper: the paper's figures by measure; empty where the paper has no such cell.
+        keys: values that identify the cell, by column title; the first is the data set.
+        settings: settings of its runs; the runner sets the seed.
+        paper: the paper's figures by measure; empty if the paper has no such cell.
     """
 
     keys: Mapping[str, str]
@@ -57,10 +56,10 @@ class PaperTable:
         title: what the table shows.
         label: the table's label in the paper's source.
         cells: the table's cells at a size, in the order of its rows.
-        measures: what is reported of a run, see :func:`measure_title`.
+        measures: measures of a run; see :func:`measure_title`.
         seeds: number of seeds by size.
-        remarks: what a reader must know before holding the figures against one another.
-        is_timed: whether it measures time, so that one run at a time trains.
+        remarks: what a reader must know before comparing the figures.
+        is_timed: whether it measures time, so that runs must not be parallel.
     """
 
     name: str
@@ -74,12 +73,12 @@ class PaperTable:
 
     @property
     def has_losses(self) -> bool:
-        """Whether losses are among what the table varies."""
+        """Whether the table varies the loss."""
         return "loss" in self.cells("smoke")[0].keys
 
 
 def measure_title(measure: str) -> str:
-    """What a reader sees instead of a measure's name.
+    """The title of a measure for readers.
 
     Example:
         >>> measure_title("linear")
@@ -96,7 +95,7 @@ def measure_title(measure: str) -> str:
 def figures_of(text: str) -> dict[tuple[str, ...], PaperFigure]:
     """Figures from lines of keys that end in a value, or a value and a spread behind "±".
 
-    What follows a "|" says what is wrong with the figure.
+    Text after "|" says what is wrong with the figure.
 
     Example:
         >>> figures_of("cifar10 bayesian 99.3 ± 0.22")

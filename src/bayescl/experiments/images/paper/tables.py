@@ -1,4 +1,4 @@
-"""The paper's tables on images: what each varies, and the figures that the paper prints."""
+"""The paper's tables on images: the settings they vary, and the paper's figures."""
 
 from __future__ import annotations
 
