@@ -42,7 +42,9 @@ docs: $(INSTALLED)
 	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m sphinx -W --keep-going -b html docs build/site
 
 bench: $(INSTALLED)
-	$(BIN)/pip install --quiet --constraint constraints.txt pytorch-metric-learning lightly
+	$(BIN)/pip install --quiet --constraint constraints.txt \
+		--constraint tests/integrations/constraints.txt \
+		pytorch-metric-learning lightly implicit cornac
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/distributed_scaling.py
@@ -50,6 +52,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/image_loader.py
 	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
+	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/python benchmarks/recsys_devices.py
 	$(BIN)/python benchmarks/scale_model.py

@@ -10,7 +10,8 @@ DIRECTORY holds train.csv and test.csv with the columns text and category. Every
 runs.jsonl in --out; a run that is there already is not repeated, so the command resumes. First
 every method is tuned with the same number of settings on a fifth of the training part, with one
 seed; then the best setting of each, by the mean average precision there, is trained on all of the
-training part with each seed and judged on the test part. summary.md holds the tables.
+training part with each seed and judged on the test part. A dated file in benchmarks/results holds
+the table, and one beside it all runs.
 """
 
 from __future__ import annotations
@@ -19,17 +20,24 @@ import argparse
 import csv
 import json
 import random
+import shlex
+import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset
+from harness import write_result
+from rich.console import Console
+from rich.table import Table
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -312,36 +320,50 @@ class Bench:
             seeds = range(1, self.options.seeds + 1)
             yield chosen, [self.figures(chosen._replace(seed=seed)) for seed in seeds]
 
-    def summary(self) -> str:
-        """One table per batch size: means and standard deviations over seeds, in per cent."""
-        blocks = []
+    def measurements(self) -> list[dict[str, Any]]:
+        """A row per batch size and method: means and deviations over seeds, in per cent."""
+        rows: list[dict[str, Any]] = []
         for batch_size in self.options.batch_sizes:
-            rows = list(self.finals(batch_size))
-            names = list(rows[0][1][0])
-            baseline = rows[0][1]
-            lines = [
-                f"Batches of {batch_size}; {self.options.seeds} seeds, mean ± standard deviation",
-                "",
-                "| method | scale | own setting | " + " | ".join(names) + " | seeds won |",
-                "|---|--:|---|" + "--:|" * (len(names) + 1),
-            ]
-            for run, figures in rows:
-                own = ", ".join(f"{name} {value:.3g}" for name, value in run.own.items()) or "-"
-                cells = [_spread([each[name] for each in figures]) for name in names]
+            finals = list(self.finals(batch_size))
+            baseline = finals[0][1]
+            for run, figures in finals:
+                row: dict[str, Any] = {
+                    "batch_size": batch_size,
+                    "method": run.method,
+                    "scale": run.scale,
+                    "learning_rate": run.lr,
+                    "own": ", ".join(f"{name} {value:.3g}" for name, value in run.own.items()),
+                }
+                for name in figures[0]:
+                    values = [100 * each[name] for each in figures]
+                    row[name] = f"{statistics.mean(values):.1f} ± {_deviation(values):.1f}"
                 won = sum(
                     mine["map@100"] > theirs["map@100"]
                     for mine, theirs in zip(figures, baseline, strict=True)
                 )
-                cells.append("-" if figures is baseline else f"{won}/{len(figures)}")
-                lines.append(f"| {run.method} | {run.scale:g} | {own} | {' | '.join(cells)} |")
-            blocks.append("\n".join(lines))
-        note = "Seeds won: with a higher map@100 than MultipleNegativesRankingLoss, same seed."
-        return "\n\n".join([*blocks, note]) + "\n"
+                row["won"] = "" if figures is baseline else f"{won} of {len(figures)}"
+                rows.append(row)
+        return rows
+
+    def result(self) -> dict[str, Any]:
+        """What the result file holds: the rows, what was tried, and what produced them."""
+        packages = ("sentence-transformers", "transformers", "tokenizers")
+        asked = self.options
+        return {
+            "measurements": self.measurements(),
+            "settings_tried": len(SCALES) * len(RATES),
+            "seeds": asked.seeds,
+            "epochs": asked.epochs,
+            "dim": asked.dim,
+            "spread": "standard deviation over seeds",
+            "commits_of_runs": sorted({row["provenance"]["commit"] for row in self.done.values()}),
+            "threads": torch.get_num_threads(),
+            "libraries": {name: version(name) for name in packages},
+        }
 
 
-def _spread(values: Sequence[float]) -> str:
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{100 * statistics.mean(values):.1f} ± {100 * deviation:.1f}"
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def main() -> None:
@@ -367,9 +389,17 @@ def main() -> None:
     )
     options = parser.parse_args()
     options.methods = [name for name in methods() if name in (BASELINE, *options.methods)]
-    summary = Bench(options).summary()
-    (options.out / "summary.md").write_text(summary)
-    print(summary)
+    bench = Bench(options)
+    body = bench.result()
+    table = Table(*body["measurements"][0], title="per cent: means ± standard deviations")
+    for row in body["measurements"]:
+        table.add_row(*map(str, row.values()))
+    console = Console()
+    console.print(table)
+    command = ["python", "benchmarks/sentence_transformers_banking77.py", *sys.argv[1:]]
+    path = write_result("banking77-trainer", shlex.join(command), body)
+    shutil.copyfile(bench.path, path.with_suffix(".jsonl"))
+    console.print(f"written to {path}")
 
 
 if __name__ == "__main__":

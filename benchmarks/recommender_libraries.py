@@ -1,0 +1,155 @@
+"""Recommenders beside two well-known libraries on the CPU, in one run, on random data.
+
+    python benchmarks/recommender_libraries.py --threads 1
+
+Needs ``implicit`` and ``cornac``, which ``make bench`` installs. Three parts, each of them in turn:
+
+- matrix factorization with BPR: an epoch of 810,128 pairs of Gowalla's size, 64 dimensions, one
+  drawn item for each pair. ``implicit`` takes one stochastic step for each pair, without an
+  optimizer's state; the library takes batches of 2,048 pairs with Adam. So the pairs are equal in
+  number, and the work is not.
+- EASE on 8,000 items: fitted by both from the same sparse matrix, in float64.
+- the full ranking: the best 20 unseen items of every user from the same two tables of 64
+  dimensions, by inner product. The lists are compared, too.
+
+Writes a dated JSON file to ``benchmarks/results`` and prints the same as a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+
+import numpy as np
+import torch
+from cornac import models
+from cornac.data import Dataset
+from harness import median_ratio, time_side_by_side, write_result
+from implicit.cpu.bpr import BayesianPersonalizedRanking
+from recsys_speed import GOWALLA, random_interactions
+from rich.console import Console
+from rich.table import Table
+from scipy.sparse import csr_matrix
+from threadpoolctl import threadpool_limits
+
+from bayescl.recsys.batches import PairBatches
+from bayescl.recsys.bpr import BPRLoss
+from bayescl.recsys.candidates import PerPairCandidates
+from bayescl.recsys.ease import EASE
+from bayescl.recsys.full_ranking import full_ranking
+from bayescl.recsys.interactions import Interactions
+from bayescl.recsys.matrix_factorization import MatrixFactorization
+from bayescl.recsys.scorers import EmbeddingScorer
+
+DIM, BATCH, LEARNING_RATE, DECAY = 64, 2048, 1e-3, 1e-4
+EASE_SIZE = (20_000, 8_000, 500_000)
+REGULARIZATION = 300.0
+K = 20
+OURS = "bayescl"
+
+Methods = Mapping[str, Callable[[], object]]
+
+
+def matrix_factorization(train: Interactions, threads: int) -> Methods:
+    """An epoch of BPR by both."""
+    torch.manual_seed(0)
+    encoder = MatrixFactorization(train.num_users, train.num_items, DIM, score="inner")
+    source, loss = PerPairCandidates(train, 1), BPRLoss()
+    optimizer = torch.optim.Adam(
+        encoder.parameters(), lr=LEARNING_RATE, weight_decay=DECAY, fused=True
+    )
+
+    def ours() -> None:
+        for step, (users, items) in enumerate(PairBatches(train, BATCH, 0)):
+            value = source(loss, encoder, users, items, seed=step)
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+
+    model = BayesianPersonalizedRanking(
+        factors=DIM, iterations=1, num_threads=threads, random_state=0
+    )
+    theirs = csr_matrix(train.matrix, dtype=np.float32)
+    return {"implicit": lambda: model.fit(theirs, show_progress=False), OURS: ours}
+
+
+def ease() -> Methods:
+    """EASE fitted by both."""
+    train = random_interactions(*EASE_SIZE)
+    users, items = train.pairs()
+    triples = zip(users.tolist(), items.tolist(), [1.0] * len(users), strict=True)
+    data = Dataset.from_uir(list(triples), seed=0)
+    model = models.EASE(lamb=REGULARIZATION, posB=False, verbose=False)
+    return {"Cornac": lambda: model.fit(data), OURS: lambda: EASE(train, REGULARIZATION)}
+
+
+def ranking(seen: Interactions, threads: int) -> Methods:
+    """The best unseen items of every user by both."""
+    generator = torch.Generator().manual_seed(0)
+    users, items = (torch.randn(size, DIM, generator=generator) for size in GOWALLA[:2])
+    model = BayesianPersonalizedRanking(num_threads=threads)
+    model.user_factors, model.item_factors = users.numpy(), items.numpy()
+    liked, everyone = csr_matrix(seen.matrix, dtype=np.float32), np.arange(len(users))
+    scorer = EmbeddingScorer(users, items, "inner")
+    return {
+        "implicit": lambda: model.recommend(everyone, liked, N=K)[0],
+        OURS: lambda: full_ranking(scorer, K, seen=seen).items.numpy(),
+    }
+
+
+def measured(what: str, methods: Methods, rounds: int) -> list[dict[str, object]]:
+    """Lines of the result: each method's time and its multiple of the other library's."""
+    times = time_side_by_side(dict(methods), rounds=rounds, warmup=1)
+    other = next(name for name in methods if name != OURS)
+    return [
+        {
+            "what": what,
+            "library": name,
+            "median_s": round(one.median, 3),
+            "fastest_s": round(min(one.seconds), 3),
+            "ratio": round(median_ratio(one, times[other]), 3),
+            "rounds": rounds,
+        }
+        for name, one in times.items()
+    ]
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    gowalla, rows = random_interactions(*GOWALLA), []
+    with threadpool_limits(arguments.threads):
+        methods = matrix_factorization(gowalla, arguments.threads)
+        rows += measured("an epoch of BPR, 810,128 pairs", methods, arguments.rounds)
+        rows += measured("EASE, 8,000 items", ease(), arguments.rounds)
+        methods = ranking(gowalla, arguments.threads)
+        rows += measured("full ranking, 29,858 x 40,981", methods, arguments.rounds)
+        theirs, ours = (methods[name]() for name in ("implicit", OURS))
+    same = float(np.mean(np.asarray(theirs) == np.asarray(ours)))
+    table = Table("what", "library", "median s", "ratio", title=f"{arguments.threads} threads")
+    for row in rows:
+        table.add_row(
+            str(row["what"]), str(row["library"]), f"{row['median_s']:.2f}", str(row["ratio"])
+        )
+    console = Console()
+    console.print(table)
+    console.print(f"equal places of the ranked lists: {same:.2%}")
+    command = shlex.join(["python", "benchmarks/recommender_libraries.py", *sys.argv[1:]])
+    body = {
+        "measurements": rows,
+        "threads": arguments.threads,
+        "equal_places": round(same, 6),
+        "libraries": {name: version(name) for name in ("implicit", "cornac")},
+    }
+    console.print(f"written to {write_result('recommender-libraries', command, body)}")
+
+
+if __name__ == "__main__":
+    main()
