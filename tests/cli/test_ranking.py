@@ -232,7 +232,7 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
         (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
         (f"train ranking {COLUMNS} --epochs 0", "epochs must be a whole number of at least 1"),
-        (f"train ranking {COLUMNS} --patience 1", "patience must be 0 where watch_every is 0"),
+        (f"train ranking {COLUMNS} --patience 1", "patience must be 0 if watch_every is 0"),
         (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
         (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
         (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),

@@ -1,7 +1,7 @@
 """Sources of the items that a pair's item is contrasted with.
 
 A source draws candidates for a batch of pairs, says which of them count, and hands both to a call
-of a loss. What is drawn is a function of the seed it is given, and of nothing else.
+of a loss. Draws depend only on the given seed.
 
 =======================  ====================================  ===================================
 source                   candidates of a pair                  score matrix
@@ -186,7 +186,7 @@ class InBatchCandidates(CandidateSource):
 
 
 class AllItems(CandidateSource):
-    """Every item there is: no draw, no noise, at the cost of a matrix of batch times items.
+    """All items: no sampling noise, at the cost of a matrix of batch times items.
 
     Args:
         train: the interactions that training sees.

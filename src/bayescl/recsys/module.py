@@ -29,8 +29,8 @@ class RankingModule(pl.LightningModule):
             Where several processes share batches it must gather.
         candidates: where each pair's candidates come from, and the call of the loss.
         learning_rate: of Adam; the initial one if there is a ``total_steps``.
-        weight_decay: of Adam, an L2 penalty on all embeddings at every step, those that the step
-            does not touch included.
+        weight_decay: of Adam, an L2 penalty on all embeddings at every step, including those that
+            the step does not use.
         total_steps: steps of the whole run, at the end of which the learning rate has followed
             half a cosine down to 0; None keeps it constant.
         item_norm_exponent: of the scores that items are ranked by; training does not depend on it.
@@ -101,5 +101,5 @@ class RankingModule(pl.LightningModule):
         }
 
     def _cosine(self, step: int) -> float:
-        """The share of the learning rate that is left at a step."""
+        """The remaining share of the learning rate at a step."""
         return 0.5 * (1 + math.cos(math.pi * min(step / (self.total_steps or 1), 1.0)))
