@@ -55,7 +55,10 @@ def test_a_folder_alone_never_makes_the_program_import_what_it_names(
     sys.modules.pop("my_networks", None)
     outcome = bayescl("train images --out run --resume")
     assert outcome.status == 2
-    assert "the run uses its own encoder, my_networks:build" in outcome.complaint
+    assert (
+        "the run uses its own encoder: name it again with --encoder my_networks:build"
+        in outcome.complaint
+    )
     with pytest.raises(ValueError, match="its own encoder"):
         library.load("run").encoder  # noqa: B018
 
@@ -94,7 +97,7 @@ def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_r
     assert str(Path(image_run).resolve()) in Path("second/config.yaml").read_text()
     outcome = bayescl(f"train images {bars} --width 8 --init {image_run} --out third")
     assert outcome.status == 2
-    assert "has another encoder or projection head" in outcome.complaint
+    assert "the encoder or projection head of" in outcome.complaint
     assert not Path("third").exists()
 
 

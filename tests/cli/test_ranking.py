@@ -295,7 +295,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl,
         recommender.recommend(items=["film 99", "film 1", "x", "x"])
     with pytest.raises(ValueError, match="items must name at least one item"):
         recommender.recommend(items=[])
-    with pytest.raises(ValueError, match="give either a user or the items of somebody new"):
+    with pytest.raises(ValueError, match="give either a user or the items of a new user"):
         recommender.recommend("u-1", items=group)
     assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
 

@@ -171,7 +171,7 @@ def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
     assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
     assert bayescl("recommend run --user u-4").status == 0
     outcome = bayescl(f"train ranking {QUICK} --split none --watch-every 1 --out other")
-    assert "watch_every must be 0 where split is 'none'" in outcome.complaint
+    assert "watch_every must be 0 if split is 'none'" in outcome.complaint
     assert not Path("other").exists()
 
 
