@@ -27,7 +27,7 @@ _VALUES_AT_ONCE = 2**24
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are measured on the given images and are part of ``state_dict``. If these have
+    Mean and deviation are measured on the given images and are part of ``state_dict``. If they have
     more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced images with that
     many values are measured.
 

@@ -56,7 +56,7 @@ def candidates_figure(
         store: the images that the rows count.
         rows: anchors with their candidates, the same number for each.
         title: title of the figure.
-        weighed_by: name of the loss that gave the weights.
+        weighed_by: description of the weights, for the title.
     """
     from matplotlib.patches import Patch
 
