@@ -229,7 +229,7 @@ def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
 
 
 def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
-    """Sum each power's exponentials of each row; those of the first overwrite ``logits``."""
+    """Sum each power's exponentials of each row; the first overwrite ``logits``."""
     # An empty row must not subtract infinities.
     largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
     logits.sub_(largest[:, None])

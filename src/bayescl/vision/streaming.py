@@ -189,7 +189,7 @@ class ImageStream:
             prefetch_factor=max(2, self._ahead) if workers else None,
             persistent_workers=workers > 0,
             pin_memory=self._pixels.device.type == "cuda",
-            generator=torch.Generator(),  # or else it draws from the global one
+            generator=torch.Generator(),  # otherwise it draws from the global one
         )
 
 

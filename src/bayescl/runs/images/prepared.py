@@ -19,7 +19,7 @@ from bayescl.vision.store import store_from_arrays
 
 
 class PreparedEncoder(nn.Module):
-    """Maps raw images to features: division by 255, normalisation, encoder.
+    """Map raw images to features: division by 255, normalisation, encoder.
 
     Args:
         encoder: maps normalised images to features.
