@@ -97,7 +97,7 @@ def test_no_share_is_given_where_the_oracle_is_not_above(tmp_path):
 
 
 def test_unequal_budgets_are_refused():
-    with pytest.raises(ValueError, match="as many settings"):
+    with pytest.raises(ValueError, match="the same number of settings"):
         replace(PLAN, grids={"rival": {"x": (1.0,)}, "oracle": {"x": (1.0, 2.0)}})
 
 
