@@ -1,14 +1,14 @@
-"""Compare losses on short questions: which one brings questions of one intent together.
+"""Compare losses on short questions: which loss brings questions of one intent together?
 
     python benchmarks/banking77.py
     python benchmarks/banking77.py --pairs views
 
 Encoder and learning rate are chosen with InfoNCE on a validation part of the training questions.
-Then every loss is tuned there with as many settings as the others, and
-scored on the test part over several seeds: share of the nearest 1, 10 and 100 training questions
-that have the intent, and what a linear classifier learns from 1 or 5 labels per intent. The data
-(banking77, CC BY 4.0) are found in ``$BAYESCL_DATA`` or ``../shared/data``. What is done is kept
-in ``runs/`` and the next call goes on from there.
+Then every loss is tuned there with the same number of settings, and scored on the test part over
+several seeds: the share of the nearest 1, 10 and 100 training questions with the same intent, and
+the accuracy of a linear classifier with 1 or 5 labels per intent. The data (banking77, CC BY 4.0)
+are read from ``$BAYESCL_DATA`` or ``../shared/data``. Finished runs are kept in ``runs/``, and the
+next call continues from there.
 
 Writes ``benchmarks/results/<name>.json`` and ``.jsonl`` (one line per run), and ``.md``.
 """

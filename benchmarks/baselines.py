@@ -1,4 +1,4 @@
-"""What the losses are measured against: the plain InfoNCE, and ranks by N x N comparison."""
+"""Baselines of the benchmarks: plain InfoNCE, and ranks by N x N comparison."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
     python benchmarks/compare_rivals.py --data cifar10-jpeg --images data/cifar10-jpeg --seeds 3
 
 Each method of ``benchmarks/rivals/`` is tuned on the validation part with as many settings as
-the library's losses, and scored on the test part over several seeds beside them. NNCLR and SwAV
-need lightly (``pip install lightly``) and are left out without it. What is done is kept in
-``runs/`` and the next call goes on from there; ``--methods`` does a part of the work.
+the library's losses, and scored beside them on the test part over several seeds. NNCLR and SwAV
+need lightly (``pip install lightly``) and are left out without it. Finished runs are kept in
+``runs/``, and the next call continues from there; ``--methods`` runs only some methods.
 
 Writes ``benchmarks/results/rivals-<data>.json`` and ``.jsonl`` (one line per run), and ``.md``.
 """

@@ -1,4 +1,4 @@
-"""Everything that is measured side by side, by the name that tables show."""
+"""The losses to compare, by their names in tables."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What scoring against the candidates of all ranks costs, with gloo processes on one machine.
+"""The cost of scoring against the candidates of all ranks, with gloo processes on one machine.
 
     python benchmarks/distributed_scaling.py --ranks 1 2 --batch 1024 --dim 128
 
-Every rank holds a batch of its own, so the candidates grow with the ranks. Each process has one
-thread; more ranks than cores say nothing about scaling.
+Every rank has its own batch, so the number of candidates grows with the ranks. Each process uses
+one thread; more ranks than cores say nothing about scaling.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How far estimates of alpha are off, and what alpha while training does: the docs' figures.
+"""The error of alpha's estimates, and the effect of alpha during training: the docs' figures.
 
     python benchmarks/estimation_study.py --out results/estimation
     bayescl report --pages docs
 
-The first runs both studies, on the paper's generative process and on digits, and writes their
-tables and figures; the second brings the pages that quote them up to date. Digits are trained on
-and judged without their test part.
+The first command runs both studies, on the paper's generative process and on digits, and writes
+their tables and figures; the second updates the pages that quote them. The test part of digits is
+not used.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How good lists are for users whom training has not seen, by how their vector is made.
+"""The quality of lists for users who are not in training, by how their vector is computed.
 
     BAYESCL_DATA=data python benchmarks/fold_in.py --seeds 2
 
-Every sixth user of MovieLens-100k is left out of training; the user's training items then make a
-vector, and lists are judged by NDCG@20 on the user's test items. Compared are the map of
-``bayescl.recsys.fold_in``, the mean of the items, least squares on the user's own items (the best
-of four penalties, chosen on these users, which favours it), a vector trained by the loss with items
-fixed, and the user's own vector where training had seen everybody. Writes a dated JSON file to
+Every sixth user of MovieLens-100k is left out of training. The user's training items then give a
+vector, and lists are scored by NDCG@20 on the user's test items. The vectors compared are the map
+of ``bayescl.recsys.fold_in``, the mean of the items, least squares on the user's own items (the
+best of four penalties, chosen on these users, which favours it), a vector trained by the loss with
+fixed items, and the user's own vector after training on all users. Writes a dated JSON file to
 ``benchmarks/results``.
 """
 

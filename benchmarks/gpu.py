@@ -1,18 +1,18 @@
-"""Everything that needs a GPU, in one go and within a budget of seconds.
+"""All checks and benchmarks that need a GPU, within a budget of seconds.
 
     make bench-gpu
     python benchmarks/gpu.py --seconds 1500 --data FOLDER
     TRITON_INTERPRET=1 python benchmarks/gpu.py --quick --device cpu
 
-Checks the engines against float64 on the device, runs the tests marked ``gpu``, and measures time
-and memory of one forward and backward pass over batch sizes, of each fused kernel, and of training
-ResNet-50 (``gpu_training.py``). With a folder of images it also trains ResNet-18 on them for as
-long as the budget lasts. Writes a dated JSON file and a Markdown table to ``benchmarks/results``,
-anew after every section. A section that fails is recorded and the rest still runs. Called again
-after a break it keeps the sections that are done, by the newest file of the same commit and device;
-``--anew`` does not. Without a CUDA device the exit code is 2. ``--quick --device cpu`` is a
-rehearsal: it goes through training and, in Triton's interpreter, through the kernels, at sizes that
-measure nothing.
+It checks the engines against float64 on the device, runs the tests marked ``gpu``, and measures
+time and memory of one forward and backward pass over batch sizes, of each fused kernel, and of
+training ResNet-50 (``gpu_training.py``). With a folder of images it also trains ResNet-18 on them
+until the budget is used up. After every section it rewrites a dated JSON file and a Markdown table
+in ``benchmarks/results``. A section that fails is recorded, and the rest still runs. After an
+interruption, the next call keeps the finished sections of the newest file of the same commit and
+device; ``--anew`` starts over. Without a CUDA device the exit code is 2. ``--quick --device cpu``
+is a rehearsal: it runs training and, in Triton's interpreter, the kernels, at sizes too small to
+measure anything.
 """
 
 from __future__ import annotations

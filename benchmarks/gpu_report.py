@@ -1,4 +1,4 @@
-"""The result files of ``gpu.py``: JSON with what produced it, and tables for people."""
+"""The result files of ``gpu.py``: JSON with provenance, and tables."""
 
 from __future__ import annotations
 

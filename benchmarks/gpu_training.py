@@ -1,6 +1,6 @@
-"""Sections of ``gpu.py`` that train on images: how fast, where the time goes, and what it gives.
+"""Sections of ``gpu.py`` that train on images: speed, where the time goes, and accuracy.
 
-Both also run on a CPU with ``--quick``, at a size that shows only that they work.
+Both also run on a CPU with ``--quick``, at a size that only shows that they work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Side-by-side timing: every round runs each method once, so that drift hits all alike."""
+"""Side-by-side timing: every round runs each method once, so that drift affects all equally."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""What the losses cost in training on images: whole steps against those with InfoNCE.
+"""The cost of the losses in training on images: whole steps, compared with those of InfoNCE.
 
     python benchmarks/image_epoch.py
 
-SimCLR models of the same weights take turns on the same batches of random images of
-CIFAR-10's size: augmentation, both views through the network, loss, gradients and Adam's step.
-Writes seconds per step, the ratio within each round, and the seconds per epoch of 50,000 images
-that follow from them.
+SimCLR models with the same weights take turns on the same batches of random images of CIFAR-10's
+size: augmentation, both views through the network, loss, gradients and Adam's step. Writes the
+seconds per step, the ratio within each round, and the resulting seconds per epoch of 50,000 images.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""What reading a folder of JPEGs costs: streamed, beside torchvision's ``ImageFolder``.
+"""The cost of reading a folder of JPEGs: streamed, and with torchvision's ``ImageFolder``.
 
     python benchmarks/image_loader.py --workers 2
 
-Writes 20,000 JPEGs of 256 x 256 pixels, noise at several scales from a fixed seed, into a temporary
-folder. Both programs give batches of 256 in random order, each image decoded and resized to 224 x
+Writes 20,000 JPEGs of 256 x 256 pixels, noise at several scales from a fixed seed, to a temporary
+folder. Both programs yield batches of 256 in random order, each image decoded and resized to 224 x
 224 by Pillow's bicubic filter, as uint8: bayescl's ``stream`` loader, and ``ImageFolder`` with a
-``DataLoader`` that has as many workers, prefetches by its default and keeps its workers. They take
-turns, each time in a process of their own, for two epochs; of every page of a batch a byte is read.
-The first batch is timed from nothing: ours looks at all headers and measures mean and deviation
-before it. Images per second are those of the second epoch. Writes a dated JSON file to
-``benchmarks/results``.
+``DataLoader`` with the same number of persistent workers and default prefetching. They take turns
+for two epochs, each time in a new process; one byte of every memory page of a batch is read. The
+time to the first batch includes all setup: ours reads all headers and measures mean and deviation.
+Images per second are those of the second epoch. Writes a dated JSON file to ``benchmarks/results``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What the adapters add to a step, and the memory of the cached sentence-transformers loss.
+"""The time that adapters add to a step, and the memory of the cached sentence-transformers loss.
 
     python benchmarks/integrations_cost.py
 
-Each adapter takes turns with a direct call of the same loss on the same inputs, on one thread, by
-the processor's time: first on embeddings alone, where an adapter's share is largest, then in a
-whole training step (forward, backward, optimizer) of a small network. Memory is the growth of the
-peak resident memory by one cached step on the embeddings of 8,192 pairs, in a process of its own.
+Each adapter takes turns with a direct call of the same loss on the same inputs, on one thread, in
+processor time: first on embeddings alone, where an adapter's share is largest, then in a whole
+training step (forward, backward, optimizer) of a small network. Memory is the growth of the peak
+resident memory during one cached step on the embeddings of 8,192 pairs, in a separate process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How latent classes fare with a wrong number of classes, and with classes of unequal size.
+"""Latent classes with a wrong number of classes, and with classes of unequal size.
 
     python benchmarks/latent_robustness.py
 
-On digits, with the settings that were chosen for ten equal classes: the loss is told that there
-are half or double as many, and half of the classes keep one image in five. InfoNCE and the oracle
-that leaves false negatives out are scored on the same images. What is done is kept in ``runs/``.
+On digits, with the settings chosen for ten equal classes: the loss is told half or double the
+number of classes, and half of the classes keep one image in five. InfoNCE and the oracle that
+leaves false negatives out are scored on the same images. Finished runs are kept in ``runs/``.
 
 Writes ``benchmarks/results/latent-robustness.json``.
 """

@@ -1,14 +1,14 @@
-"""How long an epoch of LightGCN takes on the CPU beside the published program, at equal work.
+"""The time of an epoch of LightGCN on the CPU, compared with the published program at equal work.
 
     python benchmarks/lightgcn_epoch.py --steps 20
 
 Both train with BPR on random pairs of Gowalla's size (29,858 x 40,981, 810,128 pairs): two layers,
 64 dimensions, batches of 2,048 pairs with one drawn item each, Adam, L2 on the step's own
-embeddings or as weight decay. The published step is written anew after gusye1234/LightGCN-PyTorch
+embeddings or as weight decay. The published step is rewritten after gusye1234/LightGCN-PyTorch
 (``code/model.py`` and ``code/utils.py``): the graph as a coalesced COO tensor, all layers
-stacked and averaged, gradients by autograd. Its drawing of negatives, which is done once per epoch,
-is left out; the library's is timed with the step. Steps of both are taken in turn, and an epoch is
-as many median steps as it has batches. Writes a dated JSON file to ``benchmarks/results``.
+stacked and averaged, gradients by autograd. Its sampling of negatives, done once per epoch, is left
+out; the library's is timed with the step. Steps of the two alternate, and an epoch's time is the
+median step times the number of batches. Writes a dated JSON file to ``benchmarks/results``.
 """
 
 from __future__ import annotations

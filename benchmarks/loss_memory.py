@@ -1,9 +1,9 @@
-"""How much memory one forward and backward of a two-view loss adds, each in a process of its own.
+"""The memory of one forward and backward pass of a two-view loss, each in a separate process.
 
     python benchmarks/loss_memory.py --batch 1024 4096 --dim 128
 
-The figure is the growth of the process's peak resident memory over first, small steps: what the
-step needs beyond the embeddings, their gradients, the libraries, and what a loss remembers.
+The figure is the growth of the process's peak resident memory after small warm-up steps: the memory
+of the step without the embeddings, their gradients, the libraries and a loss's own state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long forward and backward of a two-view loss take on the CPU, side by side in one run.
+"""The time of a two-view loss's forward and backward pass on the CPU, side by side in one run.
 
     python benchmarks/loss_speed.py --batch 256 1024 --dim 128 --threads 2
 

@@ -1,11 +1,11 @@
-"""Recommenders on one and on two processes: how far apart they end, and seconds per epoch.
+"""Recommenders on one and two processes: the difference of their weights, and seconds per epoch.
 
     python benchmarks/recsys_devices.py
 
 ``bayescl train ranking --devices 1`` and ``--devices 2`` train on the same random interactions with
-long tails, on the CPU over gloo, one thread per process. The difference is the largest between
-entries of the tables of users and items after the last epoch, beside the largest entry. Writes a
-dated JSON file to ``benchmarks/results``.
+long tails, on the CPU over gloo, with one thread per process. The difference is the largest one
+between entries of the embedding tables after the last epoch, reported beside the largest entry.
+Writes a dated JSON file to ``benchmarks/results``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What 20 million interactions cost: seconds and peak memory of every step in its own process.
+"""The cost of 20 million interactions: seconds and peak memory of each step, in its own process.
 
     python benchmarks/recsys_scale.py --threads 1
 
 Random data of MovieLens-20M's shape (138,000 users, 27,000 items, 20 million pairs with long
-tails) are written once into ``--folder``: as one CSV, as Parquet in twenty parts, and as a CSV
-with text ids. They are read and split; then ``bayescl train ranking`` trains an epoch on the
-Parquet parts, ranks all items for all users and judges, and ``bayescl recommend`` answers for one
-user. No step may need more than 4 GB. Seconds are those of the clock and those of the processor,
-which differ where the machine has other work. Writes a dated JSON file to ``benchmarks/results``.
+tails) are written once to ``--folder``: as one CSV, as Parquet in twenty parts, and as a CSV with
+text ids. They are read and split; then ``bayescl train ranking`` trains an epoch on the Parquet
+parts, ranks all items for all users and evaluates, and ``bayescl recommend`` makes a list for one
+user. No step may need more than 4 GB. Both wall-clock and processor seconds are reported; they
+differ if the machine has other work. Writes a dated JSON file to ``benchmarks/results``.
 """
 
 from __future__ import annotations

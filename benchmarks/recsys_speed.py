@@ -1,10 +1,10 @@
-"""How long recommenders train and rank on the CPU, on random data of well-known sizes.
+"""The time to train and rank recommenders on the CPU, on random data of well-known sizes.
 
     python benchmarks/recsys_speed.py --threads 2
 
 Epochs have the size of MovieLens-100k (80,000 pairs of 943 users and 1,682 items), Bayesian and
-InfoNCE in turn; the full ranking has the size of Gowalla (29,858 x 40,981, k = 20), and runs in a
-process of its own, whose peak memory is taken. Writes a dated JSON file to ``benchmarks/results``
+InfoNCE in turn. The full ranking has the size of Gowalla (29,858 x 40,981, k = 20) and runs in a
+separate process, whose peak memory is measured. Writes a dated JSON file to ``benchmarks/results``
 and prints the same as a table.
 """
 

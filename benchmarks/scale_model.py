@@ -1,11 +1,11 @@
-"""What a loss over all devices costs at large scale: arithmetic, calibrated on one CPU core.
+"""The cost of a loss over all devices at large scale: a formula, calibrated on one CPU core.
 
     python benchmarks/scale_model.py
 
-Every figure is a formula of this file, evaluated; nothing here runs on several devices. Two things
-are measured: seconds per logit on one CPU core, and the bytes per logit that the dense engine keeps
-for its backward pass. Operations of encoders are counted by PyTorch on tensors without storage. The
-rates of a device are assumptions, which options change.
+Every figure comes from a formula in this file; nothing here runs on several devices. Two things are
+measured: seconds per logit on one CPU core, and the bytes per logit that the dense engine keeps for
+its backward pass. PyTorch counts the encoders' operations on tensors without storage. The rates of
+a device are assumptions; options change them.
 
 The layout is two views of a batch with ``gather=True``: B items per step on W devices are 2 B rows.
 Each device has 2 B / W of them as anchors and all 2 B as candidates.

@@ -1,4 +1,4 @@
-"""Banking77 with the sentence-transformers trainer: which remedy for false negatives helps.
+"""Banking77 with the sentence-transformers trainer: which remedy for false negatives helps?
 
 Pairs are two customers' questions with the same intent, one of 77, so about one candidate in 77 is
 a false negative that no rule on equal texts can see. The encoder is a bag of word embeddings,
@@ -7,11 +7,11 @@ trained from scratch.
     python benchmarks/sentence_transformers_banking77.py --data DIRECTORY --out results/banking77
 
 DIRECTORY holds train.csv and test.csv with the columns text and category. Every run is a line of
-runs.jsonl in --out; a run that is there already is not repeated, so the command resumes. First
-every method is tuned with the same number of settings on a fifth of the training part, with one
-seed; then the best setting of each, by the mean average precision there, is trained on all of the
-training part with each seed and judged on the test part. A dated file in benchmarks/results holds
-the table, and one beside it all runs.
+runs.jsonl in --out, and finished runs are not repeated, so the command resumes. First every method
+is tuned with the same number of settings on a fifth of the training part, with one seed. Then the
+best setting of each, by mean average precision, is trained on the whole training part with each
+seed and evaluated on the test part. A dated file in benchmarks/results holds the table, and one
+beside it all runs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""How far trust predicts that pairs which are taken for one class are of one class.
+"""How well trust predicts that pairs taken for one class are of one class.
 
     python benchmarks/trust_study.py
 
-InfoNCE trains, and a latent-class loss looks on: it remembers, fits and trusts, and has no say. So
-what its trust promises can be held against what its pairs are, also where it is too low to act.
-Data are digits, CIFAR-10 (JPEG) where it is found, and short questions in pairs of one intent and
-as two views of one question; encoders, views, temperatures and batches vary. Every batch of the
-second half of an epoch is judged. Labels only judge.
+InfoNCE trains, and a latent-class loss observes: it fits classes and computes trust without
+affecting training. So trust can be compared with the precision of its pairs, even where it is too
+low to act. The data are digits, CIFAR-10 (JPEG) if available, and short questions in pairs of one
+intent and as two views of one question; encoders, views, temperatures and batches vary. Every batch
+of the second half of an epoch is evaluated. Labels are used only to evaluate.
 
-Writes ``benchmarks/results/trust-study.json``, one record for each epoch of each run, as they
-come: the next call goes on from there.
+Writes ``benchmarks/results/trust-study.json``, one record per epoch of each run, as they finish;
+the next call continues from there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tune every method on a validation part with the same budget, then compare on the test part.
 
-Runs go to several processes with one thread each, every run into a folder of its own, so that a
-comparison that was stopped goes on where it was. Figures are written as one JSON line per run,
-and as a summary with what produced it.
+Runs are shared by several processes with one thread each. Every run has its own folder, so an
+interrupted comparison continues where it stopped. Results are written as one JSON line per run, and
+as a summary with provenance.
 """
 
 from __future__ import annotations

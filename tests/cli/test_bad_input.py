@@ -261,5 +261,5 @@ def test_a_data_file_gone_since_training_is_named(bayescl, image_run):
     remembered.write_text(remembered.read_text().replace("bars.npz", "gone.npz"))
     outcome = bayescl("evaluate run")
     assert outcome.status == 2
-    assert outcome.complaint.startswith("the images of the run are gone from ")
-    assert outcome.complaint.endswith("gone.npz: name the place where they are with --data")
+    assert outcome.complaint.startswith("the images of the run are missing from ")
+    assert outcome.complaint.endswith("gone.npz: give their location with --data")

@@ -77,7 +77,7 @@ def test_a_broken_comparison_goes_on_and_refuses_other_data(bayescl):
         ("--losses bpr,bpr", "losses must name every loss once, got bpr, bpr"),
         ("--losses ,", "losses must name at least one loss, got none"),
         ("--losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
-        ("--losses bpr,hard --candidates in-batch", "the loss bpr needs candidates that are drawn"),
+        ("--losses bpr,hard --candidates in-batch", "the loss bpr needs drawn candidates"),
         ("--seeds 0", "seeds must be a whole number of at least 1"),
         ("--split none", "split must leave something to evaluate, got 'none'"),
         ("--encoder ease", "encoder must be one of mf, lightgcn, got 'ease'"),

@@ -55,8 +55,11 @@ def test_a_folder_alone_never_makes_the_program_import_what_it_names(
     sys.modules.pop("my_networks", None)
     outcome = bayescl("train images --out run --resume")
     assert outcome.status == 2
-    assert "the run has an encoder of its own, my_networks:build" in outcome.complaint
-    with pytest.raises(ValueError, match="an encoder of its own"):
+    assert (
+        "the run uses its own encoder: name it again with --encoder my_networks:build"
+        in outcome.complaint
+    )
+    with pytest.raises(ValueError, match="its own encoder"):
         library.load("run").encoder  # noqa: B018
 
 
@@ -64,7 +67,7 @@ def test_a_folder_alone_never_makes_the_program_import_what_it_names(
     ("encoder", "message"),
     [
         ("my_networks:absent", "has no attribute 'absent'"),
-        ("my_networks:nothing", "must make a torch.nn.Module, got int"),
+        ("my_networks:nothing", "must return a torch.nn.Module, got int"),
         ("no_such_module:build", "No module named 'no_such_module'"),
         (":build", "encoder :build"),
         ("timm:resnet18", "pip install 'bayescl[timm]'"),
@@ -94,14 +97,14 @@ def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_r
     assert str(Path(image_run).resolve()) in Path("second/config.yaml").read_text()
     outcome = bayescl(f"train images {bars} --width 8 --init {image_run} --out third")
     assert outcome.status == 2
-    assert "has another encoder or projection head" in outcome.complaint
+    assert "the encoder or projection head of" in outcome.complaint
     assert not Path("third").exists()
 
 
 def test_more_epochs_of_a_finished_run_on_images_name_what_to_do(bayescl, bars, image_run) -> None:
     outcome = bayescl(f"train images --out {image_run} --resume --epochs 99")
     assert outcome.status == 2
-    assert "start another run from its weights with --init" in outcome.complaint
+    assert "start a new run from its weights with --init" in outcome.complaint
     assert bayescl(f"train images --out {image_run} --resume --lr 2").complaint.endswith(
         "a resumed run keeps its settings"
     )

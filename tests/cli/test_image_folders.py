@@ -38,20 +38,20 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl):
     make_folder(Path("photos"), (".",), 20)
     outcome = bayescl(f"train images --data photos {OPTIONS} --out run")
     assert outcome.status == 0
-    assert "the images have no labels: they train, and no probe judges" in outcome.out
+    assert "the images have no labels: they are only trained on" in outcome.out
     assert json.loads(Path("run/result.json").read_text())["probes"] == {}
     refused = bayescl("evaluate run")
     assert refused.status == 2
-    assert refused.complaint == "photos: the images have no labels to judge by"
+    assert refused.complaint == "photos: the images have no labels to evaluate with"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--loss oracle", "the oracle loss needs the class of every image, 20 of 20 images of"),
-        ("--knn_every 1", "photos: the images have no labels to judge by"),
-        ("--evaluate_on validation", "the images have no labels to hold any out by"),
-        ("--classes 2", "classes cannot be chosen, as the images have no labels"),
+        ("--knn_every 1", "photos: the images have no labels to evaluate with"),
+        ("--evaluate_on validation", "a validation part needs labels, the images have none"),
+        ("--classes 2", "classes cannot be chosen because the images have no labels"),
     ],
 )
 def test_what_needs_labels_is_refused_before_there_is_a_run(bayescl, options, message):

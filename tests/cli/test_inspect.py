@@ -243,7 +243,7 @@ def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bay
         ("run --images 1", "images must be a whole number of at least 2, got 1"),
         ("run --anchor_images 3,x", "anchor_images must be whole numbers, got 3,x"),
         ("run --anchor_images 500", "anchor_images must lie in [0, 62], got 500"),
-        ("run --anchor_images 3,3", "anchor_images must name every image once"),
+        ("run --anchor_images 3,3", "anchor_images must not repeat an image"),
         ("", "the following arguments are required: run"),
     ],
 )
@@ -300,7 +300,7 @@ def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recom
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--loss bpr --epochs 1", "the loss bpr weighs no candidates"),
+        ("--loss bpr --epochs 1", "the loss bpr does not weight candidates"),
         ("--encoder popularity", "films holds the baseline popularity, which has no loss"),
     ],
 )

@@ -232,7 +232,7 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
         (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
         (f"train ranking {COLUMNS} --epochs 0", "epochs must be a whole number of at least 1"),
-        (f"train ranking {COLUMNS} --patience 1", "patience must be 0 where watch_every is 0"),
+        (f"train ranking {COLUMNS} --patience 1", "patience must be 0 if watch_every is 0"),
         (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
         (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
         (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
@@ -295,7 +295,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl,
         recommender.recommend(items=["film 99", "film 1", "x", "x"])
     with pytest.raises(ValueError, match="items must name at least one item"):
         recommender.recommend(items=[])
-    with pytest.raises(ValueError, match="give either a user or the items of somebody new"):
+    with pytest.raises(ValueError, match="give either a user or the items of a new user"):
         recommender.recommend("u-1", items=group)
     assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
 

@@ -171,7 +171,7 @@ def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
     assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
     assert bayescl("recommend run --user u-4").status == 0
     outcome = bayescl(f"train ranking {QUICK} --split none --watch-every 1 --out other")
-    assert "watch_every must be 0 where split is 'none'" in outcome.complaint
+    assert "watch_every must be 0 if split is 'none'" in outcome.complaint
     assert not Path("other").exists()
 
 
@@ -194,7 +194,7 @@ def test_a_folder_from_before_runs_remembered_opens_as_it_did(bayescl, run):
     config.write_text(config.read_text().replace("# format 2", "# format 1"))
     assert bayescl("evaluate run").out == before
     assert bayescl("recommend run --user u-4").status == 0
-    assert "does not remember its data" in bayescl("evaluate run --data bought.csv").complaint
+    assert "has no record of its data" in bayescl("evaluate run --data bought.csv").complaint
 
 
 def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, run):
@@ -288,7 +288,7 @@ def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
     Path("photos").rename("moved")
     outcome = bayescl("evaluate run")
     assert outcome.status == 2
-    assert "the images of the run are gone from" in outcome.complaint
+    assert "the images of the run are missing from" in outcome.complaint
     assert bayescl("evaluate run --data moved").status == 0
     assert json.loads(Path("run/evaluation.json").read_text())["probes"] == before
     assert bayescl("report run").status == 0

@@ -74,7 +74,7 @@ def test_runs_of_a_comparison_have_one_device_each(shared):
 
 def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):
     in_batch = replace(shared, candidates="in-batch")
-    with pytest.raises(ValueError, match="the loss bpr needs candidates that are drawn"):
+    with pytest.raises(ValueError, match="the loss bpr needs drawn candidates"):
         RankingComparison(settle_losses(["info_nce", "bpr"]), 1, in_batch)
     with pytest.raises(ValueError, match="names losses that are not compared: hard"):
         settle_losses(["bpr"], hyperparameters={"hard": {}})

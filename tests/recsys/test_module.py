@@ -73,7 +73,7 @@ def test_the_learning_rate_is_constant_or_follows_half_a_cosine():
 
 
 def test_loss_and_encoder_must_score_alike():
-    with pytest.raises(ValueError, match="score as the encoder does, by cosine: got normalize=Fal"):
+    with pytest.raises(ValueError, match="score like the encoder, by cosine: got normalize=Fal"):
         module(loss=BPRLoss())
 
 

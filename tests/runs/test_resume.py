@@ -241,7 +241,7 @@ def test_more_epochs_are_refused_where_they_would_be_another_run(
 ):
     cosine = replace(ranking_settings, schedule="cosine", watch_every=0, epochs=1)
     train_ranking(cosine, tmp_path / "cosine")
-    message = "epochs must stay 1, at the end of which the learning rate .* is 0, got 2: .*--init"
+    message = "epochs must stay 1, since the run's learning rate falls to 0 .*, got 2: .*--init"
     with pytest.raises(ValueError, match=message):
         train_ranking(replace(cosine, epochs=2), tmp_path / "cosine", resume=True)
     short = replace(run_settings, epochs=1)
@@ -261,7 +261,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     moved.parent.mkdir()
     content = images.read_bytes()
     images.rename(moved)
-    with pytest.raises(ValueError, match=r"the images of the run are gone from .*--data"):
+    with pytest.raises(ValueError, match=r"the images of the run are missing from .*--data"):
         train_images(run_settings, out, resume=True)
     other = tmp_path / "other.npz"
     with np.load(moved) as archive:
@@ -288,7 +288,9 @@ def test_training_starts_from_the_networks_of_another_run(run_settings, tmp_path
     assert len(moved) > 4
     for name in moved:
         torch.testing.assert_close(after[name], before[name], rtol=1e-4, atol=1e-6)
-    with pytest.raises(ValueError, match=r"init: .* has another encoder or projection head"):
+    with pytest.raises(
+        ValueError, match=r"init: the encoder or projection head of .* does not match"
+    ):
         train_images(replace(settings, width=8), tmp_path / "wider")
     with pytest.raises(ValueError, match="there is no run folder"):
         train_images(replace(settings, init=str(tmp_path / "none")), tmp_path / "wider")

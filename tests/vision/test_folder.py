@@ -87,9 +87,11 @@ def test_images_without_class_folders_train_and_never_judge(tmp_path):
     assert not parts.has_labels
     with pytest.raises(ValueError, match=r"the images have no labels$"):
         parts.train.labelled()
-    with pytest.raises(ValueError, match="the images have no labels to hold any out by"):
+    with pytest.raises(ValueError, match="a validation part needs labels, the images have none"):
         load_images(str(tmp_path), evaluate_on="validation")
-    with pytest.raises(ValueError, match="classes cannot be chosen, as the images have no labels"):
+    with pytest.raises(
+        ValueError, match="classes cannot be chosen because the images have no labels"
+    ):
         load_images(str(tmp_path), classes=2)
 
 
@@ -261,7 +263,7 @@ def test_notes_that_are_lost_are_noticed(tmp_path, always_cached):
     load_folder(tmp_path)
     (notes,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.json")
     notes.unlink()
-    with pytest.raises(ValueError, match=r"is damaged: remove it, and .* is decoded again"):
+    with pytest.raises(ValueError, match=r"is damaged: remove it to decode .* again"):
         load_folder(tmp_path)
 
 

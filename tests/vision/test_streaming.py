@@ -174,7 +174,7 @@ def test_a_worker_that_is_killed_is_an_error_in_one_line(photos, monkeypatch):
 
     monkeypatch.setattr(streaming, "decode", killed)
     train = load_images(str(photos), image_size=16, loader="stream", loader_workers=1).train
-    with pytest.raises(ValueError, match=r"^a worker that decodes images is gone \([^\n]+$"):
+    with pytest.raises(ValueError, match=r"^a worker that decodes images died \([^\n]+$"):
         next(iter(StoreBatches(train, EpochOrder(len(train), 2, 0))))
 
 

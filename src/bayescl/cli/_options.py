@@ -3,10 +3,10 @@
 An argument of a command is one of
 
 * a plain value, with a type hint of :mod:`bayescl._fields`: one option, or one bare word if the
-signature takes it by position;
+  signature takes it by position;
 * a dataclass: an option for every field, and the command gets the dataclass;
 * ``partial`` of a dataclass: the same, but without fields that are dataclasses themselves or
-arguments of the command; the command gets a ``functools.partial`` to complete;
+  arguments of the command; the command gets a ``functools.partial`` to complete;
 * a mapping marked with :class:`OneEach`: an option for each name, and the command gets those given;
 * :class:`Typed`: not an option; the command gets the names of the options on the command line.
 

@@ -14,7 +14,7 @@ from bayescl.runs.images.settings import ImageSettings
 
 @dataclass(frozen=True)
 class Saving(Circumstances):
-    """When a run saves what it has learnt.
+    """How often a run saves checkpoints.
 
     Attributes:
         checkpoint_every: epochs between checkpoints.
@@ -42,12 +42,12 @@ def command(
         loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
             for the data set, if any, else the loss's own.
         given: hyper-parameters.
-        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C where these are not given.
-        settings: of the run.
-        typed: what stands on the command line.
-        saving: when it saves.
-        metrics: where they go.
-        place: its folder.
+        num_classes: sets the defaults of tau_plus to 1/C and of beta to 1 - 1/C.
+        settings: settings of the run.
+        typed: options on the command line.
+        saving: how often it saves checkpoints.
+        metrics: where metrics are logged.
+        place: the run folder.
     """
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._tables import probe_table
@@ -74,7 +74,7 @@ def command(
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size),
             loggers=metrics.loggers(folder),
         )
-    if not result:  # the first of several processes shows it
+    if not result:  # the first process shows it
         return 0
     screen = console()
     screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {run.evaluate_on} part"))

@@ -31,16 +31,16 @@ def command(
     """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:
-        data: what is read, and how.
-        encoder: what makes embeddings; or a baseline without them, popularity or ease.
+        data: the data set and how to read it.
+        encoder: model of the embeddings, or a baseline without embeddings: popularity or ease.
         loss: the loss to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
             cosines and 1 with inner products, and tau_plus to the density of the interactions.
         given: hyper-parameters.
-        settings: of a run that trains.
-        baseline: settings of one that does not.
-        processes: how many devices train together.
-        metrics: where they go.
-        place: its folder.
+        settings: settings of a trained recommender.
+        baseline: settings of a baseline.
+        processes: the devices that train together.
+        metrics: where metrics are logged.
+        place: the run folder.
     """
     from bayescl.cli._console import EpochBar, console
     from bayescl.cli._tables import print_guesses, print_ranking
@@ -52,7 +52,7 @@ def command(
     if not place.resume and is_first:
         print_guesses(console(), data.guessed_columns())
     if encoder in BASELINES:
-        if not is_first:  # one is enough for what does not train
+        if not is_first:  # a baseline needs only one process
             return 0
         folder = place.folder(f"{encoder}-{data.data}")
         fitted = baseline(encoder=encoder, data=data)
@@ -71,7 +71,7 @@ def command(
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
             loggers=metrics.loggers(folder),
         )
-    if not result:  # the first of several processes shows it
+    if not result:  # the first process shows it
         return 0
     print_ranking(console(), result, folder)
     return 0

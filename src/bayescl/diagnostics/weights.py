@@ -21,9 +21,10 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
 
     =========== ===========================================================================
     InfoNCE     1
-    debiased    1: it corrects only the sum hard        :math:`e^{c s_i}` over its mean, with
-    :math:`c` the concentration Bayesian    the importance weight, from the candidate's rank latent
-    :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
+    debiased    1: it corrects only the sum
+    hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
+    Bayesian    the importance weight, from the candidate's rank
+    latent      :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
                 1 while nothing is trusted
     oracle      1 for true negatives and 0 for false ones
     =========== ===========================================================================

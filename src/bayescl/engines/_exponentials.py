@@ -1,7 +1,7 @@
 """Sums of (weighted) exponentials of each row's logits, computed in place.
 
-The exponentials stay where the logits were, 0 where a column is not a candidate: divided by
-their sum they are the gradient of its logarithm.
+The exponentials overwrite the logits, with 0 in columns that are not candidates. Divided by their
+sum, they are the gradient of its logarithm.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
 _BLOCK = 2**18
-"""Logits sorted at a time on the CPU: with all that sorting needs they stay in a core's cache."""
+"""Number of logits sorted at a time on the CPU, so that they and temporaries fit in a core's
+cache."""
 
 _REMEMBERED_COUNTS = 256
-"""Numbers of candidates whose weights are remembered, or more where rows are short."""
+"""How many numbers of candidates have their weights cached; more if rows are short."""
 
 _LOG2_E = math.log2(math.e)
 """Powers of 2 are up to four times as fast on the CPU as powers of e."""
 
 
 class Sums(NamedTuple):
-    """Each row's exponentials, divided by that of the row's largest logit, and what they add to."""
+    """Each row's exponentials, divided by that of the row's largest logit, and their sum."""
 
     exponentials: Float[Tensor, "rows candidates"]
     total: Float[Tensor, " rows"]
     log: Float[Tensor, " rows"]
-    """Logarithm of the sum before the division; -inf where a row has no candidates."""
+    """Logarithm of the sum before the division; -inf if a row has no candidates."""
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """What turns exponentials into gradients of logits, given that of ``log``."""
+        """The factor that turns exponentials into gradients of logits, given that of ``log``."""
         return torch.where(self.total > 0, gradient / self.total, 0.0)
 
 
@@ -52,13 +53,13 @@ def sums_of(
     batch: ContrastiveBatch,
     rows: slice,
 ) -> list[Sums]:
-    """Compute the sums of an objective's powers but 0; overwrites ``logits``, with the first.
+    """Compute the sums of an objective's powers except 0; the first overwrites ``logits``.
 
     Args:
-        objective: says which sums.
+        objective: the objective, which names the powers.
         logits: logits of the candidates.
-        batch: says which candidates count.
-        rows: which anchors these are.
+        batch: the batch, which says which candidates count.
+        rows: the anchors of these rows.
     """
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
@@ -84,7 +85,7 @@ def _sums_in_order(
     batch: ContrastiveBatch,
     rows: slice,
 ) -> Sums:
-    """Sum with weights by exact rank: rows without ties share them in sorted order."""
+    """Sum with weights by exact rank, which rows without ties share in sorted order."""
     excluded = batch.excluded(rows)
     total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     step = max(1, _BLOCK // logits.shape[1])
@@ -98,9 +99,9 @@ def _sums_in_order(
 def add_log_weights(
     objective: LogSumObjective, logits: Float[Tensor, "rows candidates"], excluded: Excluded
 ) -> None:
-    """Add the logarithms of the weights by exact rank to logits, in place. On the CPU.
+    """Add the logarithms of the weights by exact rank to logits, in place. Only for the CPU.
 
-    What is excluded becomes -inf.
+    Excluded logits become -inf.
     """
     width = logits.shape[1]
     places = excluded.places(width)
@@ -119,8 +120,8 @@ class _LogWeights:
 
     Attributes:
         known: the weights at the CDF values (place + 1/2) / count and (place + 1) / count for
-            each number of candidates, -inf behind the last place.
-        rows: which of them each row has, or one for all, ``[1]``.
+            each number of candidates, -inf after the last place.
+        rows: index into ``known`` for each row, or one for all rows, ``[1]``.
         upper: whether ranks are upper ranks rather than mid-ranks.
     """
 
@@ -139,7 +140,7 @@ class _LogWeights:
     def of_tied(
         self, rows: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> NDArray[np.floating[Any]]:
-        """The weights of runs of ties: by their places' mean rank, or by their last one.
+        """The weights of runs of ties, by the mean rank of their places or the last one.
 
         Args:
             rows: each run's row.
@@ -155,7 +156,7 @@ class _LogWeights:
 
 
 class _LogWeightsByRank:
-    """Logarithms of the weights by rank: they depend on a row's number of candidates alone."""
+    """Logarithms of the weights by rank, which depend only on a row's number of candidates."""
 
     def __init__(self, objective: LogSumObjective, width: int, dtype: torch.dtype) -> None:
         self.objective, self.width, self.dtype = objective, width, dtype
@@ -168,7 +169,7 @@ class _LogWeightsByRank:
 
     def of(self, counts: NDArray[np.int64]) -> _LogWeights:
         """The weights of rows with these numbers of candidates."""
-        with self._lock:  # chunks may be shared out to threads
+        with self._lock:  # chunks may run on several threads
             rows = self._row_of[counts]
             if rows.min() < 0:
                 self._learn(np.unique(counts))
@@ -176,7 +177,7 @@ class _LogWeightsByRank:
             return _LogWeights(self._known, rows, self.objective.ranks == "upper")
 
     def _learn(self, counts: NDArray[np.int64]) -> None:
-        """Add the weights of numbers of candidates, each given once."""
+        """Add the weights for numbers of candidates, given without repeats."""
         if len(self._known) + len(counts) > max(_REMEMBERED_COUNTS, 2**21 // self.width):
             self._forget()
         new = counts[self._row_of[counts] < 0]
@@ -193,7 +194,7 @@ class _LogWeightsByRank:
 def _log_weights_by_rank(
     objective: LogSumObjective, width: int, dtype: torch.dtype
 ) -> _LogWeightsByRank:
-    """What is remembered for an objective, which changes at most with the epoch."""
+    """The cache for an objective; an objective changes at most once per epoch."""
     return _LogWeightsByRank(objective, width, dtype)
 
 
@@ -203,9 +204,9 @@ def _share_among_tied(
     columns: Int[Tensor, "rows candidates"],
     ties: NDArray[np.int64],
 ) -> None:
-    """Give tied candidates one weight, in place.
+    """Give tied candidates the same weight, in place.
 
-    ``ties`` are flat places in ``columns`` that are tied with the next one.
+    ``ties`` are flat positions in ``columns`` that are tied with the next one.
     """
     width = columns.shape[1]
     starts, sizes, members = runs_of(ties)
@@ -218,9 +219,9 @@ def _share_among_tied(
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
     """Sum the weighted exponentials of each row, which overwrite ``logits``.
 
-    Weights are multiplied, as logarithms of 0 and exponentials of those are slow.
+    Weights are multiplied, since logarithms of 0 and their exponentials are slow.
     """
-    # What weighs nothing may be larger than anything that does, and must not make that vanish.
+    # A logit of weight 0 may be the largest, and must not make the others underflow.
     largest = torch.where(weights > 0, logits, -torch.inf).amax(dim=1)
     largest = torch.where(largest > -torch.inf, largest, 0.0)
     total = logits.sub_(largest[:, None]).clamp_max_(0).exp_().mul_(weights).sum(dim=1)
@@ -228,8 +229,8 @@ def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
 
 
 def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
-    """Sum the exponentials of each power of each row; the first overwrite ``logits``."""
-    # A row with nothing to sum must not subtract infinities.
+    """Sum each power's exponentials of each row; the first overwrite ``logits``."""
+    # An empty row must not subtract infinities.
     largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
     logits.sub_(largest[:, None])
     scaled = [logits * (power * _LOG2_E) for power in powers[1:]]

@@ -1,7 +1,7 @@
-"""Two views whose logits fit into one chunk: the shortest way from rows to gradients on the CPU.
+"""A fast CPU path for two views whose logits fit into one chunk.
 
-In small batches what is around the arithmetic takes longer than the arithmetic. So nothing here is
-sliced or shared out, and both gradients of the symmetric matrix of logits go through one product.
+In small batches, overhead takes longer than arithmetic. So nothing here is sliced or run on several
+threads, and one product gives both gradients of the symmetric matrix of logits.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from bayescl.functional.sorting import can_look
 
 
 class OnePiece(NamedTuple):
-    """What came out."""
+    """Losses and gradient."""
 
     losses: PerAnchor
     gradient: Float[Tensor, "anchors dim"] | None
-    """Of the rows, which are anchors, positives and candidates at once; None if not wanted."""
+    """Gradient of the rows, which are anchors, positives and candidates; None if not requested."""
 
 
 def softmax_in_one_piece(objective: Objective, batch: ContrastiveBatch) -> LogSumObjective | None:
-    """The objective as data where :func:`one_piece` can compute it, else None.
+    """The objective as data if :func:`one_piece` can compute it, else None.
 
     Args:
-        objective: any.
-        batch: its anchors and positives are rows of its candidates.
+        objective: any objective.
+        batch: a batch whose anchors and positives are rows of its candidates.
     """
     data = as_data(objective)
     if (
@@ -59,11 +59,11 @@ def one_piece(
     """Compute losses and, if asked, the gradient of their (weighted) sum; None if not finite.
 
     Args:
-        objective: what :func:`softmax_in_one_piece` returned.
-        batch: its anchors and positives are rows of its candidates.
+        objective: the result of :func:`softmax_in_one_piece`.
+        batch: a batch whose anchors and positives are rows of its candidates.
         temperature: softmax scale.
-        upstream: what each loss's gradient is multiplied by; default: ones.
-        differentiate: whether the gradient is wanted.
+        upstream: factor of each loss's gradient; default: ones.
+        differentiate: whether to compute the gradient.
     """
     rows, count = batch.candidates, batch.num_anchors
     logits = torch.mm(rows / temperature, rows.T)

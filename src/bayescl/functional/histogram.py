@@ -1,4 +1,4 @@
-r"""Where similarities fall in their row's histogram, and what weight each bin gets.
+r"""Histograms of each row's similarities, and the weights of their bins.
 
 A row's CDF is kept as counts in ``K`` bins between its smallest and its largest similarity. With
 :math:`x \in [0, 1]` the distance from the largest, in units of that range, the bin is
@@ -6,14 +6,14 @@ A row's CDF is kept as counts in ``K`` bins between its smallest and its largest
 .. math::
     \frac{K}{2}\Bigl[x + \tfrac{1}{P} \log_2\bigl(1 + (2^P - 1)\,x\bigr)\Bigr], \qquad P = 12:
 
-half of the bins resolve the range evenly, half of them halve their width from octave to octave
+half of the bins divide the range evenly; the other half halve in width from octave to octave
 towards the largest similarity. Few candidates lie there, but they carry most of the sum and of
-its gradient; in a clustered representation evenly spaced bins would put all of an anchor's own
-cluster into one of them.
+its gradient. In a clustered representation, evenly spaced bins would put an anchor's whole cluster
+into one bin.
 
-A bin's weight is the mean over the ranks it holds, so a row's weights add up to what they would
-without bins. All that is lost is how weights differ inside one bin. For equal logits that are
-not alone in their row this replaces the weight of the mean rank by the mean of the weights.
+A bin's weight is the mean over its ranks, so the sum of a row's weights is the same as without
+bins; only the differences of weights within a bin are lost. For equal logits that are not alone in
+their row, this replaces the weight of the mean rank by the mean of the weights.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ import torch
 from bayescl._axes import Bool, Float, Int, Tensor
 
 OCTAVES = 12.0
-"""How often the width of the fine half of the bins doubles."""
+"""Number of octaves in the fine half of the bins."""
 
 OfCdf = Callable[[Tensor], Tensor]
-"""Importance weights, or whatever else, at given values of the unlabeled CDF."""
+"""A function of the unlabeled CDF, such as the importance weights."""
 
 BINS = (64, 128, 256, 512, 1024)
-"""Sizes of histogram to choose from."""
+"""Allowed numbers of bins."""
 
 _ROWS = 8192
-"""Rows whose weights are computed at a time: bounds the temporaries, not the result."""
+"""Number of rows computed at a time; it limits temporaries and does not change the result."""
 
 # Gauss-Legendre nodes and weights, to average over the ranks of a bin.
 _NODES = ((-math.sqrt(0.6), 5 / 18), (0.0, 8 / 18), (math.sqrt(0.6), 5 / 18))
 
 
 def check_bins(bins: int) -> None:
-    """Refuse a number of bins that is none of ``BINS``."""
+    """Raise if the number of bins is not one of ``BINS``."""
     if bins not in BINS:
         raise ValueError(f"bins must be one of {', '.join(map(str, BINS))}, got {bins!r}")
 
@@ -50,7 +50,7 @@ def check_bins(bins: int) -> None:
 def inverse_widths(
     low: Float[Tensor, " rows"], top: Float[Tensor, " rows"]
 ) -> Float[Tensor, " rows"]:
-    """One over each row's range; 0 where the row is empty or all of it is equal.
+    """One over each row's range; 0 if the row is empty or all its values are equal.
 
     Example:
         >>> inverse_widths(torch.tensor([0.0, 1.0]), torch.tensor([0.5, 1.0]))
@@ -68,7 +68,7 @@ def bin_indices(
     inverse_width: Float[Tensor, " rows"],
     bins: int,
 ) -> Int[Tensor, "rows columns"]:
-    """Bin of each similarity, 0 for the row's largest; what the kernels compute per tile."""
+    """Bin of each similarity, 0 for the row's largest; the kernels compute the same per tile."""
     depth = ((top[:, None] - similarity) * inverse_width[:, None]).clamp(0, 1)
     fine = torch.log2(1 + (2**OCTAVES - 1) * depth) / OCTAVES
     return (0.5 * bins * (depth + fine)).long().clamp(0, bins - 1)
@@ -84,13 +84,13 @@ def bin_means(
     """Mean of a function of the CDF over the ranks that each bin holds.
 
     Args:
-        counts: candidates per bin, bin 0 holding the largest.
-        inverse_width: as :func:`inverse_widths` gives it; rows where it is 0 are all ties.
-        function: of the unlabeled CDF, elementwise.
+        counts: candidates per bin; bin 0 holds the largest.
+        inverse_width: from :func:`inverse_widths`; in rows where it is 0 all values tie.
+        function: an elementwise function of the unlabeled CDF.
         upper: whether ranks are upper ranks rather than mid-ranks.
 
     Returns:
-        Values without meaning where a bin is empty.
+        A mean per bin; undefined for empty bins.
     """
     table = torch.empty(counts.shape, dtype=inverse_width.dtype, device=counts.device)
     blocks = (torch.split(tensor, _ROWS) for tensor in (counts, inverse_width, table))
@@ -100,7 +100,7 @@ def bin_means(
         count = some.to(out.dtype)
         if not upper:
             middle = through.to(out.dtype) - count / 2
-        else:  # the mean of the ranks below + 1 .. below + count, or where all tie the last
+        else:  # the mean of the ranks below + 1 .. below + count, or the last if all tie
             middle = through.to(out.dtype) - torch.where(inverse[:, None] > 0, (count - 1) / 2, 0.0)
         # Ranks 1 .. n have the variance of a uniform density of this half width.
         half = (count * count - 1).clamp(min=0).sqrt() / 2
@@ -119,7 +119,7 @@ def log2_weights(
     weights_of_cdf: OfCdf,
     ranks: str,
 ) -> Float[Tensor, "rows bins"]:
-    """Base-2 logarithm of each bin's mean weight, as the fused kernels want it."""
+    """Base-2 logarithm of each bin's mean weight, for the fused kernels."""
     return bin_means(counts, inverse_width, weights_of_cdf, upper=ranks == "upper").log2_()
 
 
@@ -130,9 +130,9 @@ def map_by_histogram(
     valid: Bool[Tensor, "rows columns"] | None,
     bins: int,
 ) -> Float[Tensor, "rows columns"]:
-    """Give each value the mean of ``function`` over the mid-ranks that its bin holds.
+    """Map each value to the mean of ``function`` over the mid-ranks in its bin.
 
-    No sort and no look at the data. Where ``valid`` is False the result has no meaning.
+    It does not sort or branch on the data. Where ``valid`` is False the result is undefined.
     """
     lowest, highest = values, values
     if valid is not None:

@@ -1,4 +1,4 @@
-"""Where each logit stands among its anchor's unlabeled logits."""
+"""The rank of each logit among its anchor's unlabeled logits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
 EXACT_RANKS: tuple[Ranks, ...] = ("mid", "upper")
 RANKS: tuple[Ranks, ...] = (*EXACT_RANKS, "histogram")
 _BLOCK = 2**17
-"""Logits sorted at a time on the CPU: their temporaries stay in the cache and in the heap."""
+"""Number of logits sorted at a time on the CPU, so that temporaries stay in cache and heap."""
 
 
 def empirical_cdf(
@@ -37,9 +37,9 @@ def empirical_cdf(
         \hat\Phi_{UN} = \frac{n_< + n_= / 2}{N} \;\text{(mid)}.
 
     The paper's upper rank puts the largest logit at 1 and the smallest at 1/N, which biases
-    small rows: the mean importance weight falls below 1. Mid-ranks lie symmetrically and do not.
-    Equal logits get equal values either way. A histogram with a range of its own for every row
-    gives mid-ranks up to its bins, without a sort.
+    small rows: the mean importance weight falls below 1. Mid-ranks are symmetric and have no such
+    bias. Equal logits get equal values either way. A histogram over each row's own range gives
+    mid-ranks up to its bins, without a sort.
 
     Args:
         unlabeled: logits, or anything that increases with them. Not differentiated: the result
@@ -52,7 +52,7 @@ def empirical_cdf(
         Values in (0, 1], float32 or float64. Where ``valid`` is False the value is 1.
 
     Raises:
-        ValueError: if ``ranks`` or ``bins`` is none of these.
+        ValueError: if ``ranks`` or ``bins`` is not one of these.
 
     Example:
         >>> logits = torch.tensor([[6.0, 4.0, 3.0, 7.0, 5.0]])
@@ -78,9 +78,9 @@ def map_cdf(
 ) -> Float[Tensor, "*anchors candidates"]:
     """Apply an elementwise ``function`` to the empirical CDF of each logit.
 
-    The function sees the CDF in sorted order, where rows without ties and with equally many
-    candidates share all their values: mostly it is computed for one row only. Where ``valid`` is
-    False the result has no meaning.
+    The function is applied to the CDF in sorted order. There, rows without ties and with the same
+    number of candidates have the same values, so it is mostly computed for one row only. Where
+    ``valid`` is False the result is undefined.
     """
     check_choice("ranks", ranks, RANKS)
     values = unlabeled.detach()
@@ -119,10 +119,10 @@ def map_cdf(
 def just_above(
     values: Float[Tensor, "rows columns"],
 ) -> Float[Tensor, "rows 1"]:
-    """A value that sorts behind all of its row but NaN (beside them, where one is infinite)."""
+    """A value that sorts after all of its row except NaN; it ties with an infinite value."""
     largest = values.amax(dim=1, keepdim=True)
     largest = largest.masked_fill(largest.isnan(), torch.inf)  # equal values tie, and NaN do not
-    # A visible step where there is room for one, so that rounding does not close it.
+    # A visible step if there is room for one, so that rounding does not remove it.
     next_float = largest.nextafter(torch.full_like(largest, torch.inf))
     return torch.maximum(largest + largest.abs() / 1024, next_float)
 
@@ -130,7 +130,7 @@ def just_above(
 def _map_any_rows(
     values: Float[Tensor, "rows columns"], count: Int[Tensor, "rows 1"], transform: Transform
 ) -> Float[Tensor, "rows columns"]:
-    """Map each value by its tie bounds and its row's count, without a look at the data."""
+    """Map each value by its tie bounds and its row's count, without branching on the data."""
     return _map_sorted_rows(*sorted_rows(values), count, transform)
 
 
@@ -140,7 +140,7 @@ def _map_sorted_rows(
     count: Int[Tensor, "rows 1"],
     transform: Transform,
 ) -> Float[Tensor, "rows columns"]:
-    """The same from rows in ascending order and the columns that their values came from."""
+    """The same, for rows in ascending order and the columns that their values came from."""
     below, through = _tie_bounds(ordered)
     return ordered.scatter(1, columns, transform(below, through, count))
 
@@ -151,9 +151,9 @@ def _map_mostly_untied_rows(
     transform: Transform,
     out: Float[Tensor, "rows columns"],
 ) -> None:
-    """The same into ``out``, faster where rows have no ties: they share all but their order.
+    """The same into ``out``, faster for rows without ties, which differ only in their order.
 
-    It looks at the data, which is cheap on the CPU and would wait for any other device.
+    It branches on the data, which is cheap on the CPU and would synchronize other devices.
     """
     columns, ties = columns_in_order(values)
     position = torch.arange(values.shape[1])[None]
@@ -172,7 +172,7 @@ def _map_mostly_untied_rows(
 def _tie_bounds(
     ordered: Float[Tensor, "rows columns"],
 ) -> tuple[Int[Tensor, "rows columns"], Int[Tensor, "rows columns"]]:
-    """For sorted rows, how many values lie below each and how many up to it, ties included."""
+    """For each value of sorted rows, the number of values below it, and up to it with ties."""
     columns = ordered.shape[1]
     position = torch.arange(columns, device=ordered.device)
     tied = ordered[:, 1:] == ordered[:, :-1]

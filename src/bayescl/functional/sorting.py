@@ -1,15 +1,15 @@
 """Sorting rows quickly on the CPU.
 
-``torch.sort`` moves some ten million numbers a second on a CPU core; NumPy sorts plain integers
-with vector instructions, many times faster, but has no such speed for a sort that also returns
-positions. So each value is packed with its column into one integer that sorts the same way, and
-the column is read back from its low bits. Rows that are not too long fit into 32 bits with their
-values rounded to many levels, which sorts faster still. Neighbours on one level, a handful in most
-batches, are told apart by the values themselves, and rows with many of them sorted again in 64
-bits. The result is exact.
+``torch.sort`` sorts some ten million numbers a second on a CPU core. NumPy sorts plain integers
+many times faster, with vector instructions, but is slow if the sort must also return positions. So
+each value is packed with its column into one integer that sorts the same way, and the column is
+read back from its low bits. In rows that are not too long, values are rounded to many levels and
+packed into 32 bits, which sorts faster still. Neighbours on the same level, a handful in most
+batches, are then ordered by the values themselves, and rows with many of them are sorted again in
+64 bits. The result is exact.
 
 NumPy sorts up to 512 integers without leaving a core's registers. In longer rows an element takes
-up to ten times as long, so they are sorted in pieces of at most that size, which are then merged.
+up to ten times as long, so rows are sorted in pieces of at most that size and then merged.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _LOW_HALF = 0xFFFF_FFFF
 _ALL_BUT_SIGN = 0x7FFF_FFFF
 _LARGEST = 0x7FFF_FFFF_FFFF_FFFF
 _MANTISSA = 23
-"""Bits after the first one of a float32: in ``[2**23, 2**24)`` they count units."""
+"""Mantissa bits of a float32; in ``[2**23, 2**24)`` they count units."""
 
 _LAST_LEVEL = 2.0 ** (_MANTISSA + 1) - 1
 
 _SHORT = 2**15
-"""Columns up to which enough bits are left for the values' levels."""
+"""Largest number of columns that leaves enough bits for the values' levels."""
 
 _PIECE = 512
-"""Integers of 32 bits that NumPy sorts without leaving the registers."""
+"""Largest number of 32-bit integers that NumPy sorts without leaving the registers."""
 
 _CROWDED = 16
-"""Rows in which more than one in so many shares a level with the next are sorted as a whole."""
+"""Rows are sorted again if more than one in this many values shares a level with the next."""
 
 
 class OrderedColumns(NamedTuple):
@@ -46,23 +46,23 @@ class OrderedColumns(NamedTuple):
     columns: Tensor
     """``[rows, columns]``, int64: a permutation of the columns in each row."""
     ties: NDArray[np.int64]
-    """Flat places, in that order, of values that equal the next in their row, ascending."""
+    """Flat positions in the sorted rows of values that equal the next in their row, ascending."""
 
 
 class Runs(NamedTuple):
-    """Runs of neighbouring places, two or more each."""
+    """Runs of two or more consecutive positions."""
 
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
     members: NDArray[np.int64]
-    """All places in the runs, one run after the other."""
+    """All positions in the runs, one run after the other."""
 
 
 def can_look(tensor: Tensor) -> bool:
-    """Whether Python may decide by the tensor's values, cheaply.
+    """Whether Python code can cheaply branch on the tensor's values.
 
-    It may on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; any
-    other device would have to be waited for.
+    It can on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; on other
+    devices it would have to synchronize.
     """
     return (
         tensor.is_cpu
@@ -74,13 +74,13 @@ def can_look(tensor: Tensor) -> bool:
 def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     """Sort each row in ascending order; also return the columns in that order.
 
-    Not differentiable: detach first. Equal values come in any order.
+    Not differentiable: detach first. The order of equal values is undefined.
 
     Args:
         values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
 
     Returns:
-        The sorted values and, for each, the column that it came from; both as ``values``.
+        The sorted values and the column that each came from, both of the shape of ``values``.
     """
     if not can_look(values):
         ordered, columns = torch.sort(values, dim=1)
@@ -94,20 +94,20 @@ def columns_in_order(
     excluded: NDArray[np.int64] | None = None,
     counts: NDArray[np.int64] | None = None,
 ) -> OrderedColumns:
-    """Order the columns of each row by their values, and find ties. For the CPU.
+    """Order the columns of each row by their values, and find ties. Only for the CPU.
 
     Args:
         values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
-        excluded: flat places of what comes at its row's end whatever it is, and is not among the
-            ties; each place once. What contiguous ``values`` have there is overwritten with -inf.
-        counts: how many values of each row are not excluded, ``[rows]``, or one number for all,
-            ``[1]``; None where none is.
+        excluded: flat positions of values that go to the end of their row and are not among the
+            ties; without repeats. If ``values`` is contiguous, they are overwritten with -inf.
+        counts: number of values of each row that are not excluded, ``[rows]``, or one number for
+            all, ``[1]``; None if no value is excluded.
 
     Returns:
-        Columns in order, and where ties are.
+        Columns in order, and the positions of ties.
     """
     width = values.shape[1]
-    values = values.contiguous()  # flat places would else be those of a copy
+    values = values.contiguous()  # or flat positions would be those of a copy
     if excluded is None:
         excluded = np.empty(0, dtype=np.int64)
     if counts is None:
@@ -120,10 +120,10 @@ def columns_in_order(
 
 
 def runs_of(places: NDArray[np.int64]) -> Runs:
-    """Join places that are each tied to the next one into runs.
+    """Join positions that are tied to the next one into runs.
 
     Args:
-        places: ascending; each belongs to one run with the place behind it.
+        places: positions, ascending; each is in the same run as the position after it.
 
     Example:
         >>> runs_of(np.array([3, 4, 9])).members.tolist()
@@ -141,7 +141,7 @@ def runs_of(places: NDArray[np.int64]) -> Runs:
 def _followed(
     places: NDArray[np.int64], width: int, counts: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Whether what stands behind a flat place is in the same row, and not excluded there."""
+    """Whether the value after a flat position is in the same row and not excluded."""
     rows = places // max(1, width)  # many times faster than with the remainder
     return places - rows * width < (counts if len(counts) == 1 else counts[rows]) - 1
 
@@ -149,7 +149,7 @@ def _followed(
 def _order_by_rounding(
     values: Tensor, excluded: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> OrderedColumns:
-    """The same for short rows of float32."""
+    """:func:`columns_in_order` for short rows of float32."""
     rows, width = values.shape
     column_bits = (width - 1).bit_length()
     levels = 2 ** min(_MANTISSA, 32 - column_bits)
@@ -157,8 +157,8 @@ def _order_by_rounding(
     flat = values.numpy().reshape(-1)
     flat[excluded] = -np.inf
     spread = values.amax(dim=1, keepdim=True).sub_(low)
-    # Subtraction, multiplication and addition round monotonically, so only neighbours can meet on
-    # one level. The last sum's mantissa is the level: its bits need no conversion.
+    # Subtraction, multiplication and addition round monotonically, so only neighbours can share a
+    # level. The last sum's mantissa is the level: its bits need no conversion.
     scale = (levels - 4) / spread
     scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
     scaled.numpy().reshape(-1)[excluded] = _LAST_LEVEL
@@ -172,7 +172,7 @@ def _order_by_rounding(
     packed = _sort_in_pieces(packed, pieces)
     beside = packed.numpy().view(np.uint32).reshape(-1)
     same = beside[1:] ^ beside[:-1] < 2**column_bits
-    if len(excluded) > packed.numel() // _CROWDED:  # what is excluded shares the last level
+    if len(excluded) > packed.numel() // _CROWDED:  # excluded values share the last level
         same &= packed.numpy().reshape(-1)[1:] < _first_of_last_level(column_bits)
     level = np.flatnonzero(same)
     if len(level):
@@ -183,7 +183,7 @@ def _order_by_rounding(
     clear = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
     if not clear.all() or len(level) > width // _CROWDED:
         crowded = np.bincount(level // width, minlength=len(values)) > width // _CROWDED
-        unclear = crowded | ~clear  # where spread or scale is not finite, levels have no meaning
+        unclear = crowded | ~clear  # levels mean nothing if spread or scale is not finite
         anew = _order_again(values, columns, np.flatnonzero(unclear), excluded, counts)
         level = level[~unclear[level // width]]
     else:
@@ -194,34 +194,34 @@ def _order_by_rounding(
 
 @lru_cache(maxsize=64)
 def _every_column(width: int) -> Tensor:
-    """What packing adds to each column's level. Remembered: do not write to it.
+    """The number that packing adds to each column's level. Cached: do not write to it.
 
-    The columns from left to right, less what makes signed integers sort as unsigned ones do.
+    It is the column's number, minus an offset that makes signed integers sort like unsigned ones.
     """
     return torch.arange(width, dtype=torch.int32) - 2**31
 
 
 def _first_of_last_level(column_bits: int) -> int:
-    """What column 0 is packed to on the last level, as a signed integer."""
+    """The packed form of column 0 on the last level, as a signed integer."""
     bits = int(np.float32(_LAST_LEVEL).view(np.int32)) << column_bits
     return (bits & _LOW_HALF) - 2**31
 
 
 def _pieces(width: int) -> int:
-    """Into how many pieces a row is cut: a power of 2."""
+    """The number of pieces that a row is cut into, a power of 2."""
     return 1 << (-(-width // _PIECE) - 1).bit_length()
 
 
 def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
     """Sort each row of ``keys``, which is overwritten, and return the sorted rows.
 
-    A bitonic merge. Of an ascending and a descending run of one length the minima, place by
-    place, are all below the maxima, and either half can be split again in the same way. So whole
-    pieces are compared at a time, and each is sorted when it holds what belongs to its place.
+    A bitonic merge: the elementwise minima of an ascending and a descending run of equal length are
+    all below the maxima, and each half can be split again in the same way. Whole pieces are
+    compared at a time, and each is sorted once it holds the right elements.
 
     Args:
         keys: ``[rows, columns]``, int32, contiguous; the columns are a multiple of ``pieces``.
-        pieces: into how many pieces each row is cut: a power of 2.
+        pieces: number of pieces that each row is cut into, a power of 2.
     """
     if pieces == 1:
         keys.numpy().sort(axis=1)
@@ -245,10 +245,11 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _flips(pieces: int) -> list[tuple[int, Tensor]]:
-    """Lengths of runs, 1, 2 ... ``pieces``, and which pieces' bits are flipped before each.
+    """Lengths of runs, 1, 2 ... ``pieces``, and the pieces whose bits are flipped before each.
 
-    Every other run descends: flipped it ascends, so that all are sorted alike. Where a piece was
-    flipped for the run before, it is flipped back. ``[pieces, 1]``, all bits or none.
+    Every other run descends. With its bits flipped it ascends, so that all runs are sorted alike. A
+    piece that was flipped for the previous length is flipped back. ``[pieces, 1]``, all bits or
+    none.
     """
     number = torch.arange(pieces, dtype=torch.int32)[:, None]
     runs = [1 << place for place in range(pieces.bit_length())]
@@ -285,9 +286,9 @@ def _settle(
     level: NDArray[np.int64],
     width: int,
 ) -> NDArray[np.int64]:
-    """Order columns by their values in place, where they share a level; return the ties.
+    """Order columns that share a level by their values, in place; return the ties.
 
-    ``level`` holds the flat places of what shares its level with the next.
+    ``level`` holds the flat positions of columns that share their level with the next.
     """
     if (level[1:] - level[:-1] > 1).all():  # pairs, as nearly always
         start = level // width * width
@@ -312,7 +313,7 @@ def _settle(
 
 
 def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
-    """The columns in ascending order of their values, and flat places that equal the next one."""
+    """The columns in order of their values, and flat positions of values that equal the next."""
     # Flipping all but the sign of negative floats makes the integers sort as the floats do, and
     # adding 0 makes -0 the same as 0.
     if values.dtype != torch.float32:

@@ -13,11 +13,11 @@ from bayescl._randomness import Purpose, derived_seed
 from bayescl.recsys.interactions import Interactions
 
 WHOLE = slice(None)
-"""The rows of a batch that one process trains alone."""
+"""The rows of a batch if one process trains alone."""
 
 
 class PairBatch(NamedTuple):
-    """Some observed pairs, and which of them this process trains: ``own``, by default all."""
+    """Observed pairs; ``own`` are those that this process trains, by default all."""
 
     users: Int[Tensor, " batch"]
     items: Int[Tensor, " batch"]
@@ -25,14 +25,14 @@ class PairBatch(NamedTuple):
 
 
 class PairOrder:
-    """A sampler of whole batches: the places of the pairs of each, in the current epoch's order.
+    """A sampler that yields the indices of whole batches of pairs, in the current epoch's order.
 
-    Every pair is seen once per epoch. The batches of an epoch differ by at most one pair, so that
-    no small remainder is left over.
+    Every pair is seen once per epoch. Batch sizes differ by at most one, so no small remainder is
+    left over.
 
     Args:
         size: number of pairs.
-        batch_size: the most pairs that a batch may hold.
+        batch_size: largest number of pairs in a batch.
         seed: the seed of the run.
 
     Raises:
@@ -50,7 +50,7 @@ class PairOrder:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of another epoch; Lightning calls this at the start of each."""
+        """Switch to the order of another epoch; Lightning calls this at the start of each."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class PairOrder:
         return -(-self.size // self.batch_size)
 
     def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
-        """Yield the places of the pairs of each batch."""
+        """Yield the indices of the pairs of each batch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
         yield from rows.tensor_split(len(self))
@@ -67,14 +67,14 @@ class PairOrder:
 class PairBatches:
     """The batches of a data set's pairs; each is one indexing operation.
 
-    Several processes get the same batches, and each a part of every batch as its own. Parts differ
-    by at most one pair.
+    Several processes get the same batches, and each trains its own part of every batch. The sizes
+    of the parts differ by at most one.
 
     Args:
         train: the pairs.
-        batch_size: the most pairs that a batch of all processes may hold.
+        batch_size: largest number of pairs in a batch, over all processes.
         seed: the seed of the run.
-        device: where the pairs are kept and batches are cut out.
+        device: device of the pairs and batches.
         rank: number of this process.
         num_ranks: number of processes.
 
@@ -105,7 +105,7 @@ class PairBatches:
         if rank >= num_ranks:
             raise ValueError(f"rank must be below the number of devices, {num_ranks}, got {rank}")
         users, items = train.pairs()
-        # Both columns in one table, so that a batch is one gather.
+        # Both columns are in one table, so that a batch is one gather.
         self.pairs = torch.stack([torch.from_numpy(users), torch.from_numpy(items)], dim=1)
         self.pairs = self.pairs.to(device)
 

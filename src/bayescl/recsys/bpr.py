@@ -13,7 +13,7 @@ from bayescl.losses.gathering import Gathering
 
 
 class BPRLoss(nn.Module):
-    r"""Each candidate is compared with the positive by a logistic loss.
+    r"""Logistic loss of the positive against each candidate.
 
     .. math::
         \frac{1}{N} \sum_i -\log \sigma\bigl((s^+ - s_i) / t\bigr)
@@ -22,11 +22,11 @@ class BPRLoss(nn.Module):
     is the optimizer's weight decay.
 
     Args:
-        temperature: divides differences of scores, positive.
+        temperature: divisor of score differences, positive.
         normalize: whether embeddings are scaled to length 1 first, so that scores are cosines.
-        gather: whether the processes of the default process group share a batch: their means then
-            average to the mean over all pairs, even if they hold unequal numbers. Each process
-            scores the candidates that it is given.
+        gather: whether the processes of the default process group share a batch. Their losses then
+            average to the mean over all pairs, even with unequal numbers of pairs. Each process
+            scores its own candidates.
 
     Raises:
         ValueError: if ``temperature`` is not positive.

@@ -1,7 +1,7 @@
 """Sources of the items that a pair's item is contrasted with.
 
-A source draws candidates for a batch of pairs, says which of them count, and hands both to a call
-of a loss. What is drawn is a function of the seed it is given, and of nothing else.
+A source draws candidates for a batch of pairs, masks those that do not count, and calls a loss with
+both. Draws depend only on the given seed.
 
 =======================  ====================================  ===================================
 source                   candidates of a pair                  score matrix
@@ -12,14 +12,14 @@ source                   candidates of a pair                  score matrix
 ``AllItems``             every item                            one matrix product with all items
 =======================  ====================================  ===================================
 
-Sources whose loss takes them can also draw extra positives: further items that the pair's user is
-known to like, for :class:`~bayescl.recsys.extra_positives.ExtraPositivesDebiasedLoss`.
+A source can also draw extra positives, further items that the pair's user is known to like, for
+:class:`~bayescl.recsys.extra_positives.ExtraPositivesDebiasedLoss`.
 
-Where several processes train together, each is given the whole batch and its own rows of it.
-Draws are made for the whole batch, so they do not depend on the number of processes.
+If several processes train together, each gets the whole batch and the rows that it trains. Draws
+are made for the whole batch, so they do not depend on the number of processes.
 
-Each source masks the items that the pair's user is known to like, the pair's own item among them,
-unless it is made with ``mask_known=False``; then only the pair's own item is left out.
+Each source masks the items that the pair's user is known to like, including the pair's own item.
+With ``mask_known=False``, only the pair's own item is left out.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from bayescl.recsys.known_items import KnownItems
 
 
 class CandidateSource(nn.Module, ABC):
-    """A source of candidates; the sources below derive from it.
+    """Base class of candidate sources.
 
     Args:
-        train: the interactions that training sees.
-        mask_known: whether the items that a user has in ``train`` never count against the user.
-        extra_positives: items drawn for each pair, with replacement, from those that its user has
-            in ``train``, and handed to ``loss.sampled`` as ``extra_positives``; 0 hands none.
+        train: the training interactions.
+        mask_known: whether to mask the items that a pair's user has in ``train``.
+        extra_positives: number of items drawn for each pair, with replacement, from those that its
+            user has in ``train``, and passed to ``loss.sampled`` as ``extra_positives``; 0 passes
+            none.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class CandidateSource(nn.Module, ABC):
         seed: int,
         own: slice = WHOLE,
     ) -> tuple[Int[Tensor, "*own count"], Bool[Tensor, "own count"]]:
-        """Return the candidates of own pairs or of the whole batch, and True where one counts."""
+        """Return candidates, of own pairs or shared by the batch, and True where one counts."""
 
     def forward(
         self,
@@ -82,16 +83,16 @@ class CandidateSource(nn.Module, ABC):
         """Compute the loss of a batch of pairs.
 
         Args:
-            loss: any loss of :mod:`bayescl.losses`, or one with the call that the source uses.
+            loss: any loss of :mod:`bayescl.losses`, or one with the method that the source calls.
                 With ``gather=True`` it averages over the pairs of all processes.
             encoder: gives the embeddings, in one call.
             users: the user of each pair.
             items: the item of each pair.
-            seed: what the draws are a function of; the same on every process.
+            seed: seed of the draws; the same on every process.
             own: the pairs that this process trains; default: all.
 
         Returns:
-            What ``loss.sampled`` returns for the process's own pairs.
+            The result of ``loss.sampled`` for the process's own pairs.
         """
         chosen, valid = self.choose(users, items, seed=seed, own=own)
         rows, options = [users[own], items[own], chosen], self._options(loss)
@@ -105,7 +106,7 @@ class CandidateSource(nn.Module, ABC):
 
     @staticmethod
     def _options(loss: Any) -> dict[str, Any]:
-        """What a loss that gathers must know: all processes have the same candidates."""
+        """Options for a loss that gathers, since all processes have the same candidates."""
         gathers = isinstance(loss, ContrastiveLoss) and loss.gather
         return {"gather_candidates": False} if gathers else {}
 
@@ -115,7 +116,7 @@ class CandidateSource(nn.Module, ABC):
         items: Int[Tensor, " batch"],
         shared: Int[Tensor, " count"],
     ) -> Bool[Tensor, "batch count"]:
-        """True where an item that all pairs share may count against a pair."""
+        """True where a shared item may count against a pair."""
         if self.mask_known:
             return ~self.known.among(users, shared)
         return items[:, None] != shared
@@ -127,7 +128,7 @@ class CandidateSource(nn.Module, ABC):
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.CANDIDATES, 1))
         share = torch.rand(len(users), self.extra_positives, generator=generator).to(users.device)
         counts = self.known.counts(users)[:, None]
-        place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count itself
+        place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count
         return self.known.items[self.known.starts[users][:, None] + place]
 
 
@@ -135,12 +136,12 @@ class InBatchCandidates(CandidateSource):
     """The items of the other pairs of the batch: free candidates, popular items more often.
 
     Args:
-        train: the interactions that training sees.
-        mask_known: whether the items that a user has in ``train`` never count against the user;
-            else only further copies of the pair's own item do not.
-        distinct: whether an item that several pairs of the batch have is one candidate, and not
-            one for each of them. Copies have equal scores, so exact ranks must look for ties: with
-            the Bayesian loss distinct items take a fraction of the time.
+        train: the training interactions.
+        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
+            further copies of the pair's own item are masked.
+        distinct: whether an item of several pairs is one candidate rather than one per pair. Copies
+            have equal scores, and exact ranks must then find ties, so the Bayesian loss takes a
+            fraction of the time with distinct items.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class InBatchCandidates(CandidateSource):
         seed: int,
         own: slice = WHOLE,
     ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
-        """Return the items of the batch, each once if they are to be distinct."""
+        """Return the items of the batch, each once if ``distinct``."""
         del seed  # nothing is drawn
         shared = items.unique() if self.distinct else items
         return shared, self.counted(users[own], items[own], shared)
@@ -186,12 +187,12 @@ class InBatchCandidates(CandidateSource):
 
 
 class AllItems(CandidateSource):
-    """Every item there is: no draw, no noise, at the cost of a matrix of batch times items.
+    """All items: no sampling noise, at the cost of a matrix of batch times items.
 
     Args:
-        train: the interactions that training sees.
-        mask_known: whether the items that a user has in ``train`` never count against the user;
-            else only the pair's own item does not.
+        train: the training interactions.
+        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
+            the pair's own item is masked.
         extra_positives: see :class:`CandidateSource`.
     """
 
@@ -210,7 +211,7 @@ class AllItems(CandidateSource):
 
 
 class _Drawn(CandidateSource):
-    """A source that draws items, each with a probability of its own."""
+    """A source that draws items, each with its own probability."""
 
     def __init__(
         self,
@@ -226,7 +227,7 @@ class _Drawn(CandidateSource):
         self.popularity_exponent = check_non_negative("popularity_exponent", popularity_exponent)
         self.probabilities: Tensor | None = None
         if popularity_exponent > 0:
-            # An item that nobody chose can never be drawn then, as 0 to any power is 0.
+            # An item that nobody chose is then never drawn, since 0 to any power is 0.
             self.probabilities = self.known.popularity().double() ** popularity_exponent
 
     def extra_repr(self) -> str:
@@ -244,13 +245,12 @@ class SharedCandidates(_Drawn):
     empirical CDF of the Bayesian loss rests on hundreds of points.
 
     Args:
-        train: the interactions that training sees.
-        count: candidates per batch; all items where there are fewer.
-        mask_known: whether the items that a user has in ``train`` never count against the user;
-            else only the pair's own item does not.
-        popularity_exponent: items are drawn with probability proportional to this power of how
-            often they occur in ``train``; 0 draws all alike. An item that never occurs is drawn
-            only at 0.
+        train: the training interactions.
+        count: candidates per batch; all items if there are fewer.
+        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
+            the pair's own item is masked.
+        popularity_exponent: items are drawn with probability proportional to this power of their
+            count in ``train``; 0 draws uniformly. Items that never occur are drawn only at 0.
         extra_positives: see :class:`CandidateSource`.
 
     Raises:
@@ -289,17 +289,16 @@ class SharedCandidates(_Drawn):
 class PerPairCandidates(_Drawn):
     """Items drawn again for every pair, with replacement.
 
-    A draw that may not count is drawn again, up to :attr:`redraws` times, and masked if it still
-    may not; so pairs nearly always have all of their candidates.
+    A draw that must not count is redrawn up to :attr:`redraws` times and then masked, so pairs
+    nearly always have all of their candidates.
 
     Args:
-        train: the interactions that training sees.
+        train: the training interactions.
         count: candidates per pair.
-        mask_known: whether the items that a user has in ``train`` never count against the user;
-            else only the pair's own item does not.
-        popularity_exponent: items are drawn with probability proportional to this power of how
-            often they occur in ``train``; 0 draws all alike. An item that never occurs is drawn
-            only at 0.
+        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
+            the pair's own item is masked.
+        popularity_exponent: items are drawn with probability proportional to this power of their
+            count in ``train``; 0 draws uniformly. Items that never occur are drawn only at 0.
         extra_positives: see :class:`CandidateSource`.
 
     Raises:
@@ -307,7 +306,7 @@ class PerPairCandidates(_Drawn):
     """
 
     redraws = 8
-    """How often draws that may not count are replaced."""
+    """How often draws that must not count are replaced."""
 
     def choose(
         self,
@@ -339,5 +338,5 @@ class PerPairCandidates(_Drawn):
         return drawn.reshape(shape)
 
     def _barred(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
-        """True where a draw may not count against a pair."""
+        """True where a draw must not count against a pair."""
         return self.known.contains(users, drawn) if self.mask_known else drawn == items

@@ -19,16 +19,17 @@ from bayescl.losses.gathering import Gathering
 class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
     r"""The debiased loss, with its correction averaged over several positives of each anchor.
 
-    The contribution of positives to the candidates' sum is estimated from M positives instead of
-    one: the pair's own and the extra ones. An image has only one other view, but a user has many
+    The contribution of positives to the candidates' sum is estimated from M positives, the pair's
+    own and the extra ones, instead of one. An image has only one other view, but a user has many
     items.
 
     .. math::
         G = \max\Bigl\{\frac{1}{\tau^-} \Bigl(\sum_i e^{s_i}
             - N \tau^+ \frac{1}{M} \sum_{j \le M} e^{s^+_j}\Bigr),\; N e^{s_{\min}}\Bigr\}
 
-    Without extra positives it is :class:`~bayescl.losses.DebiasedContrastiveLoss`, with the same
-    arguments. With them, it holds the whole matrix of logits, and candidates are not gathered.
+    Without extra positives it equals :class:`~bayescl.losses.DebiasedContrastiveLoss`, with the
+    same arguments. With them, it keeps the whole matrix of logits in memory and does not gather
+    candidates.
 
     Example:
         >>> loss = ExtraPositivesDebiasedLoss(tau_plus=0.1, temperature=0.5)
@@ -57,13 +58,13 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
         Args:
             anchors: embeddings of users.
             positives: embeddings of each user's item, in the same order.
-            candidates: each pair's own, or shared by all.
-            extra_positives: further items of each pair's user. Differentiated.
+            candidates: each pair's own candidates, or those shared by all pairs.
+            extra_positives: embeddings of further items of each pair's user. Differentiated.
             valid: True where a candidate counts for a pair.
             gather_candidates: as for other losses; must be False with ``gather`` and extra
                 positives.
-            **others: further arguments of :meth:`~bayescl.losses.ContrastiveLoss.sampled`, without
-                extra positives.
+            **others: further arguments of :meth:`~bayescl.losses.ContrastiveLoss.sampled`, if there
+                are no extra positives.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per pair.

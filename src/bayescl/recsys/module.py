@@ -1,4 +1,4 @@
-"""A recommender as a Lightning module, with encoder, loss and candidates handed in."""
+"""A recommender as a Lightning module, built from an encoder, a loss and a candidate source."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class RankingModule(pl.LightningModule):
 
     Args:
         encoder: embeddings of users and items.
-        loss: any loss of :mod:`bayescl.losses`, or :class:`~bayescl.recsys.bpr.BPRLoss` where
-            candidates are drawn. It is a part of the module, so its state is in every checkpoint.
-            Where several processes share batches it must gather.
-        candidates: where each pair's candidates come from, and the call of the loss.
-        learning_rate: of Adam; the initial one if there is a ``total_steps``.
-        weight_decay: of Adam, an L2 penalty on all embeddings at every step, those that the step
-            does not touch included.
-        total_steps: steps of the whole run, at the end of which the learning rate has followed
-            half a cosine down to 0; None keeps it constant.
-        item_norm_exponent: of the scores that items are ranked by; training does not depend on it.
+        loss: any loss of :mod:`bayescl.losses`, or :class:`~bayescl.recsys.bpr.BPRLoss` with drawn
+            candidates. It is a part of the module, so its state is in every checkpoint. It needs
+            ``gather=True`` if several processes share batches.
+        candidates: the source of each pair's candidates, which also calls the loss.
+        learning_rate: learning rate of Adam; the initial one with ``total_steps``.
+        weight_decay: weight decay of Adam, an L2 penalty on all embeddings at every step, including
+            those that the step does not use.
+        total_steps: steps of the whole run, over which the learning rate follows half a cosine down
+            to 0; None keeps it constant.
+        item_norm_exponent: exponent of the item norm in ranking; training does not depend on it.
             See :class:`~bayescl.recsys.scorers.EmbeddingScorer`.
         seed: the seed of the run.
 
@@ -58,7 +58,7 @@ class RankingModule(pl.LightningModule):
         normalize = getattr(loss, "normalize", None)
         if normalize is not None and normalize != (encoder.score == "cosine"):
             raise ValueError(
-                f"the loss must score as the encoder does, by {encoder.score}: "
+                f"the loss must score like the encoder, by {encoder.score}: "
                 f"got normalize={normalize}"
             )
         self.encoder = encoder
@@ -78,13 +78,13 @@ class RankingModule(pl.LightningModule):
         loss: Tensor = self.candidates(
             self.loss, self.encoder, batch.users, batch.items, seed=seed, own=batch.own
         )
-        # The mean over processes is that of all pairs.
+        # The mean over processes is the mean over all pairs.
         pairs = len(batch.users)
         self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)
         return loss
 
     def scorer(self) -> EmbeddingScorer:
-        """The scores of the embeddings as they are now, for a full ranking."""
+        """A scorer with the current embeddings, for a full ranking."""
         return self.encoder.scorer(item_norm_exponent=self.item_norm_exponent)
 
     def configure_optimizers(self) -> Any:
@@ -101,5 +101,5 @@ class RankingModule(pl.LightningModule):
         }
 
     def _cosine(self, step: int) -> float:
-        """The share of the learning rate that is left at a step."""
+        """The remaining share of the learning rate at a step."""
         return 0.5 * (1 + math.cos(math.pi * min(step / (self.total_steps or 1), 1.0)))

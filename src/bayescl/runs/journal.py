@@ -100,14 +100,14 @@ class Journal(pl.Callback):
         _refuse_infinite(float(self._total), epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the row of the epoch, in the first process; all learn whether it is the last."""
+        """Write the row of the epoch in the first process, and tell all whether to stop."""
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:
             mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
         loss = float(mean)
         _refuse_infinite(loss, epoch)
-        # The clock is read once the loss is known, and so once the device has done all steps.
+        # Read the clock after the loss, when the device has finished all steps.
         seconds = time.perf_counter() - self._started
         if trainer.is_global_zero:
             self._write(trainer, pl_module, epoch, loss, seconds)
@@ -122,7 +122,7 @@ class Journal(pl.Callback):
         loss: float,
         seconds: float,
     ) -> None:
-        """Write the row of an epoch, with all that others say of it."""
+        """Write the row of an epoch, with the columns of others."""
         row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
         if self.throughput is not None:
             name, per_step = self.throughput
@@ -143,7 +143,7 @@ class Journal(pl.Callback):
         return self.medians("seconds")["seconds"]
 
     def medians(self, *columns: str) -> dict[str, float]:
-        """The upper median of each column over the epochs that have it; none if there are none."""
+        """The upper median of each column over the epochs that have it; empty if none has."""
         values = {
             column: sorted(row[column] for row in self.rows if column in row) for column in columns
         }
@@ -174,7 +174,7 @@ class LastCheckpoint(Checkpoint):
         self.journal = journal
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Save within an epoch; at its end the row of the epoch must be on disk first."""
+        """Save within an epoch, but not at its end, where the row must be on disk first."""
         if self.every_steps is None or trainer.is_last_batch:
             return
         if trainer.global_step % self.every_steps == 0:

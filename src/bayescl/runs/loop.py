@@ -76,7 +76,7 @@ def fit_in_folder(
     normalisation uses statistics over all of them.
 
     Args:
-        module: ``training_step`` returns the loss.
+        module: a module whose ``training_step`` returns the loss.
         batches: one pass is an epoch.
         folder: folder for ``metrics.csv`` and checkpoints.
         epochs: epochs of the whole run, including those before a resume.
@@ -84,7 +84,7 @@ def fit_in_folder(
         devices: devices on each node.
         num_nodes: nodes.
         share_buffers: whether the first process sends the module's buffers to the others before
-            every step; needless where they never change.
+            every step; not needed if they never change.
         precision: "float32", or "bfloat16" by autocast.
         checkpoint_every: epochs between checkpoints.
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
@@ -114,7 +114,7 @@ def fit_in_folder(
     ]
     on_gpu = device.type == "cuda"
     several = devices * num_nodes > 1
-    # Gradients live where they are sent from, so that nobody holds them twice.
+    # Gradients are views of the communication buffers, so that they are held only once.
     ddp = DDPStrategy(broadcast_buffers=share_buffers, gradient_as_bucket_view=True)
     with quiet_lightning():
         trainer = pl.Trainer(
@@ -127,7 +127,7 @@ def fit_in_folder(
             precision=_PRECISIONS[precision],
             max_epochs=epochs,
             logger=list(loggers) or False,
-            log_every_n_steps=1,  # of what modules log themselves; rows come from the journal
+            log_every_n_steps=1,  # for values that modules log; rows come from the journal
             callbacks=all_callbacks,
             plugins=[AtomicCheckpointIO()],
             enable_progress_bar=False,
@@ -138,7 +138,7 @@ def fit_in_folder(
         try:
             trainer.fit(module, batches, ckpt_path=last)
         except SystemExit as stop:
-            # Lightning turns Ctrl-C into an exit of its own, with the status of a failure.
+            # Lightning turns Ctrl-C into its own exit, with the status of a failure.
             if isinstance(stop.__context__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
@@ -146,13 +146,13 @@ def fit_in_folder(
 
 
 class _EndsAtOnce(pl.Callback):
-    """A process that is told to end does, and with it those it started.
+    """End on SIGTERM at once, with the processes that this one started.
 
     Lightning's own handler waits for a broadcast that the other processes may never join.
     """
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the place of Lightning's handler, which Lightning puts back where it was."""
+        """Replace Lightning's handler; Lightning later restores the original one."""
         del pl_module
         if threading.current_thread() is not threading.main_thread():
             return
@@ -191,7 +191,7 @@ def quiet_lightning() -> Iterator[None]:
         with warnings.catch_warnings():
             # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
-            # Torch 2.15 names a successor, which would still send buffers once; sparse ones cannot.
+            # Torch 2.15 names a successor, which sends buffers once; sparse ones cannot be sent.
             warnings.filterwarnings("ignore", message=".broadcast_buffers. is deprecated")
             yield
     finally:

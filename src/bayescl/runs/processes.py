@@ -1,4 +1,4 @@
-"""How many processes train together, and the rank of this one, from the launcher's environment."""
+"""The number of processes that train together, and this one's rank, from the environment."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bayescl._fields import Count, check_fields
 
 @dataclass(frozen=True)
 class Processes:
-    """The devices that train one model together, each with a process of its own.
+    """The devices that train one model together, with one process each.
 
     Attributes:
-        devices: devices of each node, each with a process of its own.
-        num_nodes: nodes; start the command on each of them with torchrun.
+        devices: devices per node, with one process each.
+        num_nodes: number of nodes; start the command on each of them with torchrun.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if a number is below 1.
     """
 
     devices: Count = 1
@@ -29,14 +29,14 @@ class Processes:
 
     @property
     def count(self) -> int:
-        """Processes of all nodes."""
+        """Number of processes on all nodes."""
         return self.devices * self.num_nodes
 
     def this(self) -> ProcessRank:
-        """The place of this process among them.
+        """The ranks of this process.
 
         Raises:
-            ValueError: if torchrun started another number of processes.
+            ValueError: if torchrun started a different number of processes.
         """
         started = os.environ.get("WORLD_SIZE", "1")
         if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.count:
@@ -51,8 +51,8 @@ class ProcessRank(NamedTuple):
     """The ranks of this process among those that train together.
 
     Attributes:
-        rank: among all of them; 0 writes the run folder.
-        local_rank: among those of this node, and so the number of its GPU.
+        rank: rank among all processes; 0 writes the run folder.
+        local_rank: rank on this node, which is also the number of its GPU.
     """
 
     rank: int
@@ -63,7 +63,7 @@ def process_rank(devices: int = 1) -> ProcessRank:
     """The rank of this process; 0 if there is only one.
 
     Args:
-        devices: processes on each node.
+        devices: processes per node.
     """
     if devices * int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return ProcessRank(0, 0)

@@ -19,17 +19,17 @@ from bayescl._randomness import seeded
 from bayescl.vision.store import ImageStore
 
 MEASURED_VALUES = 2**28
-"""Pixel values that mean and deviation are taken of, at most; then of images at equal distances."""
+"""Largest number of pixel values measured for mean and deviation."""
 _VALUES_AT_ONCE = 2**24
-"""Pixel values measured at a time; bounds memory."""
+"""Number of pixel values measured at a time; limits memory."""
 
 
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are measured on the given images and are part of ``state_dict``. Of more than
-    2^28 pixel values, such as 1,783 colour images of 224 x 224, evenly spaced images with that many
-    are measured.
+    Mean and deviation are measured on the given images and are part of ``state_dict``. If they have
+    more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced images with that
+    many values are measured.
 
     Args:
         images: the images to measure, normally all training images, as a tensor or a store. They

@@ -51,8 +51,8 @@ class SimCLRAugmentation(nn.Module):
     3 by 3 pixels with a deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
 
     Args:
-        strength: 1 is the recipe; see
-            :func:`draw_view_parameters`, in [0, 5].
+        strength: how much views differ from their image, in [0, 5]; 1 is the recipe. See
+            :func:`draw_view_parameters`.
         size: side of the views in pixels; default: that of the images.
 
     Reference:

@@ -24,10 +24,10 @@ class ImageBatch(NamedTuple):
 
 
 class EpochOrder:
-    """A sampler of whole batches: the rows of each, in the order of the current epoch.
+    """A sampler that yields the rows of whole batches, in the order of the current epoch.
 
-    The remainder that does not fill a batch is left out, a different one in each epoch. Several
-    devices take their parts of the same batches, so that their number does not change the order.
+    Images that do not fill a batch are left out, different ones in each epoch. Several devices
+    share the same batches, so their number does not change the order.
 
     Args:
         size: number of images.
@@ -63,7 +63,7 @@ class EpochOrder:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of another epoch; Lightning calls this at the start of each."""
+        """Switch to the order of another epoch; Lightning calls this at the start of each."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class EpochOrder:
 class StoreBatches:
     """The batches of a store, on the store's own device.
 
-    Its state is a place in an epoch: after ``load_state_dict``, that epoch continues there.
+    Its state is a position in an epoch; ``load_state_dict`` continues the epoch from there.
 
     Args:
         store: the images.
@@ -99,7 +99,7 @@ class StoreBatches:
         self._images = store.in_batches(self._left, size)
 
     def state_dict(self) -> dict[str, int]:
-        """The epoch, and how many of its batches were given out."""
+        """The epoch and the number of its batches yielded so far."""
         return {"epoch": self._epoch, "batches": self._given}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
@@ -107,7 +107,7 @@ class StoreBatches:
         self._resume = (state_dict["epoch"], state_dict["batches"])
 
     def close(self) -> None:
-        """End the workers that decode streamed images; another pass starts new ones."""
+        """Stop the workers that decode streamed images; the next pass starts new ones."""
         if isinstance(self._images, ImageStream):
             self._images.close()
 
@@ -127,7 +127,7 @@ class StoreBatches:
 
 
 class _Left:
-    """What is left of an epoch: the rows of each batch behind those that are done."""
+    """The rows of each remaining batch of an epoch."""
 
     def __init__(self, sampler: EpochOrder) -> None:
         self.sampler = sampler

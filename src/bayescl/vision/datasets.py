@@ -1,4 +1,4 @@
-"""Data sets by name: which images train, and which ones judge."""
+"""Data sets by name, with training and evaluation images."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVALUATION_PARTS = ("test", "validation")
 
 
 class LabelledParts(NamedTuple):
-    """Images whose class is known: what probes learn from, and what they are scored on."""
+    """Images of known class: those that probes learn from, and those they are scored on."""
 
     train: ImageStore
     evaluation: ImageStore
@@ -44,14 +44,14 @@ class LabelledParts(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageParts:
-    """The images to train on and the images to judge by, without overlap.
+    """Training and evaluation images, without overlap.
 
     Attributes:
         train: images for contrastive training; their labels serve only the probes, and may be
             unknown for some or all.
-        evaluation: images that probes are scored on; None where no image has a label.
+        evaluation: images that probes are scored on; None if no image has a label.
         evaluated_on: which part ``evaluation`` is, "test" or "validation".
-        remarks: one line for whatever was left out of the data set.
+        remarks: one line for each kind of file left out of the data set.
     """
 
     train: ImageStore
@@ -71,7 +71,7 @@ class ImageParts:
             ValueError: if no image has a label.
         """
         if self.evaluation is None:
-            raise ValueError(f"{self.train.name}: the images have no labels to judge by")
+            raise ValueError(f"{self.train.name}: the images have no labels to evaluate with")
         return LabelledParts(self.train.labelled(), self.evaluation.labelled())
 
     def to(self, device: torch.device | str) -> ImageParts:
@@ -91,36 +91,37 @@ def load_images(
     loader: str = "auto",
     loader_workers: int | None = None,
 ) -> ImageParts:
-    """Load a data set and divide it into images to train on and images to judge by.
+    """Load a data set as training and evaluation images.
 
-    Settings are chosen with ``evaluate_on="validation"``: a stratified carve-out of the
-    training images then judges, training leaves it out, and the test images stay unseen.
-    Images without a label train and never judge.
+    Use ``evaluate_on="validation"`` to choose settings: it evaluates on a stratified part that is
+    held out of the training images, and the test images stay unseen. Images without a label are
+    used only for training.
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
             :func:`~bayescl.vision.folder.find_parts` for its form; or the path of an ``.npz``
-            file that holds ``images`` and ``labels`` and, if some of them are the test part,
-            ``is_train`` (boolean). Without a test part 30 % of each class are.
+            file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean).
+            Without a test part, 30 % of each class become the test part.
         evaluate_on: "test" or "validation".
-        classes: names of the classes to keep, or how many to draw; labels are renumbered, and
-            images without a label are left out. Default: all.
+        classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
+            images without a label are left out. Default: all classes.
         class_seed: fixes which classes are drawn.
-        max_train_images: train on at most this many images, chosen by a fixed seed and equally many
-            of each class; default: on all.
+        max_train_images: train on at most this many images, drawn with a fixed seed, equally many
+            of each class; default: all.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
             :func:`~bayescl.vision.decoding.common_format`.
-        loader: how a folder is read, "auto", "memory" or "stream", with the same pixels; see
+        loader: how a folder is read: "auto", "memory" or "stream". All give the same pixels; see
             :func:`~bayescl.vision.folder_store.load_folder`.
-        loader_workers: processes that decode streamed images; default: one per usable core but one.
+        loader_workers: processes that decode streamed images; default: one less than the number of
+            usable cores.
 
     Returns:
-        Training and evaluation images; the choice depends on these arguments alone.
+        Training and evaluation images; the choice depends only on these arguments.
 
     Raises:
-        ValueError: if the name is unknown, the data missing or damaged, a choice does not fit
-            it, or there are no labels to choose by.
+        ValueError: if the name is unknown, the data are missing or damaged, or do not have the
+            chosen classes or labels.
 
     Example:
         >>> parts = load_images("digits")
@@ -134,7 +135,7 @@ def load_images(
     train, test, remarks = _load(data, image_size, loader, loader_workers)
     if classes is not None:
         if not train.class_names:
-            raise ValueError(f"{data}: classes cannot be chosen, as the images have no labels")
+            raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
         names = chosen_classes(train.class_names, classes, seed=class_seed)
         train = only_classes(train, names)
         test = None if test is None else only_classes(test, names)
@@ -153,7 +154,7 @@ def load_images(
 def _load(
     data: str, image_size: int | None, loader: str, workers: int | None
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
-    """Training images, test images where there are labels, and what was left out."""
+    """Training images, test images if there are labels, and what was left out."""
     remarks: tuple[str, ...] = ()
     test: ImageStore | None
     if loader == "stream" and not Path(data).is_dir():
@@ -171,7 +172,7 @@ def _load(
             train, test = _split(train)
         elif not train.class_names:
             test = None
-            remarks += (f"{data}: the images have no labels: they train, and no probe judges",)
+            remarks += (f"{data}: the images have no labels: they are only trained on",)
     else:
         known = ", ".join(known_data_sets())
         raise ValueError(
@@ -185,10 +186,10 @@ def _load(
 
 
 def _held_out(train: ImageStore) -> tuple[ImageStore, ImageStore]:
-    """Training images without some of each class, and those."""
+    """Split training images into those that stay and a part of each class held out."""
     labelled = (train.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
-        raise ValueError(f"{train.name}: the images have no labels to hold any out by")
+        raise ValueError(f"{train.name}: a validation part needs labels, the images have none")
     labels = train.labels[labelled]
     rest, held_out = stratified_split(labels, share=1 - VALIDATION_SHARE, seed=SPLIT_SEED)
     if len(rest) == 0 or len(held_out) == 0:
@@ -217,7 +218,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        # NumPy leaves a file that it opened by itself open when that is not an archive.
+        # NumPy does not close a file that it opened itself if that is not an archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:

@@ -11,7 +11,7 @@ from bayescl._checks import check_count
 from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
 
 PROBLEMS_AT_ONCE = 50
-"""Draws fitted at a time; bounds memory without affecting the draws."""
+"""Number of draws fitted at a time; limits memory and does not affect the draws."""
 
 
 class FewLabelScore(NamedTuple):

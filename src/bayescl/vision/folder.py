@@ -1,4 +1,4 @@
-"""Image files in a folder: which there are, of which class, and for which part."""
+"""Find image files in a folder, with their classes and parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayescl.vision.store import UNLABELLED
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
-"""The part to judge by, the first that is there."""
+"""Names of the test part; the first that exists is used."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class ImageFiles:
     Attributes:
         files: the files.
         labels: the class of each, counted from 0; -1 where unknown.
-        class_names: the folders that hold images, ascending; none without class folders.
-        empty_classes: class folders without an image, which count as no class.
+        class_names: the folders that hold images, ascending; empty without class folders.
+        empty_classes: class folders without images, which do not count as classes.
     """
 
     files: tuple[Path, ...]
@@ -34,7 +34,7 @@ class ImageFiles:
     empty_classes: tuple[str, ...] = ()
 
     def with_classes(self, class_names: tuple[str, ...]) -> ImageFiles:
-        """The same files with labels that count other class names, these among them."""
+        """The same files, with labels that count a larger set of class names."""
         position = {name: index for index, name in enumerate(class_names)}
         table = np.array([position[name] for name in self.class_names], dtype=np.int64)
         labels = table[self.labels] if len(table) else self.labels
@@ -42,22 +42,21 @@ class ImageFiles:
 
 
 def find_parts(folder: Path) -> tuple[ImageFiles, ImageFiles | None]:
-    """The image files of a folder and, if it has a test part, of that.
+    """Find the image files of a folder and of its test part, if it has one.
 
-    The folder holds images in one subfolder per class, or without any, or a folder ``train``
-    and perhaps ``test`` (or ``val``) that do. Hidden files and other files are passed over.
+    The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
+    and optionally ``test`` (or ``val``) of that form. Hidden files and other files are skipped.
 
     Args:
         folder: where the images are.
 
     Returns:
-        Training files and test files, with labels that count the same classes; None where
-        there is no test part.
+        Training files and test files, with labels that count the same classes; None if there is no
+        test part.
 
     Raises:
-        ValueError: if there is no image, or images lie both in class folders and beside them,
-            or one part is labelled and the other is not, or the test part has a class that
-            training lacks.
+        ValueError: if there are no images, images lie both in class folders and beside them, only
+            one part is labelled, or the test part has a class that training lacks.
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():
@@ -78,10 +77,10 @@ def find_parts(folder: Path) -> tuple[ImageFiles, ImageFiles | None]:
 
 
 def find_images(folder: Path) -> ImageFiles:
-    """The image files below one folder, in one subfolder per class or without any.
+    """Find the image files of one folder, with or without one subfolder per class.
 
     Raises:
-        ValueError: if there is none, or images lie both in class folders and beside them.
+        ValueError: if there are none, or images lie both in class folders and beside them.
     """
     try:
         with os.scandir(folder) as content:
@@ -122,12 +121,12 @@ def _images_below(folder: Path) -> list[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """A subfolder that cannot be read does not count as empty."""
+    """Refuse an unreadable subfolder instead of treating it as empty."""
     raise error
 
 
 def _is_visible(name: str) -> bool:
-    """Whether a file or folder is meant to be seen; ``._x.jpg`` of some systems is not."""
+    """Whether a file or folder is visible; ``._x.jpg`` of some systems is not."""
     return not name.startswith((".", "__MACOSX"))
 
 

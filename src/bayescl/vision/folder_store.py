@@ -1,4 +1,4 @@
-"""A folder of images as image stores: decoded once, or whenever they are asked for."""
+"""Load a folder of images, decoded once or streamed."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from bayescl.vision.streaming import StreamedPixels, decoding_workers
 LOADERS = ("auto", "memory", "stream")
 
 CACHE_FROM = 2000
-"""So many images take long enough to decode that the pixels are worth keeping."""
+"""Number of images from which decoded pixels are cached."""
 
 LARGEST_SHARE = 0.5
-"""Pixels that would take more than this share of the memory, or of the cache folder's free space,
-are streamed by default."""
+"""Images are streamed by default if their pixels would take more than this share of the memory or
+of the cache folder's free space."""
 
 _VERSION = 2  # of how files become pixels
 _NAMED = 3  # files that a remark names
@@ -54,29 +54,29 @@ def load_folder(
     """Load the images of a folder; see :func:`~bayescl.vision.folder.find_parts` for its form.
 
     Files that are not readable images are left out and counted. From 2,000 images on, decoded
-    pixels are kept in the user's cache folder (``$BAYESCL_CACHE``), under a key made of the names,
-    sizes and times of all files, so that the next run maps them into memory.
+    pixels are cached in the user's cache folder (``$BAYESCL_CACHE``), and later runs map them into
+    memory. The cache key covers the names, sizes and times of all files.
 
-    Streamed images are decoded, to the same pixels, whenever they are asked for; nothing is kept.
-    Files that do not begin like an image are left out. One whose damage shows later cannot be: it
-    is an error when its turn comes.
+    Streamed images are decoded on each access, to the same pixels, and nothing is cached. Files
+    without a valid image header are left out; damage further on in a file raises an error when the
+    image is read.
 
     Args:
         folder: where the images are.
-        image_size: side in pixels that all images are brought to; its default is that of
+        image_size: side in pixels to which all images are resized; default: see
             :func:`~bayescl.vision.decoding.common_format`.
-        loader: "memory" decodes all images once; "stream" decodes them when they are asked for;
-            "auto" streams if the pixels are not in the cache and would take more than half of the
-            memory or of the cache folder's free space.
-        workers: processes that decode streamed images; 0 for none but this one; default: one per
-            usable core but one.
+        loader: "memory" decodes all images once; "stream" decodes them on each access; "auto"
+            streams if the pixels are not in the cache and would take more than half of the memory
+            or of the cache folder's free space.
+        workers: processes that decode streamed images; 0 decodes in the calling process; default:
+            one less than the number of usable cores.
 
     Returns:
-        Training images, test images if the folder has such a part, and one line for whatever
-        was left out.
+        Training images, test images if the folder has a test part, and one line for each kind of
+        image left out or changed.
 
     Raises:
-        ValueError: if there are no readable images, or classes and parts do not fit.
+        ValueError: if there are no readable images, or the parts' classes do not match.
     """
     check_choice("loader", loader, LOADERS)
     train, test = find_parts(folder)
@@ -127,14 +127,14 @@ def load_folder(
 
 
 class _Decoded(NamedTuple):
-    """Pixels of the readable files, the other files, and how many images change their size."""
+    """Pixels of the readable files, the other files, and how many images are resized."""
 
     pixels: Tensor | StreamedPixels
     skipped: list[Skipped]
     resized: int
 
     def between(self, begin: int, end: int) -> Tensor | StreamedPixels:
-        """The pixels of some images that follow one another."""
+        """The pixels of consecutive images."""
         if isinstance(self.pixels, StreamedPixels):
             return self.pixels.between(begin, end)
         return self.pixels[begin:end]
@@ -143,7 +143,7 @@ class _Decoded(NamedTuple):
 def _decoded(
     folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int
 ) -> _Decoded:
-    """Decode files, or map into memory what an earlier call kept, or leave them to be streamed."""
+    """Decode files, map cached pixels into memory, or set up streaming."""
     array = None
     if len(files) >= CACHE_FROM:
         array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
@@ -162,7 +162,7 @@ def _decoded(
 
     def fill(pixels: NDArray[np.uint8]) -> int:
         skipped.extend(decode_into(pixels, list(readable), wanted))
-        # Before the pixels get their name, so that where there are pixels there are notes.
+        # Written before the pixels are moved into place, so pixels always have notes.
         lines = [(str(item.path.relative_to(folder)), item.reason) for item in skipped]
         write_atomically(notes, json.dumps([lines, _resized(readable, wanted)]))
         return len(files) - len(skipped)
@@ -172,7 +172,7 @@ def _decoded(
 
 
 def _mapped(folder: Path, files: list[Path], array: Path) -> _Decoded:
-    """What an earlier call kept."""
+    """The pixels that an earlier call cached."""
     pixels = map_pixels(array)
     try:
         lines, resized = json.loads(_notes(array).read_text(encoding="utf-8"))
@@ -180,17 +180,17 @@ def _mapped(folder: Path, files: list[Path], array: Path) -> _Decoded:
     except (OSError, ValueError, TypeError):
         skipped, resized = [], None
     if resized is None or len(pixels) != len(files) - len(skipped):
-        raise ValueError(f"{array} is damaged: remove it, and {folder} is decoded again")
+        raise ValueError(f"{array} is damaged: remove it to decode {folder} again")
     return _Decoded(pixels, skipped, resized)
 
 
 def _notes(array: Path) -> Path:
-    """The file beside kept pixels that says what was left out of them."""
+    """The file beside cached pixels that lists the files left out."""
     return array.with_suffix(".json")
 
 
 def _is_too_large(readable: dict[Path, Header], wanted: ImageFormat, array: Path | None) -> bool:
-    """Whether the pixels would take more of the memory or of the disk than they may by default."""
+    """Whether the pixels exceed the default share of memory or disk space."""
     room = usable_memory()
     if array is not None:
         existing = next(place for place in array.parents if place.is_dir())
@@ -201,7 +201,7 @@ def _is_too_large(readable: dict[Path, Header], wanted: ImageFormat, array: Path
 def _readable(
     folder: Path, files: list[Path], image_size: int | None
 ) -> tuple[dict[Path, Header], list[Skipped], ImageFormat]:
-    """The files that begin like an image, the others, and the format to bring images to."""
+    """The files with a valid image header, the others, and the format of decoded images."""
     headers, skipped = read_headers(files)
     readable = {path: header for path, header in zip(files, headers, strict=True) if header}
     if not readable:
@@ -224,7 +224,7 @@ def _shape(readable: dict[Path, Header], wanted: ImageFormat) -> tuple[int, int,
 
 
 def _key(folder: Path, files: list[Path], image_size: int | None) -> str:
-    """What changes whenever a file is added, removed, renamed or written to."""
+    """A key that changes whenever a file is added, removed, renamed or modified."""
     digest = hashlib.sha256(f"{_VERSION} {image_size} {folder.resolve()}".encode())
     begin = len(str(folder))
     for path in files:

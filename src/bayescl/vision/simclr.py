@@ -117,7 +117,7 @@ class SimCLR(pl.LightningModule):
     ) -> Float[Tensor, "batch channels height width"]:
         """One augmented view of each image; every device draws different views."""
         place = (self.current_epoch, step, view, self.global_rank)
-        # The first device draws what a lone one draws.
+        # The first device draws the same as a single one.
         seed = derived_seed(self.seed, Purpose.VIEWS, *(place if place[-1] else place[:-1]))
         views: Tensor = self.augmentation(images, seed=seed)
         return views

@@ -18,21 +18,21 @@ UNLABELLED = -1
 """The label of an image of unknown class."""
 
 LAZY_BYTES = 1 << 28
-"""From this size on a subset is a list of rows rather than a copy."""
+"""Size from which a subset is a list of rows rather than a copy."""
 
 
 @dataclass(frozen=True)
 class ImageStore:
     """Images as one uint8 tensor, so that a batch is one indexing operation.
 
-    The tensor may be a file that is mapped into memory, and the store some rows of it only. Or
-    there is no tensor, and images are decoded from their files whenever they are taken.
+    The tensor may be a memory-mapped file, and the store may be only some of its rows. Streamed
+    images have no tensor; they are decoded from their files on each access.
 
     Attributes:
-        pixels: pixel values, 0 to 255; or the files to decode them from.
+        pixels: pixel values, 0 to 255, or the files to decode them from.
         labels: the class of each image, counted from 0; -1 where it is unknown.
         class_names: one name per class.
-        name: what tables and messages call these images.
+        name: name of the images in tables and messages.
         rows: the rows of ``pixels`` that are the images; None for all of them.
         ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
@@ -71,19 +71,19 @@ class ImageStore:
 
     @property
     def images(self) -> UInt8[Tensor, "images channels height width"]:
-        """All images; a copy where the store is some rows of a larger tensor, or files."""
+        """All images; a copy if the store is some rows of a larger tensor, or streamed."""
         if self.rows is None and isinstance(self.pixels, Tensor):
             return self.pixels
         return self.take(torch.arange(len(self), device=self.device))
 
     @property
     def is_streamed(self) -> bool:
-        """Whether images are decoded from their files whenever they are taken."""
+        """Whether images are decoded from their files on each access."""
         return isinstance(self.pixels, StreamedPixels)
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, those without an image included."""
+        """The number of classes, including those without an image."""
         return len(self.class_names)
 
     @property
@@ -103,7 +103,7 @@ class ImageStore:
         return bool((self.labels != UNLABELLED).all())
 
     def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
-        """The images of some rows, as a tensor of their own."""
+        """The images of some rows, as a new tensor."""
         return self.pixels[rows if self.rows is None else self.rows[rows]]
 
     def in_batches(
@@ -112,15 +112,15 @@ class ImageStore:
         """The images of many batches of rows; streamed images are decoded ahead of time.
 
         Args:
-            order: the rows of each batch. The result can be iterated over as often as this can.
-            size: rows of a batch at most.
+            order: the rows of each batch. The result can be iterated over as often as ``order``.
+            size: largest number of rows in a batch.
         """
         if isinstance(self.pixels, StreamedPixels):
             return ImageStream(self.pixels, _Rows(order, self.rows), size)
         return _Taken(self, order)
 
     def to(self, device: torch.device | str) -> ImageStore:
-        """The same images on another device; streamed images go there once they are decoded."""
+        """The same images on another device; streamed images are moved there after decoding."""
         if torch.empty(0, device=device).device == self.device:
             return self
         labels = self.labels.to(device)
@@ -130,7 +130,7 @@ class ImageStore:
         return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
     def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
-        """The images of some rows, in that order; a large subset shares its pixels with this."""
+        """The images of some rows, in that order; a large subset shares this store's pixels."""
         rows = rows.to(self.device)
         labels = self.labels[rows]
         ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
@@ -141,9 +141,9 @@ class ImageStore:
         return replace(self, pixels=self.take(rows), labels=labels, rows=None, ids=ids)
 
     def numbered(self, part: str = "") -> ImageStore:
-        """The same images with their numbers as ids, after the name of a part of the data set.
+        """The same images with their numbers as ids, prefixed with the name of a part.
 
-        Ids that are there already stay.
+        Existing ids are kept.
         """
         if self.ids is not None:
             return self
@@ -151,7 +151,10 @@ class ImageStore:
         return replace(self, ids=ids)
 
     def require_labels(self, purpose: str) -> None:
-        """Refuse a purpose that needs the class of every image.
+        """Raise if the class of an image is unknown.
+
+        Args:
+            purpose: what needs the classes, for the message.
 
         Raises:
             ValueError: if the class of an image is unknown.
@@ -167,7 +170,7 @@ class ImageStore:
         """The images whose class is known.
 
         Raises:
-            ValueError: if there is none.
+            ValueError: if there are none.
         """
         if self.is_labelled:
             return self
@@ -179,7 +182,7 @@ class ImageStore:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Batches of a tensor, each cut out when it is due."""
+    """Batches of a tensor, each indexed on demand."""
 
     store: ImageStore
     order: Iterable[Tensor]
@@ -208,15 +211,14 @@ def store_from_arrays(
     class_names: tuple[str, ...] | None = None,
     name: str = "arrays",
 ) -> ImageStore:
-    """Check arrays of images and labels and make an image store of them.
+    """Make an image store from arrays of images and labels, after checking them.
 
     Args:
         images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
         labels: one whole number per image; any values, in class order.
-        class_names: a name for each label value in ascending order; the values themselves
-            where not given.
-        name: what tables and messages call these images.
+        class_names: a name for each label value in ascending order; default: the values themselves.
+        name: name of the images in tables and messages.
 
     Returns:
         A store whose labels are counted from 0.
@@ -265,7 +267,7 @@ def store_from_arrays(
 
 
 def _as_bytes(images: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
-    """Pixel values as uint8, refusing what cannot be a pixel."""
+    """Pixel values as uint8; other values are refused."""
     if images.dtype == np.uint8:
         return np.array(images)
     if np.issubdtype(images.dtype, np.floating):

@@ -1,4 +1,4 @@
-"""Pixels that stay in image files, and are decoded whenever they are asked for."""
+"""Images that stay in their files and are decoded on each access."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from bayescl._cores import usable_cores
 from bayescl.vision.decoding import ImageFormat, Skipped, decode, decode_into
 
 _TASK_BYTES, _TASK_IMAGES = 1 << 22, 128
-"""Decoded bytes and images of one task of a worker, at most: batches are shared among workers."""
+"""Largest number of decoded bytes and of images in a worker's task; tasks are parts of batches."""
 
 _START = "fork" if sys.platform == "linux" else None
-"""How workers start. A process that was spawned would spawn them, and each import torch first."""
+"""How workers start. Spawned workers would each import torch first."""
 
 
 def decoding_workers(processes: int = 1) -> int:
-    """How many workers decode by default: one per usable core but one, at least 1.
+    """Default number of decoding workers: one less than the number of usable cores, at least 1.
 
     Args:
-        processes: processes on this machine that share the cores. A process that
-            :mod:`multiprocessing` started has siblings and takes one worker.
+        processes: processes on this machine that share the cores. A process started by
+            :mod:`multiprocessing` has siblings and uses one worker.
     """
     if multiprocessing.parent_process() is not None:
         return 1
@@ -41,17 +41,17 @@ def decoding_workers(processes: int = 1) -> int:
 
 @dataclass(frozen=True, eq=False)
 class StreamedPixels:
-    """Images in files that look like one uint8 tensor, of which nothing is kept in memory.
+    """Image files that behave like one uint8 tensor, without keeping pixels in memory.
 
     Indexing by rows decodes these images, to the same pixels as
-    :func:`~bayescl.vision.decoding.decode_into` makes.
+    :func:`~bayescl.vision.decoding.decode_into`.
 
     Attributes:
-        folder: what the names of the files are relative to.
-        names: of the files, as the file system's bytes.
-        format: what the images are brought to.
-        workers: processes that decode the batches of a pass; 0 for none but this one.
-        device: where decoded images go.
+        folder: the folder that the names are relative to.
+        names: names of the files, as the file system's bytes.
+        format: format of decoded images.
+        workers: processes that decode batches; 0 decodes in the calling process.
+        device: device of decoded images.
     """
 
     folder: Path
@@ -97,15 +97,15 @@ class StreamedPixels:
         return torch.from_numpy(pixels).to(self.device)
 
     def between(self, begin: int, end: int) -> StreamedPixels:
-        """The images of some rows that follow one another, to be decoded later."""
+        """The images of consecutive rows, not decoded yet."""
         return replace(self, names=self.names[begin:end])
 
     def to(self, device: torch.device | str) -> StreamedPixels:
-        """The same images, which go to another device once they are decoded."""
+        """The same images, to be moved to another device after decoding."""
         return replace(self, device=torch.device(device))
 
     def decoded(self, rows: Sequence[int]) -> UInt8[Tensor, "rows channels height width"] | Skipped:
-        """Decode the images of some rows one by one; or say which of them cannot be read."""
+        """Decode the images of some rows one by one, or return the first unreadable one."""
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
         for place, path in enumerate(self._files(rows)):
             image = decode(path, self.format)
@@ -122,14 +122,14 @@ class StreamedPixels:
 class ImageStream:
     """Batches of streamed images in order, decoded ahead of time by worker processes.
 
-    Every pass over it is one over ``order`` as it then is; one at a time. Workers start with the
-    first pass and end with this object. They share every batch, and decode at most one batch ahead
-    or, of small batches, two tasks each.
+    Each pass iterates over ``order`` anew; only one pass may run at a time. Workers start with the
+    first pass and end with this object. They share each batch and decode at most one batch ahead,
+    or two tasks each if batches are small.
 
     Args:
         pixels: where the images are.
         order: the rows of each batch.
-        size: rows of a batch at most.
+        size: largest number of rows in a batch.
     """
 
     def __init__(
@@ -154,12 +154,12 @@ class ImageStream:
             if "DataLoader worker" not in str(error):
                 raise
             raise ValueError(
-                f"a worker that decodes images is gone ({str(error).splitlines()[0]}): "
+                f"a worker that decodes images died ({str(error).splitlines()[0]}): "
                 "fewer workers or a smaller batch_size need less memory"
             ) from None
 
     def _batches(self) -> Iterator[Tensor]:
-        """The images of each batch, put together of what workers decode."""
+        """The images of each batch, assembled from the workers' tasks."""
         pixels = self._pixels
         if self._loader is None:
             self._loader = self._started()
@@ -174,11 +174,11 @@ class ImageStream:
             yield images
 
     def close(self) -> None:
-        """End the workers, whoever still holds a pass; another pass starts new ones."""
+        """Stop the workers, even if a pass is under way; the next pass starts new ones."""
         self._loader, self._parts = None, iter(())
 
     def _started(self) -> DataLoader[Tensor | Skipped]:
-        """What decodes ahead; its workers start with its first pass."""
+        """The loader that decodes ahead; its workers start with its first pass."""
         workers = self._pixels.workers
         return DataLoader(
             _Decoder(self._pixels),
@@ -189,19 +189,19 @@ class ImageStream:
             prefetch_factor=max(2, self._ahead) if workers else None,
             persistent_workers=workers > 0,
             pin_memory=self._pixels.device.type == "cuda",
-            generator=torch.Generator(),  # or else it draws from the global one
+            generator=torch.Generator(),  # otherwise it draws from the global one
         )
 
 
 @dataclass(frozen=True)
 class _Tasks:
-    """What workers decode at once: batches in parts of at most so many images."""
+    """Tasks of the workers: batches in parts of limited size."""
 
     order: Iterable[Int[Tensor, " batch"]]
     at_once: int
 
     def of(self, count: int) -> int:
-        """How many tasks a batch of so many images is."""
+        """Number of tasks for a batch of this many images."""
         return -(-count // self.at_once)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -212,7 +212,7 @@ class _Tasks:
 
 @dataclass(frozen=True)
 class _Decoder(Dataset["Tensor | Skipped"]):
-    """What a worker does; a bad file is a result, as errors of workers come with a traceback."""
+    """A worker's job. A bad file is returned, since a worker's exception carries a traceback."""
 
     pixels: StreamedPixels
 
@@ -221,12 +221,12 @@ class _Decoder(Dataset["Tensor | Skipped"]):
 
 
 def _empty(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Room for images; on the CPU from NumPy, which asks for large pages: a third of the time."""
+    """An empty tensor; on the CPU from NumPy, whose large pages take a third of the time."""
     if device.type == "cpu":
         return torch.from_numpy(np.empty(shape, np.uint8))
     return torch.empty(shape, dtype=torch.uint8, device=device)
 
 
 def _complaint(skipped: Skipped) -> str:
-    """What to say about an image that cannot be read."""
+    """The message about an unreadable image."""
     return f"cannot read {skipped.path}: {skipped.reason}"

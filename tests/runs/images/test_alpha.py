@@ -160,7 +160,7 @@ def test_schedules_that_make_no_sense_are_refused(settings) -> None:
     with pytest.raises(ValueError, match="alpha_schedule must be fixed for the loss info_nce"):
         replace(settings, loss=LossSettings("info_nce"), alpha_schedule="ramp")
     hardest = LossSettings("bayesian", {"alpha": 0.7, "beta": 1.0})
-    with pytest.raises(ValueError, match="beta must be below 1 where alpha is measured"):
+    with pytest.raises(ValueError, match="beta must be below 1 if alpha is measured"):
         replace(settings, loss=hardest, alpha_schedule="measured")
     with pytest.raises(ValueError, match="alpha_schedule must be one of fixed, ramp, measured"):
         replace(settings, alpha_schedule="cosine")
@@ -183,5 +183,5 @@ def test_images_of_unknown_class_are_not_taken_for_a_class_of_their_own(settings
     part = labelled_part(replace(images, labels=labels), per_class=4)
     assert part.labels.unique().tolist() == [0, 1]
     labels[:] = -1
-    with pytest.raises(ValueError, match="two labelled images each are needed"):
+    with pytest.raises(ValueError, match="needs two classes with two labelled images each"):
         labelled_part(replace(images, labels=labels))

@@ -45,7 +45,7 @@ def test_an_augmentation_may_be_chosen_whatever_the_images():
     assert isinstance(
         build_augmentation(replace(PLAIN, augmentation="affine"), (3, 64, 64)), AffineNoise
     )
-    with pytest.raises(ValueError, match="view_size belongs to the simclr augmentation"):
+    with pytest.raises(ValueError, match="view_size is only for the simclr augmentation"):
         build_augmentation(replace(PLAIN, view_size=6), (1, 8, 8))
 
 

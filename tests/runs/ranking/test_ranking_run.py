@@ -150,14 +150,14 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     [
         ({"encoder": "gcn"}, "encoder must be one of mf, lightgcn, got 'gcn'"),
         ({"candidates": "some"}, "candidates must be one of shared, per-pair, in-batch, all"),
-        ({"patience": 2}, "patience must be 0 where watch_every is 0, got 2"),
+        ({"patience": 2}, "patience must be 0 if watch_every is 0, got 2"),
         ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
         ({"count": 0}, "count must be a whole number of at least 1, got 0"),
         ({"weight_decay": -1.0}, "weight_decay must be at least 0, got -1.0"),
         ({"schedule": "linear"}, "schedule must be one of constant, cosine, got 'linear'"),
         (
             {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
-            "the loss bpr needs candidates that are drawn, or all, got 'in-batch'",
+            "the loss bpr needs drawn candidates, or all, got 'in-batch'",
         ),
         (
             {"score": "inner", "item_norm_exponent": 0.5},
@@ -170,7 +170,7 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
         ),
         (
             {"loss": RankingLoss("debiased"), "extra_positives": 3, "candidates": "in-batch"},
-            "extra_positives need candidates that are drawn, or all, got 'in-batch'",
+            "extra_positives need drawn candidates, or all, got 'in-batch'",
         ),
     ],
 )

@@ -1,9 +1,9 @@
 """Alpha that changes during training, by a schedule or measured on the current encoder.
 
-The value in use is a hyper-parameter of the loss and so part of every checkpoint. When it was set
-is part of the state of :class:`~bayescl.integrations.lightning.AlphaCallback`. What is measured
-depends on weights, seed and epoch alone, and leaves weights, statistics of batch normalisation and
-generators as they were: a resumed run goes on exactly.
+The current value is a hyper-parameter of the loss and so part of every checkpoint. The epoch in
+which it was set is part of the state of :class:`~bayescl.integrations.lightning.AlphaCallback`.
+Measurements depend only on weights, seed and epoch, and do not change weights, statistics of batch
+normalisation or generators, so a resumed run continues exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import UNLABELLED, ImageStore
 
 LABELS_PER_CLASS = 20
-"""Labelled images per class that alpha is measured on; the default."""
+"""Default number of labelled images per class for measuring alpha."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class LabelledAlpha:
     seed: int = 0
 
     def __call__(self, model: Any, epoch: int) -> float:
-        """Return what is measured on the model as it is."""
+        """Return the AUC measured on the current model."""
         view_1, view_2 = embedded_views(model, self.images, self.seed, epoch)
         loss: Any = model.loss
         labels = self.images.labels
@@ -68,14 +68,14 @@ class LabelledAlpha:
 
 @dataclass(frozen=True)
 class LabelFreeAlpha:
-    """Alpha estimated from two views of some images, without a label.
+    """Alpha estimated from two views of some images, without labels.
 
-    Biased upwards, as two views of an image are more alike than two images of a class: see
+    It is biased upwards, since two views of an image are more alike than two images of a class; see
     :mod:`bayescl.estimation.label_free`.
 
     Attributes:
         images: training images; some of them are drawn for each estimate.
-        size: how many.
+        size: number of images drawn.
         reading: how the AUC becomes alpha.
         seed: the seed of the run.
     """
@@ -86,7 +86,7 @@ class LabelFreeAlpha:
     seed: int = 0
 
     def __call__(self, model: Any, epoch: int) -> float:
-        """Return the estimate for the model as it is, at the loss's own ``tau_plus``."""
+        """Return the estimate for the current model, at the loss's own ``tau_plus``."""
         generator = torch.Generator().manual_seed(
             derived_seed(self.seed, Purpose.ESTIMATES, epoch, 3)
         )
@@ -106,14 +106,14 @@ class LabelFreeAlpha:
 def labelled_part(
     images: ImageStore, *, per_class: int = LABELS_PER_CLASS, seed: int = 0
 ) -> ImageStore:
-    """Draw a few images of every class, whose labels alpha may be measured with.
+    """Draw a few labelled images of every class for measuring alpha.
 
     They stay among the training images, which the loss sees without labels.
 
     Args:
         images: training images.
-        per_class: how many of each class, at least 2; all where there are fewer.
-        seed: which ones.
+        per_class: number of images per class, at least 2; all if there are fewer.
+        seed: seed of the draw.
 
     Returns:
         The images drawn, by class.
@@ -135,8 +135,8 @@ def labelled_part(
     rows = [some for some in rows if len(some) >= 2]
     if len(rows) < 2:
         raise ValueError(
-            f"{images.name}: two classes with two labelled images each are needed to measure "
-            f"alpha, got {len(rows)}"
+            f"{images.name}: measuring alpha needs two classes with two labelled images each, "
+            f"got {len(rows)}"
         )
     return images.subset(torch.cat(rows))
 
@@ -148,10 +148,10 @@ def embedded_views(
     """Embeddings of two augmented views of each image, from the model in ``eval()`` mode.
 
     Args:
-        model: restored to its mode afterwards.
+        model: the model; its mode is restored afterwards.
         images: on the model's device.
         seed: the seed of the run.
-        epoch: views depend on both, and on nothing else.
+        epoch: the epoch; views depend only on seed and epoch.
         chunk_size: images per forward call.
 
     Returns:
@@ -170,17 +170,17 @@ def embedded_views(
 
 
 def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
-    """Make the callback that a run's settings ask for.
+    """Make the callback for a run's settings.
 
     Args:
         settings: the settings of the run.
         images: its training images, on its device.
 
     Returns:
-        The callback, or None where alpha is fixed.
+        The callback, or None if alpha is fixed.
 
     Raises:
-        ValueError: if alpha is to be measured with labels that are not there.
+        ValueError: if alpha is to be measured with labels that are missing.
     """
     reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
     if settings.alpha_schedule == "ramp":

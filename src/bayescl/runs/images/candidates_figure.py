@@ -1,4 +1,4 @@
-"""Images that a loss weighs least and most, beside their anchor."""
+"""Images with the smallest and largest weights, beside their anchor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """An anchor and its candidates at both ends, images by their number in the part.
+    """An anchor and its candidates at both ends, as numbers of images in the part.
 
     Attributes:
         anchor: the anchor's image.
-        down: those weighed least, the least first.
-        up: those weighed most, the most first.
+        down: candidates with the smallest weights, smallest first.
+        up: candidates with the largest weights, largest first.
         down_weights: their weights.
         up_weights: their weights.
         down_false: whether each is a false negative; None without labels.
@@ -48,20 +48,20 @@ class CandidateRow:
 def candidates_figure(
     store: ImageStore, rows: Sequence[CandidateRow], *, title: str, weighed_by: str
 ) -> Figure:
-    """Draw one row per anchor: the anchor, what is weighed least, what is weighed most.
+    """Draw one row per anchor: the anchor, then candidates of smallest and largest weight.
 
     With labels, false negatives are framed in one colour and true ones in another.
 
     Args:
         store: the images that the rows count.
-        rows: anchors with their candidates, equally many each.
-        title: over the figure.
-        weighed_by: whose weights these are.
+        rows: anchors with their candidates, the same number for each.
+        title: title of the figure.
+        weighed_by: description of the weights, for the title.
     """
     from matplotlib.patches import Patch
 
     shown = len(rows[0].down)
-    # Between the three groups a narrow empty column.
+    # A narrow empty column separates the three groups.
     widths = [1.0, 0.25, *[1.0] * shown, 0.25, *[1.0] * shown]
     width, height = 0.9 * sum(widths) + 0.4, 1.15 * len(rows) + 1.1
     # Placed by hand: a layout engine takes seconds for so many images.
@@ -92,9 +92,7 @@ def candidates_figure(
                 axis = figure.add_subplot(grid[place, start + column])
                 colour = NEUTRAL if kind is None else FALSE_COLOUR if kind else TRUE_COLOUR
                 show_image(axis, store, image, colour, f"{weight:.3f}")
-    words = (
-        f"{title}\nleft: anchor; middle: weighed least; right: weighed most ({weighed_by} below)"
-    )
+    words = f"{title}\nleft: anchor; middle: least weight; right: most weight ({weighed_by} below)"
     figure.suptitle(words, fontsize=10, y=1 - 0.1 / height, va="top")
     if rows[0].down_false is not None:
         figure.legend(
@@ -122,7 +120,7 @@ def show_image(axis: Axes, store: ImageStore, image: int, colour: str, words: st
 
 
 def _pixels(store: ImageStore, image: int) -> NDArray[np.uint8]:
-    """An image as Matplotlib wants it: rows and columns, and three channels or none."""
+    """An image in Matplotlib's layout: rows and columns, with three channels or none."""
     pixels = store.take(torch.tensor([image], device=store.device))[0].cpu().numpy()
     shown: NDArray[np.uint8] = pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]
     return shown

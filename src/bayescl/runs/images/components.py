@@ -1,4 +1,4 @@
-"""The latent classes that a loss has found, by their most typical images."""
+"""Latent classes that a loss has found, shown by their most typical images."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _IN_A_COLUMN = 15
 
 @dataclass(frozen=True)
 class Component:
-    """A component of the coarsest mixture, and the images that most probably come from it.
+    """A component of the coarsest mixture, and its most probable images.
 
     Attributes:
         weight: its mixing weight in the fit.
-        size: how many of the images looked at belong to it.
-        typical: the most typical of them first, by their number in the part.
-        majority: the class that most of them are of; None without labels, or where it is empty.
-        share: how many of them are, in [0, 1].
-        of_majority: whether each of ``typical`` is.
+        size: number of inspected images that belong to it.
+        typical: numbers of these images in the part, most typical first.
+        majority: the most frequent class among them; None without labels or images.
+        share: share of images of that class, in [0, 1].
+        of_majority: whether each of ``typical`` is of that class.
     """
 
     weight: float
@@ -51,7 +51,7 @@ class Component:
 
     @property
     def words(self) -> str:
-        """What stands beside its images."""
+        """Caption beside its images."""
         lines = [f"weight {self.weight:.3f}", f"{self.size} images"]
         if self.majority is not None:
             lines.append(f"{self.share:.0%} of class {self.majority}")
@@ -70,15 +70,15 @@ def coarsest_components(
 ) -> list[Component]:
     """Describe the components of the coarsest mixture by the images that belong to them.
 
-    An image belongs to the component with its largest responsibility. It is the more typical,
-    the nearer it lies to the component's direction.
+    An image belongs to the component with its largest responsibility. The closer it is to the
+    component's direction, the more typical it is.
 
     Args:
-        classes: as the loss has fitted them.
+        classes: the latent classes fitted by the loss.
         view_1: embeddings of one view of each image.
-        view_2: embeddings of the other.
+        view_2: embeddings of the other view.
         images: their numbers in the part.
-        labels: their classes, where all are known.
+        labels: their classes, if all are known.
         class_names: a name for each class.
 
     Returns:
@@ -127,14 +127,14 @@ def components_figure(store: ImageStore, components: Sequence[Component], *, tit
     Args:
         store: the images that the components count.
         components: the largest weight first.
-        title: over the figure.
+        title: title of the figure.
     """
     from matplotlib.patches import Patch
 
     shown = list(components[:MOST])
     columns = 1 if len(shown) <= _IN_A_COLUMN else 2
     rows = -(-len(shown) // columns)
-    # Words, images, and between two columns a narrow empty one.
+    # Captions and images, with a narrow empty column between two groups.
     widths = [1.9, *[1.0] * SHOWN] + [0.3, 1.9, *[1.0] * SHOWN] * (columns - 1)
     width, height = 0.72 * sum(widths) + 0.4, 0.78 * rows + 1.1
     # Placed by hand: a layout engine takes seconds for so many images.

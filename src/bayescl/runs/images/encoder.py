@@ -14,15 +14,15 @@ from bayescl.vision.encoders import SmallConvEncoder
 from bayescl.vision.torchvision_encoders import TorchvisionEncoder
 
 TIMM = "timm:"
-"""What names of networks of timm begin with."""
+"""Prefix of names of timm networks."""
 
 
 def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
-    """The encoder that the settings name, for images of that many channels and pixels.
+    """The encoder named by the settings, for images of that many channels and pixels.
 
     Raises:
-        ValueError: if there is none of that name, or it is one of the user's own, which is only
-            made where the user names it; see :func:`own_encoder`.
+        ValueError: if the name is unknown, or it is a user's own encoder, which is only built if
+            the user names it; see :func:`own_encoder`.
     """
     channels, *sides = image_shape
     name = settings.encoder
@@ -37,25 +37,25 @@ def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) ->
         return TimmEncoder(name.removeprefix(TIMM), channels=channels, image_size=size)
     if ":" in name:
         raise ValueError(
-            f"the run has an encoder of its own, {name}: name it again with --encoder {name}, or "
-            "give it as encoder= from Python"
+            f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
+            "in Python"
         )
     return TorchvisionEncoder(name, channels=channels, image_size=size)
 
 
 def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
-    """An encoder of the user's own by its place, such as "my_module:build"; else None.
+    """Build a user's own encoder from a name such as "my_module:build"; None for other names.
 
     The function is called without arguments and returns a module that maps images to features.
-    Python looks for the file in the working directory, too. Only names that the user typed come
-    here: whoever reads a run's folder must not run what its settings name.
+    The working directory is searched too. Pass only names that the user typed: reading a run's
+    folder must not execute code that its settings name.
 
     Args:
-        name: what the option says.
-        seed: of the run, for the weights.
+        name: value of the option.
+        seed: seed of the weights.
 
     Raises:
-        ValueError: if there is no such function, or it makes no module.
+        ValueError: if there is no such function, or it does not return a module.
     """
     if ":" not in name or name.startswith(TIMM):
         return None
@@ -73,4 +73,4 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
         found = build if isinstance(build, nn.Module) else build()
     if isinstance(found, nn.Module):
         return found
-    raise ValueError(f"encoder {name} must make a torch.nn.Module, got {type(found).__name__}")
+    raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(found).__name__}")

@@ -1,8 +1,8 @@
 """``bayescl inspect`` for images: how a run's loss weights its candidates, and how well.
 
-The loss scores batches as it does in training, two views of as many images, but with the encoder
-in ``eval()`` mode. Labels only judge. Without labels the candidates that it weighs least and most
-remain to be looked at.
+The loss scores batches as in training, with two views of each image, but with the encoder in
+``eval()`` mode. Labels are used only to judge. Without labels, the candidates with the smallest and
+largest weights can still be inspected.
 """
 
 from __future__ import annotations
@@ -63,29 +63,29 @@ def inspect_images(
     data: str | None = None,
     encoder: nn.Module | None = None,
 ) -> Inspection:
-    """Look at the last checkpoint of a run on images, finished or not.
+    """Inspect the last checkpoint of a run on images, finished or not.
 
-    Writes ``inspection.json``, ``inspection-weights.png``, ``inspection-candidates.png`` and, where
-    there are labels, ``inspection-reliability.png`` into the run's folder; for a loss that has
-    found latent classes ``inspection-components.png`` too.
+    It writes ``inspection.json``, ``inspection-weights.png``, ``inspection-candidates.png`` and,
+    with labels, ``inspection-reliability.png`` to the run's folder; for a loss that has found
+    latent classes also ``inspection-components.png``.
 
     Args:
         path: the run folder.
-        part: "train" for images that the loss has seen, or "evaluation" for those that judge.
-        images: how many images to score at most, in whole batches of the run's size.
-        anchors: how many images to show with their candidates.
-        shown: candidates at either end to show for each.
-        anchor_images: the images to show, by their number in the part; default: drawn.
-        seed: which images are drawn, and their views.
-        data: other images to look at; default: the run's own.
-        encoder: the network that the run was given, if it was.
+        part: "train" for the training images, or "evaluation" for the evaluation images.
+        images: largest number of images to score, in whole batches of the run's size.
+        anchors: number of images to show with their candidates.
+        shown: number of candidates to show for each, at each end.
+        anchor_images: numbers of the images to show; default: random ones.
+        seed: seed for drawing images and their views.
+        data: other images to inspect; default: the run's own.
+        encoder: the run's custom network, if it has one.
 
     Returns:
         Figures and files.
 
     Raises:
-        ValueError: if the folder holds no run on images or no checkpoint yet, or a number is out
-            of range.
+        ValueError: if the folder does not hold a run on images with a checkpoint, or a number is
+            out of range.
     """
     check_choice("part", part, PARTS)
     for name, value, least in (("images", images, 2), ("anchors", anchors, 1), ("shown", shown, 1)):
@@ -143,16 +143,16 @@ def inspect_images(
 def drawn_batches(
     store: ImageStore, batch_size: int, images: int, first: Sequence[int], seed: int
 ) -> list[Int[Tensor, " batch"]]:
-    """Rows of whole batches in an order drawn by the seed; those asked for come first.
+    """Rows of whole batches in random order; requested rows come first.
 
-    Where only some images have a label the others are left out, unless too few would remain.
+    If only some images have labels, the others are left out, unless too few would remain.
     """
     count = len(store)
     for row in first:
         if not 0 <= row < count:
             raise ValueError(f"anchor_images must lie in [0, {count - 1}], got {row}")
     if len(set(first)) < len(first):
-        raise ValueError("anchor_images must name every image once")
+        raise ValueError("anchor_images must not repeat an image")
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order = torch.randperm(count, generator=generator)
     labelled = store.labels.cpu()[order] != UNLABELLED
@@ -166,7 +166,7 @@ def drawn_batches(
 
 
 def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> ScoredCandidates:
-    """One batch as a model's loss sees it, with the truth where every image has a label."""
+    """One batch as a model's loss sees it, with the truth if every image has a label."""
     loss: Any = model.loss
     return _scored(loss, views_of(model, store, seed, step), store)
 
@@ -180,7 +180,7 @@ def _scored(loss: ContrastiveLoss, views: Views, store: ImageStore) -> ScoredCan
     """A batch's views as a loss sees them."""
     labels = store.labels if store.is_labelled else None
     scored = score_candidates(loss, *views, labels=labels)
-    # The oracle's weights need labels; what it would weigh without them is InfoNCE.
+    # The oracle's weights need labels; without labels they would be those of InfoNCE.
     return replace(scored, sees_labels=scored.sees_labels and labels is not None)
 
 
@@ -190,7 +190,7 @@ def _components(
     rows: Sequence[Int[Tensor, " batch"]],
     store: ImageStore,
 ) -> list[Component]:
-    """The components of all images looked at; none for a loss that has not found any."""
+    """The components of all inspected images; none if the loss has not found any."""
     classes = loss.memory.classes if isinstance(loss, LatentClassContrastiveLoss) else None
     if classes is None:
         return []
@@ -213,7 +213,7 @@ def _candidate_rows(
     chosen: Int[Tensor, " chosen"],
     shown: int,
 ) -> list[CandidateRow]:
-    """The images of smallest and largest weight for each chosen anchor."""
+    """The images with the smallest and largest weights for each chosen anchor."""
     batch = len(images)
     weights = candidate_weights(scored).cpu()
     valid = scored.valid.cpu().clone()

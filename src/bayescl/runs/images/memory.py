@@ -1,4 +1,4 @@
-"""What a run on images remembers of them, so that it notices when they change.
+"""A run's record of its images, to detect changes.
 
 ``data.json`` says where the images were, their classes and how they are prepared. ``images.npz``
 holds the id of every image, with its class, its part and a checksum.
@@ -24,7 +24,7 @@ from bayescl.vision.store import UNLABELLED, ImageStore
 FILE = "images.npz"
 PARTS = ("train", "evaluation")
 CHECKED = 5000
-"""Images of a data set whose content is checked; of more images, this many at equal distances."""
+"""Number of images whose content is checked; in larger sets, this many at equal distances."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class ImageMemory:
 
     Attributes:
         data: where the images are: a known name, or an absolute path.
-        preparation: what becomes of an image before the encoder sees it.
+        preparation: how images are prepared for the encoder.
         class_names: one name per class.
-        images: of each part arrays ``ids``, ``labels`` and ``checksums``; the checksum of an image
-            that is not checked is -1.
+        images: arrays ``ids``, ``labels`` and ``checksums`` of each part; the checksum of an
+            unchecked image is -1.
     """
 
     data: str
@@ -46,12 +46,12 @@ class ImageMemory:
 
     @classmethod
     def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageMemory:
-        """What to remember of images as they are.
+        """The record of the current images.
 
         Args:
             data: the name or path that they were loaded from.
             parts: the images.
-            preparation: what becomes of an image before the encoder sees it.
+            preparation: how images are prepared for the encoder.
         """
         where = data if data in known_data_sets() else str(Path(data).resolve())
         stores = {"train": parts.train, "evaluation": parts.evaluation}
@@ -59,7 +59,7 @@ class ImageMemory:
         return cls(where, preparation, parts.train.class_names, found)
 
     def write(self, folder: RunFolder) -> None:
-        """Write both files into a run's folder; if they are there, where the images are now."""
+        """Write both files into a run's folder; if they exist, update the images' location."""
         if folder.data_file.is_file():
             before = read_json(folder.data_file)
             if before.get("data") != self.data:
@@ -80,7 +80,7 @@ class ImageMemory:
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageMemory | None:
-        """What a run's folder remembers; None for a folder of format 1.
+        """The record in a run's folder; None for a folder of format 1.
 
         Raises:
             ValueError: if a file is missing or damaged.
@@ -89,7 +89,7 @@ class ImageMemory:
 
     @classmethod
     def _made(cls, record: Mapping[str, Any], arrays: Arrays) -> ImageMemory:
-        """Put together what both files hold."""
+        """Combine the contents of both files."""
         images = {
             part: {name: arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")}
             for part in PARTS
@@ -99,25 +99,25 @@ class ImageMemory:
         return cls(str(record["data"]), dict(record["preparation"]), names, images)
 
     def refuse_absence(self) -> None:
-        """Refuse images that are no longer where they were.
+        """Raise if the images are no longer where they were.
 
         Raises:
-            ValueError: if there is nothing; it says where they were.
+            ValueError: if they are missing; the message says where they were.
         """
         if self.data not in known_data_sets() and not Path(self.data).exists():
             raise ValueError(
-                f"the images of the run are gone from {self.data}: "
-                "name the place where they are with --data"
+                f"the images of the run are missing from {self.data}: give their location with "
+                "--data"
             )
 
     def refuse_changes(self, now: ImageMemory) -> None:
-        """Refuse images that are no longer those that the run was trained on.
+        """Raise if the images differ from those that the run was trained on.
 
         Args:
-            now: the images as they are.
+            now: the current images.
 
         Raises:
-            ValueError: if images came, went or changed; it says how many.
+            ValueError: if images were added, removed or changed; the message says how many.
         """
         before, after = self._by_id(), now._by_id()
         both = before.keys() & after.keys()
@@ -135,7 +135,7 @@ class ImageMemory:
         if found:
             raise ValueError(
                 f"{Path(self.data).name}: images differ from those that the run was trained on: "
-                f"{', '.join(found)}: restore them, or judge on other data with --data"
+                f"{', '.join(found)}: restore them, or evaluate on other data with --data"
             )
 
     def _by_id(self) -> dict[str, tuple[str, str, int]]:
@@ -158,7 +158,7 @@ def _described(data: str, store: ImageStore) -> dict[str, NDArray[Any]]:
     """Ids, labels and checksums of the images of one part."""
     ids = image_ids(store)
     checksums = np.full(len(store), -1, dtype=np.int64)
-    if data not in known_data_sets():  # what is published is compared with its own checksum
+    if data not in known_data_sets():  # published data sets have their own checksums
         folder = Path(data)
         for row in range(0, len(store), -(-len(store) // CHECKED)):
             if folder.is_dir():

@@ -19,9 +19,9 @@ from bayescl.vision.torchvision_encoders import feature_dim_of
 __all__ = ["build_augmentation", "build_encoder", "build_model"]
 
 AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
-"""Strengths of views where none is given."""
+"""Default strengths of views."""
 LARGEST_DRAWING = 32
-"""Pixels along the longer side of what ``auto`` takes for a drawing."""
+"""Longer side, in pixels, up to which ``auto`` treats an image as a drawing."""
 
 
 def build_model(
@@ -35,12 +35,12 @@ def build_model(
 
     Args:
         settings: the settings of the run.
-        train: the images to train on, for their shape and their mean and deviation.
-        steps_per_epoch: batches in an epoch, which the learning rate follows.
-        encoder: a network of the caller's own, in place of the one that the settings name.
+        train: the training images, for their shape, mean and deviation.
+        steps_per_epoch: batches per epoch, for the learning-rate schedule.
+        encoder: a custom network, instead of the one named by the settings.
 
     Raises:
-        ValueError: if the settings do not fit together or the images.
+        ValueError: if the settings do not match each other or the images.
     """
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         if encoder is None:
@@ -78,7 +78,7 @@ def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int
         kind = "affine" if channels == 1 and max(sides) <= LARGEST_DRAWING else "simclr"
     if kind == "affine":
         if settings.view_size is not None:
-            raise ValueError("view_size belongs to the simclr augmentation, not to affine noise")
+            raise ValueError("view_size is only for the simclr augmentation, not for affine noise")
         return AffineNoise(AFFINE_STRENGTH if settings.strength is None else settings.strength)
     strength = RECIPE_STRENGTH if settings.strength is None else settings.strength
     return SimCLRAugmentation(strength, settings.view_size)

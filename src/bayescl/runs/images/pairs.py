@@ -1,4 +1,4 @@
-"""Whether the pairs that a run's loss is sure of are of one class, for the record."""
+"""Precision and recall of the pairs that a run's loss takes for one class."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from bayescl.vision.simclr import SimCLR
 from bayescl.vision.store import ImageStore
 
 SIZE = 256
-"""Images that are looked at after each epoch."""
+"""Number of images inspected after each epoch."""
 
 
 def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) -> dict[str, float]:
     """Return precision and recall of the pairs that attract, for a row of ``metrics.csv``.
 
-    Labels only judge: nothing here reaches the loss, its memory or a generator.
+    Labels are used only to judge: nothing here affects the loss, its memory or a generator.
 
     Args:
-        model: as it is after the epoch.
+        model: the model after the epoch.
         images: training images; some of them are drawn.
         seed: the seed of the run.
         epoch: the epoch that ended.
 
     Returns:
-        ``pair_precision``, where any pair attracts, and ``pair_recall``; neither for a loss
-        without latent classes or images without labels.
+        ``pair_precision``, if any pair attracts, and ``pair_recall``; neither for a loss without
+        latent classes or images without labels.
     """
     loss = model.loss
     if not isinstance(loss, LatentClassContrastiveLoss) or not images.is_labelled:

@@ -1,4 +1,4 @@
-"""An encoder behind the preparation of its images, from a run's folder, without Lightning."""
+"""A run's encoder with the preparation of its images, without Lightning."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from bayescl.vision.store import store_from_arrays
 
 
 class PreparedEncoder(nn.Module):
-    """Images as files hold them to features: division by 255, normalisation, encoder.
+    """Map raw images to features: division by 255, normalisation, encoder.
 
     Args:
-        encoder: normalised images to features.
-        mean: of each channel, in [0, 1].
-        deviation: of each channel.
-        image_shape: channels, height and width of the images that it was trained on.
+        encoder: maps normalised images to features.
+        mean: mean of each channel, in [0, 1].
+        deviation: standard deviation of each channel.
+        image_shape: channels, height and width of the training images.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -72,18 +72,18 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
     """The encoder of a run, on the CPU and in ``eval()`` mode.
 
     Args:
-        folder: of a run on images.
-        encoder: the network that the run was given, if it was.
+        folder: the folder of a run on images.
+        encoder: the run's custom network, if it has one.
 
     Raises:
-        ValueError: if the folder does not remember its images' shape, there is no usable
-            checkpoint yet, or the weights are of another network.
+        ValueError: if the folder does not record its images' shape, there is no usable checkpoint
+            yet, or the weights belong to another network.
     """
     memory = ImageMemory.read(folder)
     if memory is None:
         raise ValueError(
-            f"{folder.path} is from before runs remembered their data: "
-            "'bayescl embed' reads it where the data still are"
+            f"{folder.path} is from before runs recorded their data: use 'bayescl embed' where the "
+            "data still exist"
         )
     channels, height, width = map(int, memory.preparation["image_shape"])
     state = read_weights(folder)
@@ -100,6 +100,6 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(
-            f"the weights of {folder.path} are of another encoder than these settings describe"
+            f"the weights of {folder.path} do not match the encoder in its settings"
         ) from None
     return PreparedEncoder(encoder, mean, deviation, (channels, height, width)).eval()

@@ -1,4 +1,4 @@
-"""One run on images: train, resume, judge."""
+"""One run on images: train, resume, evaluate."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 
 
 class ImageRun(TrainedRun[ImageSettings]):
-    """A run on images, ready to train: its images, its model and the order of its batches.
+    """A run on images, ready to train, with its images, model and order of batches.
 
-    Everything that could be wrong with the input is found here, before a folder exists.
+    All input errors are raised here, before a folder exists.
 
     Args:
         settings: the settings of the run.
-        encoder: a network of the caller's own, in place of the one that the settings name.
-        data: where the images are; default: where the settings say.
-        memory: what the run's folder remembers of its images, which must be these.
+        encoder: a custom network, instead of the one named by the settings.
+        data: location of the images; default: from the settings.
+        memory: the record of images in the run's folder, which the images must match.
 
     Attributes:
         settings: the settings of the run.
         parts: the images, on the run's device.
         model: the module that trains.
-        alpha: the callback that changes the loss's alpha; None where that is fixed.
+        alpha: the callback that changes the loss's alpha; None if alpha is fixed.
 
     Raises:
         ValueError: if the data cannot be used with these settings.
@@ -97,7 +97,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     @classmethod
     def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Where the folder's images are, and what they must be; or others to judge on."""
+        """Location and record of the folder's images, or other images to evaluate on."""
         memory = ImageMemory.read(folder)
         if data is not None:
             return {"data": data}
@@ -107,7 +107,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return {"data": memory.data, "memory": memory}
 
     def remember(self, folder: RunFolder) -> None:
-        """Write down in the run's folder which images these are, and where."""
+        """Record in the run's folder which images these are, and where."""
         normalization: Any = self.model.normalization
         preparation = {
             "image_shape": list(self.parts.train.image_shape),
@@ -118,10 +118,11 @@ class ImageRun(TrainedRun[ImageSettings]):
         ImageMemory.of(self.data, self.parts, preparation).write(folder)
 
     def start_from(self, path: Path) -> None:
-        """Take encoder and projection head of another run.
+        """Load the encoder and projection head of another run.
 
         Raises:
-            ValueError: if the folder holds no run on images with weights, or of other networks.
+            ValueError: if the folder does not hold a run on images with weights of the same
+                networks.
         """
         state = read_weights(RunFolder.open(path, KIND))
         try:
@@ -131,18 +132,18 @@ class ImageRun(TrainedRun[ImageSettings]):
                 self.model.get_submodule(name).load_state_dict(part)
         except RuntimeError:
             raise ValueError(
-                f"init: {path} has another encoder or projection head than these settings describe"
+                f"init: the encoder or projection head of {path} does not match these settings"
             ) from None
 
     def images(self) -> dict[str, int]:
-        """How many images there are to train on and to judge by."""
+        """Number of training and evaluation images."""
         counts = {"train": len(self.parts.train)}
         if self.parts.evaluation is not None:
             counts[self.settings.evaluate_on] = len(self.parts.evaluation)
         return counts
 
     def probe(self) -> dict[str, float]:
-        """Judge the encoder as it is now."""
+        """Evaluate the current encoder."""
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
@@ -168,7 +169,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         checkpoint_every_steps: int | None = None,
         **watching: Unpack[Watching],
     ) -> Result:
-        """Train in the run's folder, from its last checkpoint if there is one, and judge."""
+        """Train in the run's folder, from its last checkpoint if there is one, and evaluate."""
         settings = self.settings
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
@@ -217,30 +218,30 @@ def train_images(
     checkpoint_every_steps: int | None = None,
     **watching: Unpack[Watching],
 ) -> Result:
-    """Train on images, judge the encoder by every probe and write both into a run folder.
+    """Train on images, evaluate the encoder with every probe and write both to a run folder.
 
-    A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
-    which its kernels add. On several devices each has a process of its own that calls this; all
-    but the first return an empty result.
+    A resumed run ends with exactly the weights of an uninterrupted one; on a GPU, up to the order
+    in which kernels add. With several devices, a process on each calls this function; all but the
+    first return an empty result.
 
     Args:
         settings: the settings of the run.
         out: the run folder.
-        encoder: a network of the caller's own, in place of the one that the settings name; a
-            resumed run must be given it again.
-        resume: go on with the run in ``out``, from its last checkpoint or, before the first,
-            from the start. A finished run is left as it is. Else ``out`` must not exist or be
-            empty. ``settings.data`` may be another place than before if the same images are there.
-        checkpoint_every_steps: steps between checkpoints within an epoch; default: none there.
-        **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
+        encoder: a custom network, instead of the one named by the settings; give it again to
+            resume the run.
+        resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
+            none. A finished run is not changed. ``settings.data`` may name a new location of the
+            same images. If False, ``out`` must not exist or be empty.
+        checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
+        **watching: callbacks and saving; see :class:`~bayescl.runs.run.Watching`.
 
     Returns:
-        What ``result.json`` holds: settings, probes, seconds per epoch, and provenance.
+        The content of ``result.json``: settings, probes, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
-            the run, or holds another run or a damaged checkpoint.
-        OSError: if the disk is full; the checkpoint before is kept.
+        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
+            holds another run or a damaged checkpoint.
+        OSError: if the disk is full; the previous checkpoint is kept.
     """
     moved_to: str | None = None
     if resume:
@@ -270,13 +271,13 @@ def train_images(
 
 
 def _met_again(folder: RunFolder, moved_to: str | None) -> dict[str, Any]:
-    """What to make a run with that goes on, and whose images may have moved."""
+    """Arguments for resuming a run whose images may have moved."""
     if moved_to is None:
         return ImageRun.recalled(folder)
     memory = ImageMemory.read(folder)
     if memory is None:
         raise ValueError(
-            f"{folder.path} does not remember its images: they must be where they were"
+            f"{folder.path} has no record of its images: they must be in their old location"
         )
     return {"data": moved_to, "memory": memory}
 
@@ -284,19 +285,19 @@ def _met_again(folder: RunFolder, moved_to: str | None) -> dict[str, Any]:
 def evaluate_images(
     path: Path, *, encoder: nn.Module | None = None, data: str | None = None
 ) -> Result:
-    """Judge the last checkpoint of a run, finished or not, and write ``evaluation.json``.
+    """Evaluate the last checkpoint of a run, finished or not, and write ``evaluation.json``.
 
     Args:
         path: the run folder.
-        encoder: the network that the run was given, if it was.
-        data: other images to judge on; default: the run's own.
+        encoder: the run's custom network, if it has one.
+        data: other images to evaluate on; default: the run's own.
 
     Returns:
-        What ``evaluation.json`` holds: probes, the epochs the weights saw, and provenance.
+        The content of ``evaluation.json``: probes, the epochs the weights saw, and provenance.
 
     Raises:
-        ValueError: if the folder holds no run on images, no usable checkpoint yet,
-            its images have no labels, or they changed.
+        ValueError: if the folder does not hold a run on images with a usable checkpoint, or its
+            images have no labels or have changed.
     """
     folder, run, epochs = ImageRun.kept(path, data=data, encoder=encoder)
     evaluation = {

@@ -38,57 +38,57 @@ class ImageSettings(StoredSettings):
         loss: the loss and its hyper-parameters.
         data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
             an .npz file with arrays "images" and "labels".
-        evaluate_on: the part that probes are scored on; "validation" is for choosing settings:
-            training then leaves that part out.
-        classes: use only these classes: names with commas between them, or a number of classes to
-            draw; default: all.
+        evaluate_on: the part that probes are scored on; "validation" is for choosing settings, and
+            is then left out of training.
+        classes: use only these classes: comma-separated names, or a number of classes to draw;
+            default: all.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
         image_size: side in pixels that images are resized to; default: their own.
-        loader: how a folder of images is read: memory decodes all images once, stream decodes them
-            whenever they are asked for, to the same pixels, and auto streams what would take more
-            than half of the memory or of the cache folder's free space.
-        loader_workers: processes that decode streamed images, 0 for none but the run's own;
-            default: one per core but one, shared by the devices.
+        loader: how a folder of images is read, to the same pixels: memory decodes all images once,
+            stream decodes them on each access, and auto streams if the pixels would take more than
+            half of the memory or of the cache folder's free space.
+        loader_workers: processes that decode streamed images; 0 decodes in the run's own process;
+            default: one less than the number of cores, shared by the devices.
         encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
             such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
-        stride: of the small encoder's first convolution; 2 is cheaper on larger images.
+        stride: stride of the small encoder's first convolution; 2 is cheaper on larger images.
         hidden_dim: width of the projection head's hidden layer.
         embedding_dim: length of an embedding.
-        augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto:
-            affine noise for images of one channel and at most 32 pixels.
+        augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto,
+            which uses affine noise for images of one channel and at most 32 pixels.
         strength: how much views differ from their image; default: 0.75 for affine noise and 1 for
             the simclr recipe.
         view_size: side in pixels of the simclr recipe's views; default: that of the images.
         joint_views: pass both views through the network in one call, so that batch normalisation
             sees them together.
         epochs: passes over the training images.
-        batch_size: images per step on all devices together; each gives two views.
+        batch_size: images per step, over all devices; each gives two views.
         optimizer: which optimizer trains.
-        lr: highest learning rate; it follows a cosine down to 0.
-        weight_decay: of the optimizer.
-        warmup_epochs: epochs at the start in which the learning rate rises.
-        cache_chunk: images that go through the network at a time, for batches that do not fit into
-            memory; default: the whole batch.
+        lr: peak learning rate; it follows a cosine down to 0.
+        weight_decay: weight decay of the optimizer.
+        warmup_epochs: number of warm-up epochs.
+        cache_chunk: images per pass through the network, for batches that do not fit into memory;
+            default: the whole batch.
         precision: float32, or bfloat16 by autocast.
         channels_last: use PyTorch's channels-last memory format.
         compiled: compile the network with torch.compile.
-        alpha_schedule: where alpha comes from, for a loss that has one: fixed at its value; a ramp
-            from 0.501 to its value in up to 20 steps; measured on labels of a few training images;
-            or label-free, from two views of training images.
+        alpha_schedule: source of alpha, for a loss that has one: fixed at its value; a ramp from
+            0.501 to its value in up to 20 steps; measured on labels of a few training images; or
+            label-free, from two views of training images.
         alpha_every: epochs between two measurements.
         alpha_reading: how a measured AUC becomes alpha: by the paper's model, or as the auc itself,
             as the paper's authors do.
-        alpha_labels: labelled images of each class that alpha is measured with.
-        knn_every: epochs between k-NN scores while training; 0 for none.
+        alpha_labels: labelled images per class for measuring alpha.
+        knn_every: epochs between k-NN scores during training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
-        init: the folder of a run whose encoder and projection head training starts from; default:
-            start anew.
-        seed: of weights, order and views.
+        init: the folder of a run whose encoder and projection head initialise training; default:
+            random weights.
+        seed: seed of weights, order and views.
         device: where to train; auto is a GPU if there is one.
-        devices: devices of each node, each with a process of its own.
+        devices: devices per node, with one process each.
         num_nodes: number of nodes; start the command on each of them with torchrun.
 
     Raises:
@@ -137,7 +137,7 @@ class ImageSettings(StoredSettings):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.init is not None:  # a run that goes on elsewhere finds it
+        if self.init is not None:  # absolute, to resume from another directory
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
@@ -154,33 +154,33 @@ class ImageSettings(StoredSettings):
         check_device(self.device)
 
     def _check_alpha_schedule(self) -> None:
-        """Refuse a schedule for a loss that has no alpha, or may not have all its values."""
+        """Refuse a schedule for a loss without alpha, or with values out of its range."""
         if not takes(self.loss.loss, "alpha"):
             raise ValueError(
                 f"alpha_schedule must be fixed for the loss {self.loss.loss}, which has no alpha, "
                 f"got {self.alpha_schedule!r}"
             )
         if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
-            raise ValueError("beta must be below 1 where alpha is measured: alpha may be 1 too")
+            raise ValueError("beta must be below 1 if alpha is measured, since alpha can reach 1")
 
     def torch_device(self, number: int = 0) -> torch.device:
-        """The device that the run uses on this machine; of several GPUs the one of a number."""
+        """The run's device on this machine; with several GPUs, the one with the given number."""
         return chosen_device(self.device, number if self.devices > 1 else None)
 
     def continues(self, stored: ImageSettings) -> bool:
-        """How images are loaded may change, nothing else; of epochs it says why."""
+        """Whether only the loading of images differs; a ``ValueError`` if also the epochs do."""
         here = replace(self, loader=stored.loader, loader_workers=stored.loader_workers)
         if here.as_config() == stored.as_config():
             return True
         if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
             raise ValueError(
-                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
-                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
+                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
             )
         return False
 
     def choice_of_images(self) -> dict[str, Any]:
-        """What :func:`~bayescl.vision.datasets.load_images` is to choose, where it is to choose."""
+        """Arguments of :func:`~bayescl.vision.datasets.load_images` that choose images."""
         names = ("classes", "max_train_images", "image_size", "loader", "loader_workers")
         choice = {name: getattr(self, name) for name in names}
         if self.loader_workers is None:
@@ -188,9 +188,9 @@ class ImageSettings(StoredSettings):
         return {name: value for name, value in choice.items() if value is not None}
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values; of the loss, every hyper-parameter it takes.
+        """The settings as plain values, with every hyper-parameter of the loss.
 
-        How alpha changes is named only where it does.
+        The settings of alpha are included only if it changes.
         """
         config = asdict(self)
         del config["loss"]

@@ -1,4 +1,4 @@
-"""Recommenders without embeddings, judged as the trained ones are."""
+"""Recommenders without embeddings, evaluated like the trained ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
-"""What a reader sees instead of a baseline's name."""
+"""Titles of baselines for readers."""
 
 _MOST_BESIDE = 2**30
-"""Bytes that EASE may take where nobody asked for it."""
+"""Bytes that EASE may use if it was not requested."""
 
 
 def fit_baseline(
@@ -39,23 +39,22 @@ def fit_baseline(
     beside: bool = False,
     **watching: Unpack[Watching],
 ) -> Result:
-    """Fit a baseline, judge it by a full ranking and write the figures into a run folder.
+    """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
-    The folder has no checkpoint: to make lists, the baseline is fitted again.
+    The folder has no checkpoint; recommending fits the baseline again.
 
     Args:
         settings: the settings of the baseline.
         out: the run folder.
-        resume: read the result if there is one, else begin again.
-        beside: whether to judge the other baseline too; see :func:`baselines_beside`.
-        **watching: has no meaning here: nothing trains.
+        resume: read the result if there is one; otherwise start again.
+        beside: whether to evaluate the other baseline too; see :func:`baselines_beside`.
+        **watching: ignored, since nothing trains.
 
     Returns:
-        What ``result.json`` holds: settings, metrics, seconds, and provenance.
+        The content of ``result.json``: settings, metrics, seconds, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used, or ``out`` cannot hold the run or holds
-            another one.
+        ValueError: if the data cannot be used, or ``out`` is not writable or holds another run.
     """
     del watching
     return run_in_folder(out, KIND, settings, lambda: _carry_out(settings, beside), resume=resume)
@@ -64,19 +63,19 @@ def fit_baseline(
 def baselines_beside(
     parts: RankingParts, ks: Sequence[int] = (5, 10, 20), *, without: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """What baselines come to on the parts that a recommender is judged by.
+    """Results of the baselines on the data that a recommender is evaluated on.
 
-    EASE is left out where its matrix of items times items would take more than a gigabyte, which
-    would also take minutes to invert.
+    EASE is left out if its matrix of items times items would take more than a gigabyte; inverting
+    such a matrix would also take minutes.
 
     Args:
-        parts: what to learn from, and what to find.
+        parts: training and evaluation interactions.
         ks: lengths of lists.
-        without: a baseline that is not wanted.
+        without: a baseline to skip.
 
     Returns:
         By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or
-        ``left_out`` with the reason. Nothing where there is nothing to judge by.
+        ``left_out`` with the reason. Empty if there is nothing to evaluate on.
     """
     found: dict[str, dict[str, Any]] = {}
     if parts.evaluation.num_interactions == 0:
@@ -107,7 +106,7 @@ def baselines_beside(
 
 
 def _carry_out(settings: BaselineSettings, beside: bool) -> Work:
-    """Fit a baseline; what is left to do is to judge it."""
+    """Fit a baseline; what remains is to evaluate it."""
     memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
     parts = memory.parts(settings.evaluate_on)
     started = time.perf_counter()
@@ -133,7 +132,7 @@ def _result(
     fit_seconds: float,
     evaluation_seconds: float,
 ) -> Result:
-    """What ``result.json`` holds of a baseline."""
+    """The content of a baseline's ``result.json``."""
     return {
         "settings": settings.as_config(),
         "protocol": "standard",

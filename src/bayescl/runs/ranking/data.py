@@ -1,4 +1,4 @@
-"""What a run on interactions reads, and how the files are to be understood."""
+"""The data of a run on interactions, and how its files are read."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
     from bayescl.recsys.interactions import RankingParts
 
 Split = Literal["per-user", "random", "last", "given", "author", "none"]
-"""How a test part is chosen."""
+"""Ways to choose the test part."""
 
 
 @dataclass(frozen=True)
 class RankingData:
-    """A data set and everything that decides what is read from it.
+    """A data set and the options for reading it.
 
     Attributes:
         data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
             Parquet, also compressed, or RecBole's .inter), of a folder with the parts of a table,
             or of one with train.txt and test.txt.
         split: how the test part is chosen: per-user (at random 4:1), random, last (by time), given,
-            author (ml-100k), or none: all interactions train and nothing is judged; default: given
-            if the files have a test part, else per-user.
-        split_seed: fixes what a split draws.
+            author (ml-100k), or none, which trains on all interactions and evaluates nothing;
+            default: given if the files have a test part, else per-user.
+        split_seed: seed of random splits.
         user_column: a table's column of users; default: guessed (user, user_id, userId, ...).
         item_column: a table's column of items; default: guessed (item, item_id, movieId, ...).
-        rating_column: a table's column of ratings; default: guessed where ratings count.
-        timestamp_column: a table's column of times; default: guessed where times count.
+        rating_column: a table's column of ratings; default: guessed if ratings are used.
+        timestamp_column: a table's column of times; default: guessed if times are used.
         min_rating: the lowest rating that counts; default: all count.
         k_core: leave out users and items with fewer interactions than this.
-        separator: what separates a table's values; default: detected.
+        separator: a table's column separator; default: detected.
         test_data: a second table with the test part.
 
     Raises:
-        ValueError: if a value is of another type.
+        ValueError: if a value has the wrong type.
     """
 
     data: str = "ml-100k"
@@ -62,19 +62,19 @@ class RankingData:
             evaluate_on: "test", or "validation" to leave the test part unseen.
 
         Raises:
-            ValueError: if it cannot be read as described.
+            ValueError: if it cannot be read with these options.
         """
         from bayescl.recsys.datasets import load_interactions
 
         return load_interactions(evaluate_on=evaluate_on, **asdict(self))
 
     def guessed_columns(self) -> dict[str, str]:
-        """The table's columns that nobody named, by "user", "item", "rating" and "timestamp".
+        """The guessed columns of the table, by "user", "item", "rating" and "timestamp".
 
-        Only the table's header is read. Columns that are called "user" and so on are left out.
+        Only the table's header is read. Columns with exactly these names are left out.
 
         Raises:
-            ValueError: if the table cannot be read, or nothing in it looks like what is needed.
+            ValueError: if the table cannot be read, or no column looks like a required one.
         """
         from bayescl.recsys.datasets import table_options
         from bayescl.recsys.sources import guessed_columns
@@ -83,7 +83,7 @@ class RankingData:
 
     @property
     def title(self) -> str:
-        """The data set as tables call it.
+        """Name of the data set in tables.
 
         Example:
             >>> RankingData("ml-100k", split="author").title
@@ -93,7 +93,7 @@ class RankingData:
 
     @classmethod
     def taken_from(cls, values: dict[str, Any]) -> RankingData:
-        """Take the fields out of a mapping that holds others besides."""
+        """Remove these fields from a larger mapping."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: values.pop(name) for name in names if name in values})
 

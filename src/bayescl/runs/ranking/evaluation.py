@@ -1,4 +1,4 @@
-"""Judge a run again, finished or not."""
+"""Evaluate a run again, finished or not."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 def evaluate_run(
     path: Path, ks: Sequence[int] = (5, 10, 20), *, data: str | None = None
 ) -> dict[str, Any]:
-    """Judge the weights that a run keeps by a full ranking, and write ``evaluation.json``.
+    """Evaluate a run's weights by full ranking, and write ``evaluation.json``.
 
     Args:
         path: the run folder.
         ks: lengths of lists.
-        data: other interactions to judge by; default: the run's own. Those that the run was
-            trained on are left out.
+        data: other interactions to evaluate on, without those that the run was trained on;
+            default: the run's own.
 
     Returns:
-        What ``evaluation.json`` holds: metrics, those of baselines, the epochs the weights saw,
-        and provenance.
+        The content of ``evaluation.json``: metrics, also of the baselines, the epochs the weights
+        saw, and provenance.
 
     Raises:
-        ValueError: if the folder holds no recommender, or no usable checkpoint yet, or the
-            run's data changed.
+        ValueError: if the folder does not hold a recommender with a usable checkpoint, or the run's
+            data have changed.
     """
     folder = RunFolder.open(path, KIND)
     memory = RankingMemory.read(folder)
@@ -44,7 +44,7 @@ def evaluate_run(
     parts = recommender.parts
     if data is not None:
         if memory is None:
-            raise ValueError(f"{path} does not remember its data: it cannot be judged on others")
+            raise ValueError(f"{path} has no record of its data: other data cannot be used")
         reading = RankingData.taken_from(folder.config())
         other = memory.on(replace(reading, data=data, test_data=None))
         parts = other.parts(parts.evaluated_on)

@@ -1,4 +1,4 @@
-"""Baselines from their settings, fitted in one go and without Lightning."""
+"""Fit baselines from their settings, without Lightning."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bayescl.runs.ranking.settings import POPULARITY, BaselineSettings
 
 
 def fitted(settings: BaselineSettings, train: Interactions) -> Scorer:
-    """The recommender itself.
+    """Fit the baseline that the settings name.
 
     Raises:
-        ValueError: if it would need more memory than there is.
+        ValueError: if it needs more memory than is available.
     """
     if settings.encoder == POPULARITY:
         return Popularity(train)

@@ -1,8 +1,8 @@
 """``bayescl inspect`` for recommenders: how a loss weights items that a user has not seen.
 
-Every item that a user does not have in training is a candidate, and those held out play the part of
-false negatives: the user chose them too. They are a part of the false negatives only, since nobody
-knows what else a user would choose, so what is called a true negative here need not be one.
+Every item that a user does not have in training is a candidate. Held-out items count as false
+negatives, since the user chose them too. They are only some of the false negatives: nobody knows
+what else a user would choose, so what is called a true negative here need not be one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from bayescl.runs.ranking.run import KIND, RankingRun
 from bayescl.runs.ranking.settings import BASELINES, RankingSettings
 
 MOST_PAIRS = 4_000_000
-"""Pairs of user and item that are looked at by default."""
+"""Default number of pairs of user and item to inspect."""
 CHUNK = 128
-"""Users at a time."""
+"""Users scored at a time."""
 
 
 def inspect_ranking(
@@ -51,26 +51,26 @@ def inspect_ranking(
     seed: int = 0,
     data: str | None = None,
 ) -> Inspection:
-    """Look at the weights that a recommender's run keeps, finished or not.
+    """Inspect a recommender's run with its saved weights, finished or not.
 
-    Writes ``inspection.json``, ``inspection-weights.png`` and ``inspection-reliability.png`` into
+    It writes ``inspection.json``, ``inspection-weights.png`` and ``inspection-reliability.png`` to
     the run's folder.
 
     Args:
         path: the run folder.
-        users: how many users to look at, drawn from those with held-out items; default:
-            as many as make some million pairs with items.
-        anchors: for how many of them to list items.
-        shown: items at either end to list for each.
-        seed: which users are drawn.
+        users: number of users to inspect, drawn from those with held-out items; default: enough
+            for some million pairs of user and item.
+        anchors: number of users to list items for.
+        shown: number of items to list for each, at each end.
+        seed: seed for drawing users.
         data: other interactions to take held-out items from; default: the run's own.
 
     Returns:
         Figures and files.
 
     Raises:
-        ValueError: if the folder holds no recommender or no checkpoint yet, its loss weighs no
-            candidates, nobody has held-out items, or a number is out of range.
+        ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
+            weight candidates, nobody has held-out items, or a number is out of range.
     """
     for name, value in (("anchors", anchors), ("shown", shown), ("users", users)):
         if value is not None:
@@ -83,7 +83,7 @@ def inspect_ranking(
     settings = RankingSettings.from_config(config)
     if not settings.loss.weighs_candidates:
         raise ValueError(
-            f"the loss {settings.loss.loss} weighs no candidates: there is nothing to inspect"
+            f"the loss {settings.loss.loss} does not weight candidates: there is nothing to inspect"
         )
     folder, run, epochs = RankingRun.kept(path, data=data)
     known, held_out = run.parts.train, run.parts.evaluation
@@ -111,11 +111,11 @@ def inspect_ranking(
 def _drawn_users(
     known: Interactions, held_out: Interactions, users: int | None, seed: int
 ) -> Int[Tensor, " users"]:
-    """Users with items both known and held out."""
+    """Users with both known and held-out items."""
     counts = [np.diff(some.matrix.indptr) for some in (known, held_out)]
     able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
     if len(able) == 0:
-        raise ValueError(f"{held_out.name}: no user has items both known and held out")
+        raise ValueError(f"{held_out.name}: no user has both known and held-out items")
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 7))
     count = max(1, MOST_PAIRS // known.num_items) if users is None else users
     return able[torch.randperm(len(able), generator=generator)][:count]
@@ -123,7 +123,7 @@ def _drawn_users(
 
 @torch.no_grad()
 def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
-    """Some users against all items that they do not have; the positive is one that they do."""
+    """Some users' scores of all items that they do not have; the positive is one that they have."""
     users, items = run.model.encoder.users_and_items()
     known = _chosen(run.parts.train, rows)
     held_out = _chosen(run.parts.evaluation, rows)
@@ -158,7 +158,7 @@ def _listed(
     anchors: int,
     shown: int,
 ) -> list[dict[str, Any]]:
-    """Of some users, the items that are weighed least and most."""
+    """Some users' items with the smallest and largest weights."""
     weights = candidate_weights(scored)
     chosen = torch.arange(anchors, device=weights.device)
     count = min(shown, int(scored.valid[chosen].sum(dim=1).min()))

@@ -1,4 +1,4 @@
-"""The matrices that a finished recommender ranks by, in ``embeddings.npz``."""
+"""The matrices of a finished recommender, in ``embeddings.npz``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FILE = "embeddings.npz"
 
 
 def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:
-    """Write what scores are made of: the product of a user's row and an item's row.
+    """Write the matrices of users and items; the product of two rows is a score.
 
     Args:
-        folder: of the run.
-        scorer: the embeddings, already of the length that the score wants.
-        epochs: how many epochs the weights saw.
+        folder: the run folder.
+        scorer: the embeddings, already scaled as the score requires.
+        epochs: number of epochs that the weights saw.
     """
     with open_atomically(folder.path / FILE) as file:
         np.savez(
@@ -33,7 +33,7 @@ def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) ->
 
 
 def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int] | None:
-    """The scorer of a finished run and the epochs its weights saw; None if there is none.
+    """Read the scorer of a finished run and the epochs its weights saw; None if there is no file.
 
     Raises:
         ValueError: if the file is damaged.

@@ -1,7 +1,7 @@
-"""What a run on interactions remembers of its data, so that it needs the files no more.
+"""A run's record of its interactions, with which it no longer needs the files.
 
-``data.json`` says which files were read, where and what they looked like. ``interactions.npz``
-holds the ids and every interaction with the part that it was in.
+``data.json`` describes the files that were read and where they were. ``interactions.npz`` holds the
+ids and every interaction with its part.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class RankingMemory:
-    """The interactions of a run by part, and the files that they came from.
+    """The interactions of a run by part, and their files.
 
     Attributes:
-        train: what training sees.
-        validation: what chooses the epoch or judges settings; None where there is none.
+        train: training interactions.
+        validation: interactions for choosing the epoch or settings; None if there are none.
         test: the test part.
-        report: what reading left out or merged.
-        files: what :func:`~bayescl.runs.fingerprints.file_records` says of the files read.
-        judged: other interactions to judge by, of the same users and items; None for the run's own.
-        folder: where all of those files lay, if the data were a folder.
-        columns: the table's columns that were guessed, by "user" and so on.
+        report: counts of what reading left out or merged.
+        files: records of the files, from :func:`~bayescl.runs.fingerprints.file_records`.
+        judged: other interactions to evaluate on, of the same users and items; None for the run's
+            own.
+        folder: the folder of these files, if the data were a folder.
+        columns: the table's guessed columns, by "user" and so on.
     """
 
     train: Interactions
@@ -54,12 +55,12 @@ class RankingMemory:
         """Read a data set.
 
         Args:
-            data: what to read, and how.
-            evaluate_on: the part that the run's result is about.
-            watches: whether a validation part is taken out of training to choose the epoch.
+            data: the data set and how to read it.
+            evaluate_on: the part that the run is evaluated on.
+            watches: whether a validation part is held out of training to choose the epoch.
 
         Raises:
-            ValueError: if it cannot be read as described.
+            ValueError: if it cannot be read with these options.
         """
         files = tuple(file_records(source_files(data.data, data.test_data)))
         place = Path(data.data)
@@ -76,7 +77,7 @@ class RankingMemory:
         return cls(train, validation, test, parts.report, files, folder=folder, columns=columns)
 
     def parts(self, evaluate_on: str) -> RankingParts:
-        """What a result is judged by: lists leave out all that lies before that part."""
+        """The parts to evaluate on; lists leave out all interactions of earlier parts."""
         if evaluate_on == "validation":
             train, evaluation = self.train, self.validation
         else:
@@ -93,7 +94,7 @@ class RankingMemory:
         return self.train.joined(*others)
 
     def write(self, folder: RunFolder, data: RankingData) -> None:
-        """Write both files into a run's folder, unless they are there."""
+        """Write both files to a run's folder, unless they exist."""
         if folder.data_file.is_file():
             return
         arrays = {
@@ -124,7 +125,7 @@ class RankingMemory:
 
     @classmethod
     def read(cls, folder: RunFolder) -> RankingMemory | None:
-        """What a run's folder remembers; None for a folder of format 1.
+        """The record in a run's folder; None for a folder of format 1.
 
         Raises:
             ValueError: if a file is missing or damaged.
@@ -133,7 +134,7 @@ class RankingMemory:
 
     @classmethod
     def _made(cls, record: Mapping[str, Any], arrays: Arrays) -> RankingMemory:
-        """Put together what both files hold."""
+        """Combine the contents of both files."""
         parts = {part: _part(arrays, part) for part in PARTS}
         train = parts["train"]
         if train is None:
@@ -149,29 +150,29 @@ class RankingMemory:
         )
 
     def refuse_changes(self) -> None:
-        """Refuse files that are no longer what the run was trained on.
+        """Raise if the files differ from those that the run was trained on.
 
-        Files that are all gone do not count as a change: what they held is in the run's folder.
+        If all files are gone, that is not a change: the run's folder holds their interactions.
 
         Raises:
-            ValueError: if a file changed; it says which one and by how much.
+            ValueError: if a file changed; the message says which one and how.
         """
         there = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
         if there and self.folder is not None:
             there |= {file.resolve() for file in source_files(self.folder)}
         if there and (found := changes(self.files, file_records(sorted(there)))):
             raise ValueError(
-                f"{'; '.join(found)}: restore the data, or judge on other data with --data"
+                f"{'; '.join(found)}: restore the data, or evaluate on other data with --data"
             )
 
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the users and the items of others stand among those of this run, by id.
+        """Rows of other interactions' users and items in this run, matched by id.
 
         Args:
             other: interactions of any users and items.
 
         Returns:
-            A row for each user, and one for each item; -1 for those that the run does not know.
+            A row for each user and for each item; -1 for those that the run does not know.
         """
         return (
             _places(other.user_ids, self.train.user_ids),
@@ -179,13 +180,13 @@ class RankingMemory:
         )
 
     def on(self, data: RankingData) -> RankingMemory:
-        """The same run, to be judged by other interactions of the users and items it knows.
+        """The same run, to be evaluated on other interactions of the users and items it knows.
 
-        Those that the run was trained on, or chose its epoch by, are left out. So are users and
-        items that it does not know; the report counts them.
+        Interactions that the run was trained on, or that chose its epoch, are left out, as are
+        users and items that it does not know; the report counts them.
 
         Raises:
-            ValueError: if the data cannot be read, or nothing is left to judge by.
+            ValueError: if the data cannot be read, or nothing is left to evaluate on.
         """
         parts = replace(data, split="none").load("test")
         other = parts.train
@@ -217,7 +218,7 @@ class RankingMemory:
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
-    """The interactions of one part; None where there is none."""
+    """The interactions of one part; None if it is missing."""
     if f"{part}_users" not in arrays:
         return None
     return Interactions.from_pairs(
@@ -231,13 +232,13 @@ def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
 
 
 def _places(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of each id among known ones; -1 where it is not among them."""
+    """The position of each id among known ones; -1 if it is unknown."""
     place = {str(one): number for number, one in enumerate(known.tolist())}
     return np.array([place.get(str(one), -1) for one in ids.tolist()], dtype=np.int64)
 
 
 def _plain(ids: NDArray[Any]) -> NDArray[Any]:
-    """Ids as an array that NumPy writes without pickling."""
+    """Ids as an array that NumPy can write without pickling."""
     return ids.astype(str) if ids.dtype == object else ids
 
 

@@ -1,4 +1,4 @@
-"""One trained recommender: train, resume, judge."""
+"""One trained recommender: train, resume, evaluate."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ from bayescl.runs.weights import read_weights, write_weights
 __all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
-"""What marks a result of the paper's protocol."""
+"""Note on results of the paper's protocol."""
 
 
 class RankingRun(TrainedRun[RankingSettings]):
-    """A recommender, ready to train: its interactions, its model and the order of its batches.
+    """A recommender, ready to train, with its interactions, model and order of batches.
 
-    Everything that could be wrong with the input is found here, before a folder exists.
+    All input errors are raised here, before a folder exists.
 
     Args:
         settings: the settings of the run.
-        memory: what the run's folder remembers of its data; None to read them.
+        memory: the record of the data in the run's folder; None to read the data.
 
     Attributes:
         settings: the settings of the run.
-        memory: the interactions by part, and the files they came from.
-        parts: what the result is judged by; lists leave its ``train`` out.
-        watched: what chooses the epoch, or None.
-        train: the interactions that training sees.
+        memory: the interactions by part, and their files.
+        parts: the interactions to evaluate on; lists leave out those in its ``train``.
+        watched: the interactions that choose the epoch, or None.
+        train: the training interactions.
         model: the module that trains.
-        is_first: whether this process writes, of several that train together.
-        device: where it trains.
+        is_first: whether this process writes, if several train together.
+        device: the device of training.
 
     Raises:
         ValueError: if the data cannot be used with these settings.
@@ -80,7 +80,7 @@ class RankingRun(TrainedRun[RankingSettings]):
             memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=own)
         self.memory = memory
         self.parts: RankingParts = memory.parts(settings.evaluate_on)
-        self.watched: RankingParts | None = None  # what chooses the epoch
+        self.watched: RankingParts | None = None  # chooses the epoch
         if settings.watch_every:
             self.watched = memory.parts("validation") if own else self.parts
         self.train: Interactions = (self.watched or self.parts).train
@@ -114,12 +114,12 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     @classmethod
     def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """The interactions that the folder remembers, or others to judge on."""
+        """The interactions recorded in the folder, or others to evaluate on."""
         memory = RankingMemory.read(folder)
         if memory is None:
             if data is not None:
                 raise ValueError(
-                    f"{folder.path} does not remember its data: it cannot be judged on others"
+                    f"{folder.path} has no record of its data: other data cannot be used"
                 )
             return {}
         if data is None:
@@ -129,16 +129,16 @@ class RankingRun(TrainedRun[RankingSettings]):
         return {"memory": memory.on(replace(reading, data=data, test_data=None))}
 
     def start_from(self, path: Path) -> None:
-        """Take the embeddings of users and items that another run knows too.
+        """Load another run's embeddings of the users and items that both runs know.
 
         Raises:
-            ValueError: if the folder holds no recommender with weights, or its embeddings have
-                another length.
+            ValueError: if the folder does not hold a recommender with weights, or its embeddings
+                have another length.
         """
         folder = RunFolder.open(path, KIND)
         memory = RankingMemory.read(folder)
         if memory is None:
-            raise ValueError(f"init: {path} does not remember its users and items")
+            raise ValueError(f"init: {path} has no record of its users and items")
         state = read_weights(folder)
         encoder = self.model.encoder
         tables = {"user_table": encoder.user_table, "item_table": encoder.item_table}
@@ -154,7 +154,7 @@ class RankingRun(TrainedRun[RankingSettings]):
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
     def judge(self) -> dict[str, float]:
-        """Judge the recommender as it is now: figures, counts of users, and seconds."""
+        """Evaluate the current recommender: metrics, counts of users, and seconds."""
         self.model.to(self.device)
         started = time.perf_counter()
         figures = judged_figures(self.model.scorer(), self.parts)
@@ -170,13 +170,13 @@ class RankingRun(TrainedRun[RankingSettings]):
         }
 
     def carry_out(self, folder: RunFolder, **watching: Unpack[Watching]) -> Result:
-        """Train in the run's folder, from its last checkpoint if there is one, and judge."""
+        """Train in the run's folder, from its last checkpoint if there is one, and evaluate."""
         if folder.checkpoint.is_file():
             self.load(folder.checkpoint)
         elif self.is_first:
             self.memory.write(folder, self.settings.data)
         settings = self.settings
-        # A run that was broken between its early stop and its result must not train on.
+        # A run interrupted between its early stop and its result must not train further.
         stopped = stopping_epoch(folder.read_metrics(), settings.patience)
         watch = None
         if self.watched is not None:
@@ -195,7 +195,7 @@ class RankingRun(TrainedRun[RankingSettings]):
             device=self.device,
             devices=settings.processes.devices,
             num_nodes=settings.processes.num_nodes,
-            share_buffers=False,  # known items and the graph stay as they are
+            share_buffers=False,  # known items and the graph do not change
             judge=watch,
             **watching,
         )
@@ -232,28 +232,28 @@ def train_ranking(
     beside: bool = False,
     **watching: Unpack[Watching],
 ) -> Result:
-    """Train a recommender, judge it by a full ranking and write both into a run folder.
+    """Train a recommender, evaluate it by full ranking and write both to a run folder.
 
-    A resumed run ends with the very weights of an unbroken one; on a GPU, up to the order in
-    which its kernels add. Several devices train what one does, up to rounding. Each has a process
-    of its own that calls this; all but the first return an empty result.
+    A resumed run ends with exactly the weights of an uninterrupted one; on a GPU, up to the order
+    in which kernels add. Training on several devices gives the same weights as on one, up to
+    rounding. A process on each device calls this function; all but the first return an empty
+    result.
 
     Args:
         settings: the settings of the run.
         out: the run folder.
-        resume: go on with the run in ``out``, from its last checkpoint or, before the first,
-            from the start. A finished run is left as it is. Else ``out`` must not exist or be
-            empty.
-        beside: whether to judge popularity and EASE too; see
+        resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
+            none. A finished run is not changed. If False, ``out`` must not exist or be empty.
+        beside: whether to evaluate popularity and EASE too; see
             :func:`~bayescl.runs.ranking.baselines.baselines_beside`.
-        **watching: how the run is followed and saved; see :class:`~bayescl.runs.run.Watching`.
+        **watching: callbacks and saving; see :class:`~bayescl.runs.run.Watching`.
 
     Returns:
-        What ``result.json`` holds: settings, metrics, seconds per epoch, and provenance.
+        The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
-            the run, or holds another run or a damaged checkpoint.
+        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
+            holds another run or a damaged checkpoint.
     """
 
     def begin() -> Work:
@@ -279,17 +279,17 @@ def train_ranking(
 
 
 def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:
-    """Refuse more epochs for a run that patience ended."""
+    """Refuse more epochs for a run that stopped early."""
     stopped = stopping_epoch(folder.read_metrics(), settings.patience)
     if stopped is not None and settings.epochs > folder.config()["epochs"]:
         raise ValueError(
-            f"epochs: the run in {folder.path} stopped early, after {stopped}, and more change "
-            "nothing: start another run from its weights with --init"
+            f"epochs: the run in {folder.path} stopped early, after {stopped}, so more epochs "
+            "change nothing: start a new run from its weights with --init"
         )
 
 
 def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:
-    """Metrics and counts of users; with rows, each metric at its own best epoch, and a mark."""
+    """Metrics and counts of users; with rows, each metric at its own best epoch, and a note."""
     figures = metrics_and_users(judged)
     if not rows:
         return figures
@@ -300,7 +300,7 @@ def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:
 
 
 def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:
-    """Where candidates come from."""
+    """The source of candidates."""
     masked, extra = settings.mask_known, settings.extra_positives
     if settings.candidates == "in-batch":
         return InBatchCandidates(train, mask_known=masked)

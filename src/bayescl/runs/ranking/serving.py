@@ -1,7 +1,7 @@
 """Serve a run: lists of items for users, and embeddings.
 
-A finished run serves from its own folder: interactions, ids and matrices lie there. Nothing here
-reads the data that the run was trained on, and nothing imports Lightning.
+A finished run serves from its own folder, which holds interactions, ids and matrices. Nothing here
+reads the original data or imports Lightning.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Recommender:
 
     Attributes:
         scorer: scores all items for some users.
-        parts: what the run's result is judged by.
+        parts: the interactions that the run is evaluated on.
         known: every interaction of every part, which lists leave out.
-        epochs: how many epochs the weights saw; None of a baseline.
-        of_epochs: how many the run may have; None of a baseline.
+        epochs: number of epochs that the weights saw; None for a baseline.
+        of_epochs: the run's number of epochs; None for a baseline.
     """
 
     scorer: Scorer
@@ -62,35 +62,34 @@ class Recommender:
     ) -> pl.DataFrame:
         """The best items that users do not have yet.
 
-        What a user has in any part of the data is left out: the run was trained on one part and
-        judged on another, but the user has all of it. Users of whom training saw nothing, and
+        A user's items in any part of the data are left out: the run was trained on one part and
+        evaluated on another, but the user has them all. Users without interactions in training, and
         users who are not in the data, get the most popular items; see :meth:`is_trained_on`.
 
-        Somebody new who has some items gets a list by these: with embeddings by
-        :mod:`bayescl.recsys.fold_in`, with EASE by its own formula. Items of which training saw
-        nothing say nothing; where there are no others, the list is that of popular items.
+        A new user with some items gets a list based on them: with embeddings by
+        :mod:`bayescl.recsys.fold_in`, with EASE by its own formula. Items without interactions in
+        training are ignored; if there are no others, the list is that of popular items.
 
         Args:
-            user_id: whose, as the data set names the user; default: everyone's.
-            k: items per list at most; users who have nearly all items get fewer.
-            items: what somebody has who is not in the data, by the ids of the data set; in place
-                of ``user_id``.
-            exclude: ids of further items that no list may hold.
+            user_id: the user's id in the data set; default: all users.
+            k: items per list; users who have nearly all items get fewer.
+            items: ids of the items of a user who is not in the data; instead of ``user_id``.
+            exclude: ids of further items to leave out.
             allow_known: whether lists may hold items that the user has.
 
         Returns:
-            One row per item, list by list: ``user`` (not where there are ``items``), ``rank``
-            from 1, ``item``, ``title`` where the data set has titles, and ``score``: of popular
-            items the number of their users.
+            One row per item, list by list: ``user`` (without ``items``), ``rank`` from 1, ``item``,
+            ``title`` if the data set has titles, and ``score``, for popular items the number of
+            their users.
 
         Raises:
-            ValueError: if there is no item of an id in ``exclude`` or ``items``, both a user and
-                items are given, ``items`` is empty, or ``k`` is below 1.
+            ValueError: if ``exclude`` or ``items`` has an unknown id, both a user and items are
+                given, ``items`` is empty, or ``k`` is below 1.
         """
         check_count("k", k, 1)
         if items is not None:
             if user_id is not None:
-                raise ValueError("give either a user or the items of somebody new, not both")
+                raise ValueError("give either a user or the items of a new user, not both")
             return self._by_items(items, k, exclude, allow_known=allow_known)
         without = torch.from_numpy(self.known.item_columns(exclude))
         scorer: Scorer = _WithFallback(self.scorer, self._popularity, self._trained, without)
@@ -108,7 +107,7 @@ class Recommender:
         return self._frame(top, ids)
 
     def _frame(self, top: TopItems, user_ids: NDArray[Any] | None) -> pl.DataFrame:
-        """Lists as rows, with the ids of their users where there are any."""
+        """Lists as rows, with the ids of their users if there are any."""
         places = torch.arange(1, top.items.shape[1] + 1).expand_as(top.items)
         there = top.items >= 0
         items = top.items[there].numpy()
@@ -121,7 +120,7 @@ class Recommender:
         return pl.DataFrame({**columns, "score": top.scores[there].numpy()})
 
     def says_nothing(self, items: Sequence[int | str]) -> bool:
-        """Whether training saw nothing of any of some items, so that lists by them are popular."""
+        """Whether no item has interactions in training, so that the list is of popular items."""
         return not bool(self._trained_items[self.known.item_columns(items)].any())
 
     def _by_items(
@@ -132,7 +131,7 @@ class Recommender:
         *,
         allow_known: bool,
     ) -> pl.DataFrame:
-        """The list of somebody who has some items."""
+        """The list of a user who has some items."""
         columns = torch.from_numpy(np.unique(self.known.item_columns(items)))
         if len(columns) == 0:
             raise ValueError("items must name at least one item, got none")
@@ -145,28 +144,28 @@ class Recommender:
         return self._frame(full_ranking(scorer, k), None)
 
     def is_trained_on(self, user_id: int | str) -> bool:
-        """Whether training saw an interaction of a user; other users get popular items."""
+        """Whether a user has interactions in training; other users get popular items."""
         row = self._row(user_id)
         return row is not None and bool(self._trained[row])
 
     @property
     def untrained_users(self) -> int:
-        """How many users of the data training saw nothing of."""
+        """Number of users without interactions in training."""
         return int((~self._trained).sum())
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
-        """The items whose embeddings point in the most similar direction.
+        """The items with the most similar embeddings, by cosine.
 
         Args:
-            item_id: an item, as the data set names it.
-            k: how many at most.
+            item_id: the item's id in the data set.
+            k: largest number of items.
 
         Returns:
-            ``rank`` from 1, ``item``, ``title`` where the data set has titles, and ``similarity``,
-            a cosine.
+            ``rank`` from 1, ``item``, ``title`` if the data set has titles, and ``similarity``,
+            the cosine.
 
         Raises:
-            ValueError: if there is no such item, ``k`` is below 1, or the recommender has no
+            ValueError: if the item is unknown, ``k`` is below 1, or the recommender has no
                 embeddings.
         """
         items = unit_vectors(self._embedding_scorer().items.cpu())
@@ -190,7 +189,7 @@ class Recommender:
             ``id`` and ``embedding``, in the order of the data's rows or columns.
 
         Raises:
-            ValueError: if the recommender has none.
+            ValueError: if the recommender has no embeddings.
         """
         scorer = self._embedding_scorer()
         rows = scorer.users if of == "users" else scorer.items
@@ -204,7 +203,7 @@ class Recommender:
         raise ValueError("a baseline has no embeddings: train with encoder mf or lightgcn")
 
     def _row(self, user_id: int | str) -> int | None:
-        """The row of a user; None where the data have no such user."""
+        """The row of a user; None if the user is not in the data."""
         try:
             return self.known.user_row(user_id)
         except ValueError:
@@ -212,41 +211,41 @@ class Recommender:
 
     @cached_property
     def _popularity(self) -> Popularity:
-        """How many users have each item."""
+        """The number of users of each item."""
         return Popularity(self.known)
 
     @cached_property
     def _newcomers(self) -> ScoresNewcomers:
-        """What scores items for somebody who is not in the data."""
+        """The scorer of items for users who are not in the data."""
         if isinstance(self.scorer, EmbeddingScorer):
             return NewcomerScorer(self.scorer, self.parts.train)
         if isinstance(self.scorer, (EASE, Popularity)):
             return self.scorer
-        raise ValueError(f"{type(self.scorer).__name__} has no lists for somebody new")
+        raise ValueError(f"{type(self.scorer).__name__} has no lists for new users")
 
     @cached_property
     def _trained_items(self) -> Bool[Tensor, " items"]:
-        """True for items of which training saw something."""
+        """True for items with interactions in training."""
         train = self.parts.train
         return torch.from_numpy(np.bincount(train.matrix.indices, minlength=train.num_items) > 0)
 
     @cached_property
     def _trained(self) -> Bool[Tensor, " users"]:
-        """True for users of whom training saw something."""
+        """True for users with interactions in training."""
         return torch.from_numpy(np.diff(self.parts.train.matrix.indptr) > 0)
 
 
 def load_recommender(path: Path) -> Recommender:
-    """Take a run's best weights, or its last ones where no epoch was chosen.
+    """Load a run with its best weights, or with the last ones if no epoch was chosen.
 
     A baseline is fitted again.
 
     Args:
-        path: the run folder; the run may still be going on.
+        path: the run folder; the run may still be training.
 
     Raises:
-        ValueError: if the folder holds no recommender, or no usable checkpoint yet; or, if it was
-            made before runs remembered their data, the data are gone.
+        ValueError: if the folder does not hold a recommender with a usable checkpoint, or it has no
+            record of its data and the data are gone.
     """
     folder = RunFolder.open(path, KIND)
     config = folder.config()
@@ -273,7 +272,7 @@ def load_recommender(path: Path) -> Recommender:
 
 
 class _WithFallback:
-    """Scores of a recommender, and of popularity for users whom training has not seen."""
+    """Scores of a recommender, and popularity for users without interactions in training."""
 
     def __init__(
         self,
@@ -290,7 +289,7 @@ class _WithFallback:
         self.num_items = scorer.num_items
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Scores of all items, of those left out minus infinity."""
+        """Scores of all items; minus infinity for those left out."""
         scores = self.scorer.scores(users)
         unseen = ~self.trained[users]
         if bool(unseen.any()):
@@ -300,7 +299,7 @@ class _WithFallback:
 
 
 class _OneList:
-    """The same scores for whoever asks."""
+    """The same scores for every user."""
 
     def __init__(self, scores: Float[Tensor, " items"], without: Int[Tensor, " items"]) -> None:
         self.row = scores.clone()
@@ -309,5 +308,5 @@ class _OneList:
         self.num_items = len(scores)
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Scores of all items, of those left out minus infinity."""
+        """Scores of all items; minus infinity for those left out."""
         return self.row.repeat(len(users), 1)

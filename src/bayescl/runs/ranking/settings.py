@@ -32,7 +32,7 @@ EncoderName = Annotated[str, among(lambda: tuple(ENCODERS))]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines; they stand where a trained run names its encoder."""
+"""Names of the baselines, given in place of an encoder."""
 PAPER: Literal["paper"] = "paper"
 
 
@@ -42,40 +42,40 @@ class RankingSettings(StoredSettings):
 
     Attributes:
         loss: the loss and its hyper-parameters.
-        data: what is read, and how.
-        encoder: what makes embeddings of users and items.
-        dim: coordinates of an embedding.
+        data: the data set and how to read it.
+        encoder: model of the embeddings of users and items.
+        dim: length of an embedding.
         layers: steps over the graph of users and items (lightgcn).
         score: cosine, or inner for inner products.
-        item_norm_exponent: cosines are multiplied by this power of an item's length when items are
-            ranked, which favours popular ones; training does not depend on it.
-        initial_scale: standard deviation of each coordinate at the start.
+        item_norm_exponent: ranking multiplies cosines by this power of the item embedding's length,
+            which favours popular items; training does not depend on it.
+        initial_scale: initial standard deviation of each coordinate.
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
-        count: candidates that are drawn, per batch or per pair.
+        count: number of candidates drawn, per batch or per pair.
         mask_known: whether a user's known items are left out of the user's candidates.
-        extra_positives: further items of a pair's user, drawn anew in every step, that the debiased
-            loss takes its correction from.
-        batch_size: pairs per step, on all devices together.
+        extra_positives: further items of a pair's user, drawn anew at every step, for the debiased
+            loss's correction.
+        batch_size: pairs per step, over all devices.
         lr: learning rate of Adam.
-        weight_decay: of Adam.
+        weight_decay: weight decay of Adam.
         schedule: constant, or cosine for a learning rate that falls to 0.
-        epochs: passes over the training pairs, at most.
-        evaluate_on: the part that the result is about; "validation" is for choosing settings:
-            training then leaves that part out.
-        watch_every: epochs between two evaluations on a validation part, which is taken out of
-            training and chooses the epoch (in the paper's protocol it is the test part); 0: none,
-            and the last epoch is kept.
-        patience: stop after this many evaluations without a better one; 0 never stops early.
-        protocol: standard; or paper: the best epoch on test for each metric separately, which
-            inflates figures; the results are marked.
-        init: the folder of a run whose embeddings training starts from, where it knows the user
-            or item; default: start anew.
-        seed: of weights, order and candidates.
+        epochs: largest number of passes over the training pairs.
+        evaluate_on: the part to evaluate on; "validation" is for choosing settings, and is then
+            left out of training.
+        watch_every: epochs between two evaluations on a validation part that is held out of
+            training and chooses the epoch (the paper's protocol uses the test part); 0 for none,
+            which keeps the last epoch.
+        patience: stop after this many evaluations without improvement; 0 never stops early.
+        protocol: standard; or paper, which takes the best epoch on test for each metric
+            separately. That inflates metrics, and results are marked.
+        init: the folder of a run whose embeddings initialise training, for users and items that it
+            knows; default: random values.
+        seed: seed of weights, order and candidates.
         device: where to train; auto is a GPU if there is one.
-        processes: how many devices train together.
+        processes: the devices that train together.
 
     Raises:
-        ValueError: if a value is out of its range, or values contradict each other.
+        ValueError: if a value is out of range, or values contradict each other.
     """
 
     loss: RankingLoss = field(default_factory=RankingLoss)
@@ -107,21 +107,21 @@ class RankingSettings(StoredSettings):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.init is not None:  # a run that goes on elsewhere finds it
+        if self.init is not None:  # absolute, to resume from another directory
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         check_item_norm_exponent(self.item_norm_exponent, self.score)
         if self.patience and not self.watch_every:
-            raise ValueError(f"patience must be 0 where watch_every is 0, got {self.patience}")
+            raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
         if self.data.split == "none" and self.watch_every:
             raise ValueError(
-                "watch_every must be 0 where split is 'none', which leaves nothing to look at, "
+                "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
                 f"got {self.watch_every}"
             )
         if self.candidates == "in-batch" and not self.loss.offers("in_batch"):
             raise ValueError(
-                f"the loss {self.loss.loss} needs candidates that are drawn, or all, got 'in-batch'"
+                f"the loss {self.loss.loss} needs drawn candidates, or all, got 'in-batch'"
             )
         if self.extra_positives and not self.loss.offers("sampled", "extra_positives"):
             raise ValueError(
@@ -129,19 +129,17 @@ class RankingSettings(StoredSettings):
                 f"got {self.extra_positives} for {self.loss.loss}"
             )
         if self.extra_positives and self.candidates == "in-batch":
-            raise ValueError(
-                "extra_positives need candidates that are drawn, or all, got 'in-batch'"
-            )
+            raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
         check_device(self.device)
 
     def continues(self, stored: RankingSettings) -> bool:
-        """Whether these only ask for more epochs, at the same learning rate throughout."""
+        """Whether at most the number of epochs differs; a ``ValueError`` if it cannot change so."""
         if replace(self, epochs=stored.epochs).as_config() != stored.as_config():
             return False
         if self.schedule == "cosine":
             raise ValueError(
-                f"epochs must stay {stored.epochs}, at the end of which the learning rate of the "
-                f"run is 0, got {self.epochs}: start another run from its weights with --init"
+                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
+                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
             )
         if self.epochs < stored.epochs:
             raise ValueError(
@@ -150,11 +148,11 @@ class RankingSettings(StoredSettings):
         return True
 
     def torch_device(self, number: int = 0) -> torch.device:
-        """The device that the run uses on this machine; of several GPUs the one of a number."""
+        """The run's device on this machine; with several GPUs, the one with the given number."""
         return chosen_device(self.device, number if self.processes.devices > 1 else None)
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values; of the loss, every hyper-parameter it takes."""
+        """The settings as plain values, with every hyper-parameter of the loss."""
         config = asdict(self)
         del config["loss"], config["data"], config["processes"]
         if self.init is None:
@@ -174,16 +172,16 @@ class RankingSettings(StoredSettings):
 
 @dataclass(frozen=True)
 class BaselineSettings(StoredSettings):
-    """Everything that shapes a baseline.
+    """All settings that affect a baseline.
 
     Attributes:
         encoder: "popularity" or "ease".
-        data: what is read, and how.
-        regularization: the penalty of ease.
-        evaluate_on: the part that the result is about, "test" or "validation".
+        data: the data set and how to read it.
+        regularization: L2 penalty of ease.
+        evaluate_on: the part to evaluate on, "test" or "validation".
 
     Raises:
-        ValueError: if a value is out of its range.
+        ValueError: if a value is out of range.
     """
 
     encoder: Literal["popularity", "ease"]
@@ -196,7 +194,7 @@ class BaselineSettings(StoredSettings):
 
     @property
     def epochs(self) -> int:
-        """A baseline is fitted in one go."""
+        """Always 1, since a baseline is fitted in a single step."""
         return 1
 
     def as_config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Looking at a part of the data after epochs: which epoch was best, and when to stop."""
+"""Evaluation during training: choose the best epoch, and stop early."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from bayescl.recsys.scorers import Scorer
 from bayescl.runs.checkpoints import AtomicCheckpointIO
 
 CRITERION = "ndcg@20"
-"""The figure that chooses: epochs within a run, and settings between runs."""
+"""The metric that chooses epochs within a run, and settings between runs."""
 
 Rows = Sequence[Mapping[str, float]]
-"""Rows of ``metrics.csv``; those of epochs that were not looked at lack its figures."""
+"""Rows of ``metrics.csv``; only those of evaluated epochs have metrics."""
 
 
 class Watch:
-    """Judges a module after every few epochs; keeps the best weights, and stops when told to.
+    """Evaluate a module every few epochs, save the best weights and stop early.
 
-    It has no memory but the rows of ``metrics.csv``, so a resumed run decides as an unbroken one.
+    Its only state is the rows of ``metrics.csv``, so a resumed run decides like an uninterrupted
+    one.
 
     Args:
-        parts: what to judge by.
-        every: epochs between looks; the last epoch is looked at besides.
-        patience: looks without a better one after which training stops; 0 never stops.
-        epochs: the most epochs of the run.
-        best: the checkpoint that holds the weights of the best epoch so far.
+        parts: the interactions to evaluate on.
+        every: epochs between evaluations; the last epoch is always evaluated.
+        patience: evaluations without improvement after which training stops; 0 never stops.
+        epochs: largest number of epochs of the run.
+        best: path of the checkpoint with the weights of the best epoch so far.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Watch:
         self.best = best
 
     def __call__(self, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Give the columns of the epoch that ended."""
+        """Return the columns of the epoch that ended."""
         epoch = trainer.current_epoch + 1
         if epoch % self.every and epoch < self.epochs:
             return {}
@@ -63,7 +64,7 @@ class Watch:
 
 
 def judged(module: RankingModule, parts: RankingParts) -> dict[str, float]:
-    """Every figure of a full ranking with the module as it is, without counts of users."""
+    """Every metric of a full ranking with the current module, without counts of users."""
     metrics: dict[str, float] = metrics_and_users(evaluate_ranking(module.scorer(), parts))[
         "metrics"
     ]
@@ -73,14 +74,14 @@ def judged(module: RankingModule, parts: RankingParts) -> dict[str, float]:
 def judged_figures(
     scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
 ) -> dict[str, float]:
-    """The figures of a full ranking; none but counts where nothing was left to judge by."""
+    """Metrics and counts of a full ranking; only counts if there is nothing to evaluate on."""
     if parts.evaluation.num_interactions == 0:
         return {"users": 0, "users_left_out": parts.train.num_users}
     return evaluate_ranking(scorer, parts, ks)
 
 
 def metrics_and_users(figures: Mapping[str, float]) -> dict[str, Any]:
-    """The figures of a full ranking as results hold them, counts of users apart from metrics."""
+    """The results of a full ranking in the form of ``result.json``."""
     return {
         "metrics": {name: value for name, value in figures.items() if "@" in name},
         **{name: int(figures[name]) for name in ("users", "users_left_out")},
@@ -88,7 +89,7 @@ def metrics_and_users(figures: Mapping[str, float]) -> dict[str, Any]:
 
 
 def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
-    """The epoch with the highest figure, of equals the first; None if none was looked at.
+    """The first epoch with the highest value of a metric; None if none was evaluated.
 
     Example:
         >>> best_epoch([{"epoch": 1, "ndcg@20": 0.2}, {"epoch": 2}])
