@@ -20,7 +20,7 @@ from bayescl._checks import check_count
 from bayescl._cores import usable_cores
 from bayescl.vision.decoding import ImageFormat, Skipped, decode, decode_into
 
-_TASK_BYTES, _TASK_IMAGES = 1 << 22, 128
+_TASK_BYTES, _TASK_IMAGES = 1 << 26, 512
 """Largest number of decoded bytes and of images in a worker's task; tasks are parts of batches."""
 
 _START = "fork" if sys.platform == "linux" else None
@@ -165,13 +165,21 @@ class ImageStream:
             self._loader = self._started()
         self._parts = iter(self._loader)
         for rows in self._tasks.order:
+            parts = self._tasks.of(len(rows))
+            if parts == 1:
+                yield self._next_part().to(pixels.device, non_blocking=True)
+                continue
             images = _empty((len(rows), *pixels.shape[1:]), pixels.device)
-            for place in images.tensor_split(self._tasks.of(len(rows))):
-                part = next(self._parts)
-                if not isinstance(part, Tensor):
-                    raise ValueError(_complaint(part))  # noqa: TRY004
-                place.copy_(part, non_blocking=True)
+            for place in images.tensor_split(parts):
+                place.copy_(self._next_part(), non_blocking=True)
             yield images
+
+    def _next_part(self) -> Tensor:
+        """What the next task decoded."""
+        part = next(self._parts)
+        if not isinstance(part, Tensor):
+            raise ValueError(_complaint(part))  # noqa: TRY004
+        return part
 
     def close(self) -> None:
         """Stop the workers, even if a pass is under way; the next pass starts new ones."""
