@@ -83,7 +83,7 @@ def published_step(train: Interactions) -> Callable[[], None]:
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
 
     def step() -> None:
-        users, positives = next(batches)
+        users, positives, _ = next(batches)
         negatives = torch.randint(train.num_items, users.shape)
         loss = model.loss(users, positives, negatives)
         optimizer.zero_grad()
@@ -104,7 +104,7 @@ def our_step(train: Interactions) -> Callable[[], None]:
     )
 
     def step() -> None:
-        users, items = next(batches)
+        users, items, _ = next(batches)
         value = source(loss, encoder, users, items, seed=next(seeds))
         optimizer.zero_grad()
         value.backward()

@@ -63,7 +63,7 @@ def matrix_factorization(train: Interactions, threads: int) -> Methods:
     )
 
     def ours() -> None:
-        for step, (users, items) in enumerate(PairBatches(train, BATCH, 0)):
+        for step, (users, items, _) in enumerate(PairBatches(train, BATCH, 0)):
             value = source(loss, encoder, users, items, seed=step)
             optimizer.zero_grad()
             value.backward()

@@ -21,7 +21,7 @@ from bayescl._cores import usable_cores
 from bayescl.vision.decoding import ImageFormat, Skipped, decode, decode_into
 
 _TASK_BYTES, _TASK_IMAGES = 1 << 26, 512
-"""Largest number of decoded bytes and of images in a worker's task; tasks are parts of batches."""
+"""Largest number of decoded bytes and of images in a worker's task: a batch, or a part of one."""
 
 _START = "fork" if sys.platform == "linux" else None
 """How workers start. Spawned workers would each import torch first."""
@@ -123,8 +123,8 @@ class ImageStream:
     """Batches of streamed images in order, decoded ahead of time by worker processes.
 
     Each pass iterates over ``order`` anew; only one pass may run at a time. Workers start with the
-    first pass and end with this object. They share each batch and decode at most one batch ahead,
-    or two tasks each if batches are small.
+    first pass and end with this object. Each decodes up to two batches ahead, as those of a
+    ``DataLoader`` do; batches of more than 64 MiB or 512 images are divided among workers.
 
     Args:
         pixels: where the images are.
