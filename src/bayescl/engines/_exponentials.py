@@ -30,7 +30,7 @@ cache."""
 _REMEMBERED_COUNTS = 256
 """How many numbers of candidates have their weights cached; more if rows are short."""
 
-_LOG2_E = math.log2(math.e)
+LOG2_E = math.log2(math.e)
 """Powers of 2 are up to four times as fast on the CPU as powers of e."""
 
 
@@ -97,20 +97,35 @@ def _sums_in_order(
 
 
 def add_log_weights(
-    objective: LogSumObjective, logits: Float[Tensor, "rows candidates"], excluded: Excluded
+    objective: LogSumObjective,
+    logits: Float[Tensor, "rows candidates"],
+    excluded: Excluded,
+    *,
+    unit: float = 1.0,
+    bounds: tuple[float, float] | None = None,
 ) -> None:
     """Add the logarithms of the weights by exact rank to logits, in place. Only for the CPU.
 
     Excluded logits become -inf.
+
+    Args:
+        objective: gives the weights.
+        logits: of the candidates, each multiplied by ``unit``.
+        excluded: which columns are not candidates.
+        unit: what logarithms are multiplied by, too.
+        bounds: between which all logits lie, if known; see
+            :func:`~bayescl.functional.sorting.columns_in_order`.
     """
     width = logits.shape[1]
     places = excluded.places(width)
     counts = excluded.counts_of(width, places)
-    columns, ties = columns_in_order(logits, places, counts)
-    known = _log_weights_by_rank(objective, width, logits.dtype).of(counts)
+    columns, ties = columns_in_order(logits, places, counts, bounds=bounds)
+    known = _log_weights_by_rank(objective, width, logits.dtype, unit).of(counts)
+    if len(ties) == 0:
+        logits.scatter_add_(1, columns, known.untied.expand_as(logits))
+        return
     weights = torch.empty_like(logits).scatter_(1, columns, known.untied.expand_as(logits))
-    if len(ties):
-        _share_among_tied(known, weights, columns, ties)
+    _share_among_tied(known, weights, columns, ties)
     logits += weights
 
 
@@ -158,8 +173,10 @@ class _LogWeights:
 class _LogWeightsByRank:
     """Logarithms of the weights by rank, which depend only on a row's number of candidates."""
 
-    def __init__(self, objective: LogSumObjective, width: int, dtype: torch.dtype) -> None:
-        self.objective, self.width, self.dtype = objective, width, dtype
+    def __init__(
+        self, objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
+    ) -> None:
+        self.objective, self.width, self.dtype, self.unit = objective, width, dtype, unit
         self._lock = Lock()
         self._forget()
 
@@ -187,15 +204,15 @@ class _LogWeightsByRank:
     def _halves(self, count: int) -> Float[Tensor, "1 halves places"]:
         doubled_rank = torch.arange(1, 2 * count + 1, dtype=self.dtype).view(count, 2).T
         log_weights = self.objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
-        return F.pad(log_weights, (0, self.width - count), value=-torch.inf)[None]
+        return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
 @lru_cache(maxsize=4)
 def _log_weights_by_rank(
-    objective: LogSumObjective, width: int, dtype: torch.dtype
+    objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
 ) -> _LogWeightsByRank:
     """The cache for an objective; an objective changes at most once per epoch."""
-    return _LogWeightsByRank(objective, width, dtype)
+    return _LogWeightsByRank(objective, width, dtype, unit)
 
 
 def _share_among_tied(
@@ -233,8 +250,8 @@ def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]
     # An empty row must not subtract infinities.
     largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
     logits.sub_(largest[:, None])
-    scaled = [logits * (power * _LOG2_E) for power in powers[1:]]
-    logits *= powers[0] * _LOG2_E
+    scaled = [logits * (power * LOG2_E) for power in powers[1:]]
+    logits *= powers[0] * LOG2_E
     found = []
     for terms, power in zip((logits, *scaled), powers, strict=True):
         total = terms.exp2_().sum(dim=1)

@@ -6,18 +6,20 @@ threads, and one product gives both gradients of the symmetric matrix of logits.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import add_log_weights, exponentiate
+from bayescl.engines._exponentials import LOG2_E, add_log_weights
 from bayescl.engines.batch import ContrastiveBatch
-from bayescl.functional.log_space import contrast
+from bayescl.functional.log_space import softplus
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.functional.sorting import can_look
+
+_LARGEST_POWER = 60.0
+"""Powers of 2 up to this one, and sums of them, are far from the ends of float32."""
 
 
 class OnePiece(NamedTuple):
@@ -56,7 +58,9 @@ def one_piece(
     *,
     differentiate: bool,
 ) -> OnePiece | None:
-    """Compute losses and, if asked, the gradient of their (weighted) sum; None if not finite.
+    """Compute losses and, if asked, the gradient of their (weighted) sum.
+
+    None if a logit is not finite, or so large that exponentials need to be scaled.
 
     Args:
         objective: the result of :func:`softmax_in_one_piece`.
@@ -66,27 +70,30 @@ def one_piece(
         differentiate: whether to compute the gradient.
     """
     rows, count = batch.candidates, batch.num_anchors
-    logits = torch.mm(rows / temperature, rows.T)
-    if not math.isfinite(logits.sum().item()):
+    powers = torch.mm(rows * (LOG2_E / temperature), rows.T)  # of 2
+    low, high = (bound.item() for bound in powers.aminmax())
+    if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
-    flat = logits.numpy().reshape(-1)
+    flat = powers.numpy().reshape(-1)
     places = batch.rule.positive_places
     positive = torch.from_numpy(flat[places])
     excluded = batch.excluded(slice(0, count))
     if objective.ranks is None:
         flat[excluded.places(count)] = -np.inf
     else:
-        add_log_weights(objective, logits, excluded)
-    (sums,) = exponentiate(logits)
-    losses = contrast(positive, sums.log)
+        add_log_weights(objective, powers, excluded, unit=LOG2_E, bounds=(low, high))
+    exponentials = powers.exp2_()
+    total = exponentials.sum(dim=1)
+    gap = total.log2().sub_(positive).mul_(1 / LOG2_E)
+    losses = softplus(gap)
     if not differentiate:
         return OnePiece(losses, None)
-    slope = torch.sigmoid(sums.log - positive)
+    slope = torch.sigmoid(gap)
     if upstream is not None:
         slope *= upstream
     # The gradient of a sum of 0 is 0; elsewhere no sum is below the clamp.
-    total = sums.total.clamp_(min=torch.finfo(rows.dtype).tiny)
+    total.clamp_(min=torch.finfo(rows.dtype).tiny)
     flat[places] = -total.numpy()
-    logits *= slope.div_(total).div_(temperature)[:, None]
-    logits += logits.T.contiguous()
-    return OnePiece(losses, logits @ rows)
+    exponentials *= slope.div_(total).div_(temperature)[:, None]
+    exponentials += exponentials.T.contiguous()
+    return OnePiece(losses, exponentials @ rows)

@@ -40,7 +40,7 @@ class Excluded:
         return np.array([candidates - (0 if self.columns is None else self.columns.shape[1])])
 
     def places(self, candidates: int) -> NDArray[np.int64]:
-        """Flat places in the rows laid end to end. On the CPU."""
+        """Flat places in the rows laid end to end, ``[rows, excluded]`` of columns. On the CPU."""
         if self.mask is not None:
             return np.flatnonzero(self.mask.numpy())
         if self.columns is None:
@@ -48,7 +48,7 @@ class Excluded:
         known = self._known_places
         if candidates not in known:
             columns: NDArray[np.int64] = self.columns.numpy()
-            known[candidates] = (candidates * np.arange(len(columns))[:, None] + columns).ravel()
+            known[candidates] = candidates * np.arange(len(columns))[:, None] + columns
         return known[candidates]
 
     @cached_property

@@ -44,6 +44,11 @@ def contrast(
     positive: Float[Tensor, " anchors"], log_negative: Float[Tensor, " anchors"]
 ) -> Float[Tensor, " anchors"]:
     r"""The loss :math:`-\log\frac{e^{s^+}}{e^{s^+} + G}`, given :math:`s^+` and :math:`\log G`."""
-    # Above the threshold softplus(x) returns x; at 40 the rest, e^-40, is below half an ulp of
-    # x even in float64.
-    return F.softplus(log_negative - positive, threshold=40.0)
+    return softplus(log_negative - positive)
+
+
+def softplus(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    r""":math:`\log(1 + e^x)`, exact to rounding at any size."""
+    # Above the threshold the result is x; at 40 the rest, e^-40, is below half an ulp of x even in
+    # float64.
+    return F.softplus(values, threshold=40.0)

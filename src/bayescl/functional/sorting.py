@@ -36,6 +36,15 @@ _SHORT = 2**15
 _PIECE = 512
 """Largest number of 32-bit integers that NumPy sorts without leaving the registers."""
 
+_MARGIN = 8
+"""Levels left free at both ends of a range for rounding errors and for excluded values."""
+
+_MOST_APART = 2
+"""Largest number of excluded values of a row that have levels of their own."""
+
+_NARROWEST = 1e-30
+"""Range below which the number of levels over the range may overflow."""
+
 _CROWDED = 16
 """Rows are sorted again if more than one in this many values shares a level with the next."""
 
@@ -93,15 +102,21 @@ def columns_in_order(
     values: Tensor,
     excluded: NDArray[np.int64] | None = None,
     counts: NDArray[np.int64] | None = None,
+    *,
+    bounds: tuple[float, float] | None = None,
 ) -> OrderedColumns:
     """Order the columns of each row by their values, and find ties. Only for the CPU.
 
     Args:
         values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
         excluded: flat positions of values that go to the end of their row and are not among the
-            ties; without repeats. If ``values`` is contiguous, they are overwritten with -inf.
+            ties; without repeats, in any shape. If every row has equally many, ``[rows, few]``, it
+            may take less time. If ``values`` is contiguous, they are overwritten with -inf, unless
+            ``bounds`` are given.
         counts: number of values of each row that are not excluded, ``[rows]``, or one number for
             all, ``[1]``; None if no value is excluded.
+        bounds: finite numbers that all values lie between, excluded ones too. They save looking for
+            those of each row, which pays if the rows are few and alike.
 
     Returns:
         Columns in order, and the positions of ties.
@@ -113,7 +128,7 @@ def columns_in_order(
     if counts is None:
         counts = np.array([width])
     if values.dtype == torch.float32 and 1 < width <= _SHORT:
-        return _order_by_rounding(values, excluded, counts)
+        return _order_by_rounding(values, excluded, counts, bounds)
     columns, level = _order_exactly(values, excluded)
     values.numpy().reshape(-1)[excluded] = -np.inf
     return OrderedColumns(columns, level[_followed(level, width, counts)])
@@ -147,21 +162,78 @@ def _followed(
 
 
 def _order_by_rounding(
-    values: Tensor, excluded: NDArray[np.int64], counts: NDArray[np.int64]
+    values: Tensor,
+    excluded: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    bounds: tuple[float, float] | None,
 ) -> OrderedColumns:
     """:func:`columns_in_order` for short rows of float32."""
     rows, width = values.shape
     column_bits = (width - 1).bit_length()
     levels = 2 ** min(_MANTISSA, 32 - column_bits)
+    if bounds is not None and _is_wide(*bounds):
+        scaled, clear = _scaled_within(values, bounds, levels), None
+    else:
+        scaled, clear = _scaled_by_row(values, excluded, levels)
+    few = excluded.shape[1] if excluded.ndim == 2 else 0
+    apart = 0 < few <= _MOST_APART  # excluded values have levels of their own
+    last = _LAST_LEVEL - np.arange(few, dtype=np.float32) if apart else _LAST_LEVEL
+    scaled.numpy().reshape(-1)[excluded] = last
+    packed = _packed(scaled, column_bits)
+    stride = packed.shape[1]
+    packed = _sort_in_pieces(packed, _pieces(width))
+    columns = np.empty((rows, width), dtype=np.int64)
+    np.bitwise_and(packed.numpy()[:, :width], np.int32(2**column_bits - 1), out=columns)
+    beside = packed.numpy().view(np.uint32).reshape(-1)
+    change = beside[1:] ^ beside[:-1]
+    if clear is None and apart and change.min() >= 2**column_bits:
+        return OrderedColumns(torch.from_numpy(columns), np.empty(0, dtype=np.int64))
+    same = change < 2**column_bits
+    if excluded.size > packed.numel() // _CROWDED:  # excluded values share the last level
+        same &= packed.numpy().reshape(-1)[1:] < _first_of_last_level(column_bits)
+    level = np.flatnonzero(same)
+    if len(level):
+        level = level[_followed(level, stride, counts)]
+        level -= level // stride * (stride - width)
+    return _settled(values, torch.from_numpy(columns), level, clear, excluded, counts)
+
+
+def _is_wide(low: float, high: float) -> bool:
+    """Whether a range is wide enough, beside its ends, for levels by one sum of float32."""
+    return high - low > max(abs(low), abs(high)) / 2 and high - low > _NARROWEST
+
+
+def _scaled_within(values: Tensor, bounds: tuple[float, float], levels: int) -> Tensor:
+    """Numbers in ``[2**23, 2**24)`` whose mantissa is the level, from one range for all rows."""
+    low, high = bounds
+    # The product and the sum may be off by some levels, but they are monotone.
+    scale = (levels - 2 * _MARGIN) / (high - low)
+    return torch.add(
+        values.new_tensor([2.0**_MANTISSA + _MARGIN - low * scale]), values, alpha=scale
+    )
+
+
+def _scaled_by_row(
+    values: Tensor, excluded: NDArray[np.int64], levels: int
+) -> tuple[Tensor, NDArray[np.bool_]]:
+    """The same from each row's own range, and whether that is any use for a row.
+
+    Excluded values become -inf.
+    """
     low = values.amin(dim=1, keepdim=True)
-    flat = values.numpy().reshape(-1)
-    flat[excluded] = -np.inf
+    values.numpy().reshape(-1)[excluded] = -np.inf
     spread = values.amax(dim=1, keepdim=True).sub_(low)
     # Subtraction, multiplication and addition round monotonically, so only neighbours can share a
     # level. The last sum's mantissa is the level: its bits need no conversion.
     scale = (levels - 4) / spread
     scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
-    scaled.numpy().reshape(-1)[excluded] = _LAST_LEVEL
+    clear: NDArray[np.bool_] = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
+    return scaled, clear
+
+
+def _packed(scaled: Tensor, column_bits: int) -> Tensor:
+    """Levels and columns in one integer, in rows that divide into pieces; the rest sorts last."""
+    rows, width = scaled.shape
     pieces = _pieces(width)
     stride = -(-width // pieces) * pieces
     packed = torch.empty(rows, stride, dtype=torch.int32)
@@ -169,25 +241,36 @@ def _order_by_rounding(
         packed[:, width:] = _ALL_BUT_SIGN
     levels_of = scaled.view(torch.int32)
     torch.add(_every_column(width), levels_of, alpha=2**column_bits, out=packed[:, :width])
-    packed = _sort_in_pieces(packed, pieces)
-    beside = packed.numpy().view(np.uint32).reshape(-1)
-    same = beside[1:] ^ beside[:-1] < 2**column_bits
-    if len(excluded) > packed.numel() // _CROWDED:  # excluded values share the last level
-        same &= packed.numpy().reshape(-1)[1:] < _first_of_last_level(column_bits)
-    level = np.flatnonzero(same)
-    if len(level):
-        level = level[_followed(level, stride, counts)]
-        level -= level // stride * (stride - width)
-    packed &= 2**column_bits - 1
-    columns = packed[:, :width].to(torch.int64)
-    clear = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
-    if not clear.all() or len(level) > width // _CROWDED:
-        crowded = np.bincount(level // width, minlength=len(values)) > width // _CROWDED
-        unclear = crowded | ~clear  # levels mean nothing if spread or scale is not finite
-        anew = _order_again(values, columns, np.flatnonzero(unclear), excluded, counts)
+    return packed
+
+
+def _settled(
+    values: Tensor,
+    columns: Tensor,
+    level: NDArray[np.int64],
+    clear: NDArray[np.bool_] | None,
+    excluded: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> OrderedColumns:
+    """Order columns that share a level by their values, in place.
+
+    Args:
+        values: of each column.
+        columns: sorted by level.
+        level: flat positions of columns that share their level with the next.
+        clear: whether a row's levels mean anything; None if all rows' do.
+        excluded: as in :func:`columns_in_order`, and so is ``counts``.
+        counts: see there.
+    """
+    rows, width = values.shape
+    anew = np.empty(0, dtype=np.int64)
+    if (clear is not None and not clear.all()) or len(level) > width // _CROWDED:
+        unclear = np.bincount(level // width, minlength=rows) > width // _CROWDED
+        if clear is not None:
+            unclear |= ~clear  # levels mean nothing if spread or scale is not finite
+        anew = _order_again(values, columns, np.flatnonzero(unclear), excluded.reshape(-1), counts)
         level = level[~unclear[level // width]]
-    else:
-        anew = np.empty(0, dtype=np.int64)
+    flat = values.numpy().reshape(-1)
     ties = _settle(flat, columns.numpy().reshape(-1), level, width) if len(level) else level
     return OrderedColumns(columns, np.sort(np.concatenate([ties, anew])) if len(anew) else ties)
 
