@@ -170,27 +170,22 @@ def _order_by_rounding(
     """:func:`columns_in_order` for short rows of float32."""
     rows, width = values.shape
     column_bits = (width - 1).bit_length()
-    levels = 2 ** min(_MANTISSA, 32 - column_bits)
-    if bounds is not None and _is_wide(*bounds):
-        scaled, clear = _scaled_within(values, bounds, levels), None
+    apart, clear = False, None
+    if bounds is not None and width <= _PIECE and _is_wide(*bounds):
+        apart = excluded.ndim == 2 and excluded.shape[1] <= _MOST_APART
+        packed = _packed_within(values.numpy(), bounds, excluded, column_bits, apart=apart)
     else:
-        scaled, clear = _scaled_by_row(values, excluded, levels)
-    few = excluded.shape[1] if excluded.ndim == 2 else 0
-    apart = 0 < few <= _MOST_APART  # excluded values have levels of their own
-    last = _LAST_LEVEL - np.arange(few, dtype=np.float32) if apart else _LAST_LEVEL
-    scaled.numpy().reshape(-1)[excluded] = last
-    packed = _packed(scaled, column_bits)
+        packed, clear = _packed_by_row(values, excluded, column_bits)
     stride = packed.shape[1]
-    packed = _sort_in_pieces(packed, _pieces(width))
     columns = np.empty((rows, width), dtype=np.int64)
-    np.bitwise_and(packed.numpy()[:, :width], np.int32(2**column_bits - 1), out=columns)
-    beside = packed.numpy().view(np.uint32).reshape(-1)
+    np.bitwise_and(packed[:, :width], np.int32(2**column_bits - 1), out=columns)
+    beside = packed.view(np.uint32).reshape(-1)
     change = beside[1:] ^ beside[:-1]
-    if clear is None and apart and change.min() >= 2**column_bits:
+    if apart and change.min() >= 2**column_bits:
         return OrderedColumns(torch.from_numpy(columns), np.empty(0, dtype=np.int64))
     same = change < 2**column_bits
-    if excluded.size > packed.numel() // _CROWDED:  # excluded values share the last level
-        same &= packed.numpy().reshape(-1)[1:] < _first_of_last_level(column_bits)
+    if excluded.size > packed.size // _CROWDED:  # excluded values share the last level
+        same &= packed.reshape(-1)[1:] < _first_of_last_level(column_bits)
     level = np.flatnonzero(same)
     if len(level):
         level = level[_followed(level, stride, counts)]
@@ -203,37 +198,50 @@ def _is_wide(low: float, high: float) -> bool:
     return high - low > max(abs(low), abs(high)) / 2 and high - low > _NARROWEST
 
 
-def _scaled_within(values: Tensor, bounds: tuple[float, float], levels: int) -> Tensor:
-    """Numbers in ``[2**23, 2**24)`` whose mantissa is the level, from one range for all rows."""
-    low, high = bounds
-    # The product and the sum may be off by some levels, but they are monotone.
-    scale = (levels - 2 * _MARGIN) / (high - low)
-    return torch.add(
-        values.new_tensor([2.0**_MANTISSA + _MARGIN - low * scale]), values, alpha=scale
-    )
+def _packed_within(
+    values: NDArray[np.float32],
+    bounds: tuple[float, float],
+    excluded: NDArray[np.int64],
+    column_bits: int,
+    *,
+    apart: bool,
+) -> NDArray[np.int32]:
+    """Levels within one range for all rows, packed with their columns and sorted.
 
-
-def _scaled_by_row(
-    values: Tensor, excluded: NDArray[np.int64], levels: int
-) -> tuple[Tensor, NDArray[np.bool_]]:
-    """The same from each row's own range, and whether that is any use for a row.
-
-    Excluded values become -inf.
+    Few operations, and those of NumPy, which start sooner than torch's. With ``apart``, each
+    excluded value of a row has a level of its own.
     """
+    low, high = bounds
+    # The product and the sum may be off by some levels, but they are monotone. The sum's mantissa
+    # is the level: its bits need no conversion.
+    scale = (2 ** min(_MANTISSA, 32 - column_bits) - 2 * _MARGIN) / (high - low)
+    scaled = values * np.float32(scale)
+    scaled += np.float32(2.0**_MANTISSA + _MARGIN - low * scale)
+    few = excluded.shape[1] if apart else 1
+    scaled.reshape(-1)[excluded] = np.float32(_LAST_LEVEL) - np.arange(few, dtype=np.float32)
+    packed: NDArray[np.int32] = scaled.view(np.int32)
+    packed <<= column_bits
+    packed += _every_column(values.shape[1]).numpy()
+    packed.sort(axis=1)
+    return packed
+
+
+def _packed_by_row(
+    values: Tensor, excluded: NDArray[np.int64], column_bits: int
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Levels within each row's own range, packed and sorted, and whether they mean anything.
+
+    Rows divide into pieces; what fills them up sorts last. Excluded values become -inf.
+    """
+    rows, width = values.shape
     low = values.amin(dim=1, keepdim=True)
     values.numpy().reshape(-1)[excluded] = -np.inf
     spread = values.amax(dim=1, keepdim=True).sub_(low)
     # Subtraction, multiplication and addition round monotonically, so only neighbours can share a
-    # level. The last sum's mantissa is the level: its bits need no conversion.
-    scale = (levels - 4) / spread
+    # level.
+    scale = (2 ** min(_MANTISSA, 32 - column_bits) - 4) / spread
     scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
-    clear: NDArray[np.bool_] = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
-    return scaled, clear
-
-
-def _packed(scaled: Tensor, column_bits: int) -> Tensor:
-    """Levels and columns in one integer, in rows that divide into pieces; the rest sorts last."""
-    rows, width = scaled.shape
+    scaled.numpy().reshape(-1)[excluded] = _LAST_LEVEL
     pieces = _pieces(width)
     stride = -(-width // pieces) * pieces
     packed = torch.empty(rows, stride, dtype=torch.int32)
@@ -241,7 +249,8 @@ def _packed(scaled: Tensor, column_bits: int) -> Tensor:
         packed[:, width:] = _ALL_BUT_SIGN
     levels_of = scaled.view(torch.int32)
     torch.add(_every_column(width), levels_of, alpha=2**column_bits, out=packed[:, :width])
-    return packed
+    clear: NDArray[np.bool_] = (np.isfinite(spread.numpy()) & np.isfinite(scale.numpy())).ravel()
+    return _sort_in_pieces(packed, pieces).numpy(), clear
 
 
 def _settled(

@@ -487,7 +487,7 @@ class ContrastiveLoss(nn.Module):
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with _without_autocast(batch.anchors.device):
-            losses, self.engine_used = per_anchor_losses(
+            losses, engine = per_anchor_losses(
                 batch,
                 temperature,
                 self.objective,
@@ -495,6 +495,8 @@ class ContrastiveLoss(nn.Module):
                 uniform=self.reduction != "none",
                 chunk_size=self.chunk_size,
             )
+        if self.engine_used != engine:  # a module's attributes are slow to set
+            self.engine_used = engine
         return losses
 
     def reduced(
