@@ -70,7 +70,7 @@ def one_piece(
         differentiate: whether to compute the gradient.
     """
     rows, count = batch.candidates, batch.num_anchors
-    powers = torch.mm(rows * (LOG2_E / temperature), rows.T)  # of 2
+    powers = _scaled_product(LOG2_E / temperature, rows, rows.T)  # of 2
     low, high = (bound.item() for bound in powers.aminmax())
     if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
@@ -91,9 +91,15 @@ def one_piece(
     slope = torch.sigmoid(gap)
     if upstream is not None:
         slope *= upstream
-    # The gradient of a sum of 0 is 0; elsewhere no sum is below the clamp.
-    total.clamp_(min=torch.finfo(rows.dtype).tiny)
+    if objective.may_drop or excluded.columns is None or excluded.columns.shape[1] == count:
+        # The gradient of a sum of 0 is 0; elsewhere no sum is below the clamp.
+        total.clamp_(min=torch.finfo(rows.dtype).tiny)
     flat[places] = -total.numpy()
-    exponentials *= slope.div_(total).div_(temperature)[:, None]
+    exponentials *= slope.div_(total)[:, None]
     exponentials += exponentials.T.contiguous()
-    return OnePiece(losses, exponentials @ rows)
+    return OnePiece(losses, _scaled_product(1 / temperature, exponentials, rows))
+
+
+def _scaled_product(scale: float, left: Tensor, right: Tensor) -> Tensor:
+    """``scale * (left @ right)`` in one operation."""
+    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=scale)
