@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,19 +115,49 @@ def add_log_weights(
         excluded: which columns are not candidates.
         unit: what logarithms are multiplied by, too.
         bounds: between which all logits lie, if known; see
-            :func:`~bayescl.functional.sorting.columns_in_order`.
+            :func:`~bayescl.functional.sorting.columns_in_order`. Not needed with Numba.
     """
     width = logits.shape[1]
+    by_rank = _log_weights_by_rank(objective, width, logits.dtype, unit)
+    compiled = compiled_ranks()
+    if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
+
+        def addends(
+            counts: NDArray[np.int64],
+        ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+            known = by_rank.of(counts)
+            return known.known.numpy(), known.rows
+
+        compiled.add_by_rank(
+            logits.numpy(),
+            addends,
+            mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
+            columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
+            upper=objective.ranks == "upper",
+        )
+        return
     places = excluded.places(width)
     counts = excluded.counts_of(width, places)
     columns, ties = columns_in_order(logits, places, counts, bounds=bounds)
-    known = _log_weights_by_rank(objective, width, logits.dtype, unit).of(counts)
+    known = by_rank.of(counts)
     if len(ties) == 0:
         logits.scatter_add_(1, columns, known.untied.expand_as(logits))
         return
     weights = torch.empty_like(logits).scatter_(1, columns, known.untied.expand_as(logits))
     _share_among_tied(known, weights, columns, ties)
     logits += weights
+
+
+@lru_cache(maxsize=1)
+def compiled_ranks() -> ModuleType | None:
+    """:mod:`bayescl.functional.compiled`, or None where Numba is missing, broken or turned off."""
+    try:
+        from numba import config
+
+        from bayescl.functional import compiled
+    except ImportError:
+        return None
+    return None if config.DISABLE_JIT else compiled
 
 
 @dataclass(frozen=True)
