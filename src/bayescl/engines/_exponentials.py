@@ -272,7 +272,8 @@ def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
     # A logit of weight 0 may be the largest, and must not make the others underflow.
     largest = torch.where(weights > 0, logits, -torch.inf).amax(dim=1)
     largest = torch.where(largest > -torch.inf, largest, 0.0)
-    total = logits.sub_(largest[:, None]).clamp_max_(0).exp_().mul_(weights).sum(dim=1)
+    logits.sub_(largest[:, None]).clamp_max_(0).mul_(LOG2_E).exp2_().mul_(weights)
+    total = logits.sum(dim=1)
     return Sums(logits, total, total.log() + largest)
 
 
