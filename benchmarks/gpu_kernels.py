@@ -1,0 +1,297 @@
+"""Sections of ``gpu.py`` on the engines: right, and how fast.
+
+In Triton's interpreter they run on the CPU, at sizes that measure nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from baselines import cross_entropy_info_nce
+from gpu_journal import OUT_OF_MEMORY, Run
+
+from bayescl.engines import _fused_launch as launch
+from bayescl.engines._fused_tiles import Precision
+from bayescl.engines.fused import fused_loss
+from bayescl.engines.select import Engine, per_anchor_losses
+from bayescl.functional import Bayesian, InfoNCE, LogSumObjective, unit_vectors
+from bayescl.functional.histogram import inverse_widths, log2_weights
+from bayescl.losses.layouts import two_views
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCHES = (4096, 8192, 16_384, 32_768, 65_536, 256, 1024, 131_072)
+"""Two views make twice as many rows: first 2^13 to 2^17 of them, then the others."""
+CHECKED = (1500, 4096, 32_768)
+"""Batches whose losses and gradients are compared with float64."""
+DIM = 128
+BINS = 256
+TEMPERATURE = 0.1
+INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cpu" if INTERPRETING else "cuda"
+EXACT_ENGINES: tuple[Engine, ...] = ("dense", "chunked")
+OBJECTIVES: dict[str, LogSumObjective] = {"InfoNCE": InfoNCE(), "Bayesian": Bayesian(0.9, 0.5, 0.1)}
+ARITHMETIC: dict[str, tuple[torch.dtype, Precision]] = {
+    "bfloat16": (torch.bfloat16, "ieee"),
+    "float32 tf32x3": (torch.float32, "tf32x3"),
+    "float32 ieee": (torch.float32, "ieee"),
+}
+if INTERPRETING:  # which multiplies the bits of bfloat16 as integers
+    ARITHMETIC = {
+        "float16": (torch.float16, "ieee"),
+        "float32 ieee": (torch.float32, "ieee"),
+    }
+Step = Callable[[list[torch.Tensor]], torch.Tensor]
+"""A loss of two views, as one number."""
+
+
+def views(batch: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Two views of unit vectors that agree in part, as leaves."""
+    generator = torch.Generator(DEVICE).manual_seed(batch)
+    shared, first, second = (
+        torch.randn(batch, DIM, device=DEVICE, generator=generator) for _ in range(3)
+    )
+    return [unit_vectors(shared + noise).to(dtype).requires_grad_() for noise in (first, second)]
+
+
+def fused_step(name: str, precision: Precision) -> Step:
+    objective = OBJECTIVES[name]
+    return lambda pair: fused_loss(
+        two_views(*pair), TEMPERATURE, lambda _: objective, precision=precision
+    ).mean()
+
+
+def exact_step(name: str, engine: Engine) -> Step:
+    """A step of the dense or the chunked engine, as a loss's mean calls it."""
+    objective = OBJECTIVES[name]
+    return lambda pair: per_anchor_losses(
+        two_views(*pair), TEMPERATURE, lambda _: objective, engine=engine, uniform=True
+    )[0].mean()
+
+
+def gradients(step: Step, pair: list[torch.Tensor]) -> tuple[float, torch.Tensor]:
+    """A step's value, and its gradient in float64."""
+    value = step(pair)
+    return value.item(), torch.cat(torch.autograd.grad(value, pair)).double()
+
+
+def check_against_float64(run: Run) -> None:
+    """Losses and gradients of the engines against exact ones in float64, at several sizes."""
+    quick = (20,) if INTERPRETING else (300,)
+    for batch in quick if run.quick else CHECKED:
+        for name in OBJECTIVES:
+            exact = cache(partial(exact_gradients, name, batch))
+            steps = {"chunked float32": (torch.float32, exact_step(name, "chunked"))}
+            for label, (dtype, precision) in ARITHMETIC.items():
+                steps[f"fused {label}"] = (dtype, fused_step(name, precision))
+            for label, (dtype, step) in steps.items():
+                item = f"{name}, {label}, B = {batch}"
+                run.measure(item, partial(errors, step, batch, dtype, exact))
+
+
+def exact_gradients(name: str, batch: int, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
+    """Loss and gradient in float64, of embeddings rounded to ``dtype``."""
+    pair = [view.detach().double().requires_grad_() for view in views(batch, dtype)]
+    return gradients(exact_step(name, "dense" if batch < 4096 else "chunked"), pair)
+
+
+def errors(
+    step: Step,
+    batch: int,
+    dtype: torch.dtype,
+    exact: Callable[[torch.dtype], tuple[float, torch.Tensor]],
+) -> dict[str, Any]:
+    """How far a step is from exact ones: absolute error of loss, relative error of gradient."""
+    expected, right = exact(dtype)
+    loss, gradient = gradients(step, views(batch, dtype))
+    return {
+        "batch": batch,
+        "loss_error": abs(loss - expected),
+        "gradient_error": float((gradient - right).norm() / right.norm()),
+    }
+
+
+def run_gpu_tests(run: Run) -> None:
+    """The tests marked ``gpu``, in a process of their own."""
+
+    def outcome() -> dict[str, Any]:
+        command = ["-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/engines"]
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        last = done.stdout.strip().splitlines()[-1:]
+        if done.returncode == 0:
+            return {"summary": last}
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        tail = done.stdout[-6000:] + done.stderr[-1000:]
+        return {"error": str(last), "failed": failed, "tail": tail}
+
+    run.measure("pytest -m gpu", outcome)
+
+
+def measure_speed(run: Run) -> None:
+    """Time and extra memory of forward and backward, all engines side by side.
+
+    A method is left out where, by its time at another batch, it would not fit into what is left,
+    and beyond a batch at which it ran out of memory.
+    """
+    float32 = torch.float32
+    cross_entropy = partial(cross_entropy_of, temperature=TEMPERATURE)
+    methods: dict[str, Method] = {"F.cross_entropy InfoNCE": Method(cross_entropy, float32)}
+    for name in OBJECTIVES:
+        for engine in EXACT_ENGINES:
+            about = {"objective": name, "engine": engine}
+            methods[f"{engine} {name}"] = Method(exact_step(name, engine), float32, about)
+        for label, (dtype, precision) in ARITHMETIC.items():
+            about = {"objective": name, "engine": "fused", "arithmetic": label}
+            methods[f"fused {name}, {label}"] = Method(fused_step(name, precision), dtype, about)
+    quick = (12, 24) if INTERPRETING else (1024, 256)
+    known: dict[str, tuple[int, float]] = {}
+    too_large: dict[str, int] = {}
+    for batch in quick if run.quick else BATCHES:
+        for name, method in methods.items():
+            if batch > too_large.get(name, batch):
+                continue
+            before, seconds = known.get(name, (batch, 0.0))
+            needs = 4 * seconds * (batch / before) ** 2 + 2
+            item = f"{name}, B = {batch}"
+            value = run.measure(item, partial(method.measured, name, batch), needs=needs)
+            if value is not None:
+                known[name] = (batch, value["median_ms"] / 1e3)
+            elif run.items[item] == OUT_OF_MEMORY:
+                too_large[name] = batch
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table of times."""
+
+    step: Step
+    dtype: torch.dtype
+    about: dict[str, str] = field(default_factory=dict)
+
+    def measured(self, name: str, batch: int) -> dict[str, Any]:
+        """Its cost at one batch."""
+        cost = measure_step(self.step, batch, self.dtype)
+        return {"method": name, "batch": batch, **self.about, **cost}
+
+
+def cross_entropy_of(pair: list[torch.Tensor], *, temperature: float) -> torch.Tensor:
+    return cross_entropy_info_nce(*pair, temperature=temperature)
+
+
+def measure_step(step: Step, batch: int, dtype: torch.dtype) -> dict[str, Any]:
+    """Median and quartiles of a step's time in milliseconds, and its peak extra memory."""
+    pair = views(batch, dtype)
+
+    def once() -> None:
+        torch.autograd.grad(step(pair), pair)
+
+    once()  # compiles
+    if DEVICE == "cpu":
+        return {**time_repeats(once), "extra_mib": 0.0}
+    torch.cuda.synchronize()
+    held = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    once()
+    torch.cuda.synchronize()
+    extra = torch.cuda.max_memory_allocated() - held
+    return {**time_repeats(once), "extra_mib": extra / 2**20}
+
+
+def time_repeats(once: Callable[[], object], limit: float = 1.0) -> dict[str, Any]:
+    """Times by CUDA events: 3 to 50 repeats, as many as fit into ``limit`` seconds."""
+    times: list[float] = []
+    limit = 0.0 if INTERPRETING else limit
+    begun = time.monotonic()
+    while len(times) < 3 or (len(times) < 50 and time.monotonic() - begun < limit):
+        times.append(milliseconds_on_device(once) if DEVICE == "cuda" else milliseconds(once))
+        if times[0] > 1e3 * limit:
+            break
+    low = high = times[0]
+    if len(times) > 1:
+        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+    return {
+        "median_ms": statistics.median(times),
+        "quartiles_ms": [low, high],
+        "repeats": len(times),
+    }
+
+
+def milliseconds_on_device(once: Callable[[], object]) -> float:
+    """Time of a call between two events of the device."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    once()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end))
+
+
+def milliseconds(once: Callable[[], object]) -> float:
+    """Time of a call by the clock."""
+    start = time.perf_counter()
+    once()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def measure_kernels(run: Run) -> None:
+    """Each fused kernel alone at one batch: where the time goes."""
+    batch = (16 if INTERPRETING else 2048) if run.quick else 16_384
+    for label, (dtype, precision) in ARITHMETIC.items():
+        calls = run.attempt(label, partial(kernels, batch, dtype, precision))
+        for name, call in (calls or {}).items():
+            measured = partial(measure_kernel, batch, label, name, call)
+            run.measure(f"{label}, {name}", measured)
+
+
+def measure_kernel(batch: int, label: str, name: str, call: Callable[[], object]) -> dict[str, Any]:
+    """Times of one kernel, after a call that compiles it."""
+    call()
+    about = {"batch": batch, "arithmetic": label, "kernel": name}
+    return about | time_repeats(call, limit=0.3)
+
+
+def kernels(
+    batch: int, dtype: torch.dtype, precision: Precision
+) -> dict[str, Callable[[], object]]:
+    """Calls of every fused kernel on two views, by name."""
+    whole = two_views(*(view.detach() for view in views(batch, dtype)))
+    problem = launch.Problem(whole.anchors, whole.candidates, whole.rule, precision)
+    scale = torch.full((), 1.4427 / TEMPERATURE, device=DEVICE)
+    low, top = launch.similarity_ranges(problem)
+    inverse = inverse_widths(low, top)
+    counts = launch.histograms(problem, BINS, top, inverse)
+
+    def weigh() -> torch.Tensor:
+        return log2_weights(counts, inverse, OBJECTIVES["Bayesian"].weights_of_cdf, "mid")
+
+    found: dict[str, Callable[[], object]] = {
+        "range": lambda: launch.similarity_ranges(problem),
+        "histogram": lambda: launch.histograms(problem, BINS, top, inverse),
+        "weights of bins": weigh,
+    }
+    binned = launch.Binned(BINS, top, inverse, weigh())
+    for kind, table in (("", launch.Binned(0)), (", weighted", binned)):
+        shared = (problem, scale, table)
+        log_sum, _ = launch.log_sums(*shared, count=False)
+        upstream = torch.ones_like(log_sum)
+        found[f"log-sum-exp{kind}"] = lambda s=shared: launch.log_sums(*s, count=False)
+        found[f"anchor gradient{kind}"] = lambda s=shared, v=log_sum: launch.anchor_gradients(*s, v)
+        found[f"candidate gradient{kind}"] = lambda s=shared, v=log_sum, u=upstream: (
+            launch.candidate_gradients(*s, v, u)
+        )
+    return found
