@@ -83,6 +83,7 @@ class Section:
 SECTIONS = {
     "accuracy": Section("gpu_kernels.check_against_float64", 0.2),
     "tests": Section("gpu_kernels.run_gpu_tests", 0.15, "never"),
+    "tiles": Section("gpu_kernels.measure_tiles", 0.2),
     "kernels": Section("gpu_kernels.measure_kernels", 0.15),
     "speed": Section("gpu_kernels.measure_speed", 0.35),
     "training": Section("gpu_training.measure_training", 0.4, "always"),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from baselines import cross_entropy_info_nce
 from gpu_journal import OUT_OF_MEMORY, Run
 
 from bayescl.engines import _fused_launch as launch
-from bayescl.engines._fused_tiles import Precision
+from bayescl.engines._fused_tiles import Kernel, Precision, Tile
+from bayescl.engines._fused_tuning import chosen_tiles
 from bayescl.engines.fused import fused_loss
 from bayescl.engines.select import Engine, per_anchor_losses
 from bayescl.functional import Bayesian, InfoNCE, LogSumObjective, unit_vectors
@@ -248,9 +249,80 @@ def milliseconds(once: Callable[[], object]) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a fused kernel."""
+
+    kernel: Kernel
+    bins: int
+    problem: launch.Problem
+    function: Callable[[launch.Problem], Any]
+
+    def __call__(self, tile: Tile | None = None) -> Any:
+        """Its result; with the tile that the engine would take, if none is named."""
+        return self.function(replace(self.problem, tile=tile))
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        """The tiles that it may use."""
+        return self.problem.tiles(self.kernel, self.bins)
+
+    def chosen(self) -> Tile:
+        """The tile that was chosen, or else the default."""
+        for work, tile in chosen_tiles().items():
+            about = (work.kernel, work.bins, work.dtype, work.precision)
+            mine = (self.kernel, self.bins, self.problem.anchors.dtype, self.problem.precision)
+            if about == mine:
+                return tile
+        return self.tiles[0]
+
+
+def measure_tiles(run: Run) -> None:
+    """Each kernel with each of its tiles: the time, and how its result differs."""
+    batch = kernel_batch(run)
+    for label, (dtype, precision) in ARITHMETIC.items():
+        calls = run.attempt(label, partial(kernels, batch, dtype, precision))
+        for name, call in (calls or {}).items():
+            for tile in call.tiles:
+                measured = partial(measure_tile, batch, label, name, call, tile)
+                run.measure(f"{label}, {name}, {tile_name(tile)}", measured)
+
+
+def kernel_batch(run: Run) -> int:
+    """The batch at which kernels are measured alone."""
+    if run.quick:
+        return 16 if INTERPRETING else 2048
+    return 16_384
+
+
+def measure_tile(batch: int, label: str, name: str, call: Call, tile: Tile) -> dict[str, Any]:
+    """The time of a kernel with a tile, and its result compared with the default tile's."""
+    found, expected = (flat(call(one)) for one in (tile, call.tiles[0]))
+    return {
+        "batch": batch,
+        "arithmetic": label,
+        "kernel": name,
+        "tile": tile_name(tile),
+        "difference": float((found - expected).norm() / expected.norm()),
+        **time_repeats(partial(call, tile), limit=0.2),
+    }
+
+
+def flat(result: Any) -> torch.Tensor:
+    """A kernel's result as one vector."""
+    parts = result if isinstance(result, tuple) else (result,)
+    return torch.cat([part.double().flatten() for part in parts if part is not None])
+
+
+def tile_name(tile: Tile) -> str:
+    """A tile in a few characters."""
+    sizes = "x".join(str(size) for size in (tile.rows, tile.columns, tile.dim, tile.out) if size)
+    return f"{sizes}, {tile.warps} warps, {tile.stages} stages"
+
+
 def measure_kernels(run: Run) -> None:
-    """Each fused kernel alone at one batch: where the time goes."""
-    batch = (16 if INTERPRETING else 2048) if run.quick else 16_384
+    """Each fused kernel alone, with the tile that the engine chooses: where the time goes."""
+    batch = kernel_batch(run)
     for label, (dtype, precision) in ARITHMETIC.items():
         calls = run.attempt(label, partial(kernels, batch, dtype, precision))
         for name, call in (calls or {}).items():
@@ -258,16 +330,14 @@ def measure_kernels(run: Run) -> None:
             run.measure(f"{label}, {name}", measured)
 
 
-def measure_kernel(batch: int, label: str, name: str, call: Callable[[], object]) -> dict[str, Any]:
-    """Times of one kernel, after a call that compiles it."""
+def measure_kernel(batch: int, label: str, name: str, call: Call) -> dict[str, Any]:
+    """Times of one kernel, after a call that compiles it and chooses its tile."""
     call()
     about = {"batch": batch, "arithmetic": label, "kernel": name}
-    return about | time_repeats(call, limit=0.3)
+    return about | {"tile": tile_name(call.chosen())} | time_repeats(call, limit=0.3)
 
 
-def kernels(
-    batch: int, dtype: torch.dtype, precision: Precision
-) -> dict[str, Callable[[], object]]:
+def kernels(batch: int, dtype: torch.dtype, precision: Precision) -> dict[str, Call]:
     """Calls of every fused kernel on two views, by name."""
     whole = two_views(*(view.detach() for view in views(batch, dtype)))
     problem = launch.Problem(whole.anchors, whole.candidates, whole.rule, precision)
@@ -275,23 +345,34 @@ def kernels(
     low, top = launch.similarity_ranges(problem)
     inverse = inverse_widths(low, top)
     counts = launch.histograms(problem, BINS, top, inverse)
-
-    def weigh() -> torch.Tensor:
-        return log2_weights(counts, inverse, OBJECTIVES["Bayesian"].weights_of_cdf, "mid")
-
-    found: dict[str, Callable[[], object]] = {
-        "range": lambda: launch.similarity_ranges(problem),
-        "histogram": lambda: launch.histograms(problem, BINS, top, inverse),
-        "weights of bins": weigh,
+    bayesian = OBJECTIVES["Bayesian"]
+    weights = log2_weights(counts, inverse, bayesian.weights_of_cdf, "mid")
+    found = {
+        "range": Call("range", 0, problem, launch.similarity_ranges),
+        "histogram": Call(
+            "histogram", BINS, problem, lambda one: launch.histograms(one, BINS, top, inverse)
+        ),
     }
-    binned = launch.Binned(BINS, top, inverse, weigh())
-    for kind, table in (("", launch.Binned(0)), (", weighted", binned)):
-        shared = (problem, scale, table)
-        log_sum, _ = launch.log_sums(*shared, count=False)
+    for kind, table in (
+        ("", launch.Binned(0)),
+        (", weighted", launch.Binned(BINS, top, inverse, weights)),
+    ):
+        log_sum, _ = launch.log_sums(problem, scale, table, count=False)
         upstream = torch.ones_like(log_sum)
-        found[f"log-sum-exp{kind}"] = lambda s=shared: launch.log_sums(*s, count=False)
-        found[f"anchor gradient{kind}"] = lambda s=shared, v=log_sum: launch.anchor_gradients(*s, v)
-        found[f"candidate gradient{kind}"] = lambda s=shared, v=log_sum, u=upstream: (
-            launch.candidate_gradients(*s, v, u)
-        )
+        functions: dict[Kernel, Callable[[launch.Problem], Any]] = {
+            "log_sum": partial(launch.log_sums, scale=scale, binned=table, count=False),
+            "anchor_gradient": partial(
+                launch.anchor_gradients, scale=scale, binned=table, log_sum=log_sum
+            ),
+            "candidate_gradient": partial(
+                launch.candidate_gradients,
+                scale=scale,
+                binned=table,
+                log_sum=log_sum,
+                upstream=upstream,
+            ),
+        }
+        for kernel, function in functions.items():
+            name = kernel.replace("_", " ") + kind
+            found[name] = Call(kernel, table.bins, problem, function)
     return found

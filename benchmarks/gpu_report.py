@@ -127,8 +127,29 @@ def _tests(items: Items) -> list[str]:
 
 
 def _kernels(items: Items) -> list[str]:
-    return _head("arithmetic", "kernel", "batch", "median ms") + [
-        _row(row["arithmetic"], row["kernel"], f"{row['batch']:,}", f"{row['median_ms']:.3f}")
+    return _head("arithmetic", "kernel", "batch", "tile chosen", "median ms") + [
+        _row(
+            row["arithmetic"],
+            row["kernel"],
+            f"{row['batch']:,}",
+            row["tile"],
+            f"{row['median_ms']:.3f}",
+        )
+        for row in items.values()
+    ]
+
+
+def _tiles(items: Items) -> list[str]:
+    lines = ["The default first; difference: relative, from the default's result", ""]
+    lines += _head("arithmetic", "kernel", "tile", "median ms", "difference")
+    return lines + [
+        _row(
+            row["arithmetic"],
+            row["kernel"],
+            row["tile"],
+            f"{row['median_ms']:.3f}",
+            f"{row['difference']:.1e}",
+        )
         for row in items.values()
     ]
 
@@ -230,6 +251,7 @@ def _trained(items: Items) -> list[str]:
 TABLES = {
     "accuracy": _accuracy,
     "tests": _tests,
+    "tiles": _tiles,
     "kernels": _kernels,
     "speed": _speed,
     "training": _training,

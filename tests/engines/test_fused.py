@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, fused
-from bayescl.engines._fused_tiles import KERNELS, PRECISIONS, shares, tile_for
+from bayescl.engines._fused_tiles import KERNELS, PRECISIONS, shares, tiles_for
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
 from bayescl.functional import Bayesian, InfoNCE
 from bayescl.functional.info_nce import info_nce_loss
@@ -137,12 +137,14 @@ def test_options_are_checked() -> None:
 def test_tiles_are_ones_that_triton_takes(kernel, precision, dtype) -> None:
     for dim in (1, 16, 100, 128, 1000, 1024):
         for bins in (64, 1024):
-            tile = tile_for(kernel, dtype, dim, bins, precision)
-            sizes = (tile.rows, tile.columns, tile.dim)
-            assert min(sizes) >= 16
-            assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
-            if kernel == "histogram":
-                assert tile.rows * bins <= 16384
+            tiles = tiles_for(kernel, dtype, dim, bins, precision)
+            assert len(set(tiles)) == len(tiles)
+            for tile in tiles:
+                sizes = (tile.rows, tile.columns, tile.dim)
+                assert min(sizes) >= 16
+                assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
+                if kernel == "histogram":
+                    assert tile.rows * bins <= 16384
 
 
 def test_loops_are_cut_only_where_the_device_would_idle() -> None:

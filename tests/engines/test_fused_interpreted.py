@@ -16,6 +16,7 @@ from engines.test_objectives_as_data import PLAIN, RANKED
 from torch import Tensor
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, dense_loss
+from bayescl.engines._fused_tiles import tiles_for
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.functional import (
     Bayesian,
@@ -321,3 +322,67 @@ def test_one_share_of_the_loop_equals_many(monkeypatch: pytest.MonkeyPatch) -> N
             measure(make, inputs, lambda b, t: fused_loss(b, t, lambda _: InfoNCE()), torch.float32)
         )
     torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("bound", [EXACT["info_nce"], BAYESIAN["mid"]])
+def test_every_tile_gives_the_same_losses_and_gradients(
+    bound: Objective, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bayescl.engines import _fused_launch as launch
+    from bayescl.engines import _fused_tuning as tuning
+
+    inputs = (dyadic(40, 20, 0), dyadic(40, 20, 1))
+
+    def result() -> tuple[Tensor, list[Tensor]]:
+        def loss(batch: ContrastiveBatch, temperature: Tensor) -> Tensor:
+            return fused_loss(batch, temperature, lambda _: bound, bins=128)
+
+        return measure(two_views, inputs, loss, dtype)
+
+    expected, kernels = result(), set()
+    monkeypatch.setattr(tuning, "size_class", lambda _: 0)
+    monkeypatch.setattr(tuning, "may_measure", lambda _: True)
+    for place in range(1, 4):
+        monkeypatch.setattr(
+            tuning, "fastest_tile", lambda work, tiles, _, place=place: tiles[place % len(tiles)]
+        )
+        monkeypatch.setattr(
+            launch, "tiles_for", lambda *about: kernels.add(about[0]) or tiles_for(*about)
+        )
+        losses, gradients = result()
+        torch.testing.assert_close(losses, expected[0], rtol=1e-5, atol=1e-5)
+        for mine, other in zip(gradients, expected[1], strict=True):
+            assert (mine.float() - other.float()).norm() <= 2e-3 * other.float().norm()
+    assert kernels >= {"log_sum", "anchor_gradient", "candidate_gradient"}
+
+
+def test_a_launch_measures_its_tiles_once_and_takes_the_fastest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from bayescl.engines import _fused_launch as launch
+    from bayescl.engines import _fused_tuning as tuning
+
+    launches = []
+
+    def milliseconds(once: Callable[[], object]) -> float:
+        once()
+        launches.append(once)
+        return 1.0 / len(launches)  # the last is the fastest
+
+    monkeypatch.setattr(tuning, "size_class", lambda _: 0)
+    monkeypatch.setattr(tuning, "may_measure", lambda _: True)
+    monkeypatch.setattr(tuning, "milliseconds_on_device", milliseconds)
+    monkeypatch.setattr(tuning, "_chosen", {})
+    batch = two_views(dyadic(20, 8, 0).float(), dyadic(20, 8, 1).float())
+    problem = launch.Problem(batch.anchors, batch.candidates, batch.rule, "ieee")
+    low, top = launch.similarity_ranges(problem)
+    similarity = batch.anchors @ batch.candidates.T
+    mask = batch.mask()
+    assert torch.equal(low, similarity.masked_fill(~mask, torch.inf).amin(1))
+    assert torch.equal(top, similarity.masked_fill(~mask, -torch.inf).amax(1))
+    tiles = problem.tiles("range", 0)
+    assert len(launches) == len(tiles) > 1
+    launch.similarity_ranges(problem)
+    assert len(launches) == len(tiles)
+    assert list(tuning.chosen_tiles().values()) == [tiles[-1]]
