@@ -94,6 +94,11 @@ def test_dimension_objective_and_size_are_looked_at(monkeypatch: pytest.MonkeyPa
     assert "support the objective function" in str(fused_unsupported_reason(batch, info_nce_loss))
     wide = batch_of(torch.ones(2, 1025), torch.ones(4, 1025))
     assert "at most 1024 coordinates, got 1025" in str(fused_unsupported_reason(wide, InfoNCE()))
+    for keys, words in ((8, "None"), (9, "up to 8 groups per row, got 9")):
+        groups = torch.zeros(2, keys, dtype=torch.int64)
+        rule = CandidateRule(anchor_groups=groups, candidate_groups=groups)
+        grouped = ContrastiveBatch(*3 * (torch.ones(2, 3),), rule)
+        assert words in str(fused_unsupported_reason(grouped, InfoNCE()))
     empty = batch_of(torch.ones(2, 3), torch.ones(0, 3))
     assert "must not be empty" in str(fused_unsupported_reason(empty, InfoNCE()))
 

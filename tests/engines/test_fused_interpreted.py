@@ -16,7 +16,7 @@ from engines.test_objectives_as_data import PLAIN, RANKED
 from torch import Tensor
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, dense_loss
-from bayescl.engines._fused_tiles import tiles_for
+from bayescl.engines._fused_tiles import Tile
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.functional import (
     Bayesian,
@@ -59,6 +59,15 @@ def layout(name: str) -> tuple[Callable[..., ContrastiveBatch], tuple[Tensor, ..
     if name == "groups":
         groups = torch.randint(0, 40, (50,), generator=generator)
         return lambda a, b: two_views(a, b, groups=groups), (dyadic(50, 16, 0), dyadic(50, 16, 1))
+    if name == "several groups":
+        keys = torch.randint(0, 60, (48, 3), generator=generator)
+        return lambda a, b: two_views(a, b, groups=keys), (dyadic(48, 9, 0), dyadic(48, 9, 1))
+    if name == "drawn with several groups":
+        mine, theirs = (torch.randint(0, 9, (rows, 2), generator=generator) for rows in (21, 80))
+        return (
+            lambda a, p, c: drawn(a, p, c, groups=mine, candidate_groups=theirs),
+            (dyadic(21, 9, 0), dyadic(21, 9, 1), dyadic(80, 9, 2)),
+        )
     if name == "extra and mask":
         valid = torch.rand(70, 101, generator=generator) < 0.6
         valid[3] = False
@@ -72,7 +81,15 @@ def layout(name: str) -> tuple[Callable[..., ContrastiveBatch], tuple[Tensor, ..
     return pairs, (dyadic(19, 300, 0) / 4, dyadic(19, 300, 1) / 4)
 
 
-LAYOUTS = ["two views", "groups", "extra and mask", "drawn", "wide"]
+LAYOUTS = [
+    "two views",
+    "groups",
+    "several groups",
+    "drawn with several groups",
+    "extra and mask",
+    "drawn",
+    "wide",
+]
 
 
 def measure(
@@ -324,15 +341,15 @@ def test_one_share_of_the_loop_equals_many(monkeypatch: pytest.MonkeyPatch) -> N
     torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-@pytest.mark.parametrize("bound", [EXACT["info_nce"], BAYESIAN["mid"]])
+@pytest.mark.parametrize(
+    ("bound", "dtype"), [(EXACT["info_nce"], torch.float32), (BAYESIAN["mid"], torch.float16)]
+)
 def test_every_tile_gives_the_same_losses_and_gradients(
     bound: Objective, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bayescl.engines import _fused_launch as launch
     from bayescl.engines import _fused_tuning as tuning
 
-    inputs = (dyadic(40, 20, 0), dyadic(40, 20, 1))
+    inputs = (dyadic(36, 20, 0), dyadic(36, 20, 1))
 
     def result() -> tuple[Tensor, list[Tensor]]:
         def loss(batch: ContrastiveBatch, temperature: Tensor) -> Tensor:
@@ -340,16 +357,16 @@ def test_every_tile_gives_the_same_losses_and_gradients(
 
         return measure(two_views, inputs, loss, dtype)
 
-    expected, kernels = result(), set()
+    expected, kernels = result(), set[str]()
     monkeypatch.setattr(tuning, "size_class", lambda _: 0)
     monkeypatch.setattr(tuning, "may_measure", lambda _: True)
     for place in range(1, 4):
-        monkeypatch.setattr(
-            tuning, "fastest_tile", lambda work, tiles, _, place=place: tiles[place % len(tiles)]
-        )
-        monkeypatch.setattr(
-            launch, "tiles_for", lambda *about: kernels.add(about[0]) or tiles_for(*about)
-        )
+
+        def chosen(work: tuning.Work, tiles: tuple[Tile, ...], _: object, place=place) -> Tile:
+            kernels.add(work.kernel)
+            return tiles[place % len(tiles)]
+
+        monkeypatch.setattr(tuning, "fastest_tile", chosen)
         losses, gradients = result()
         torch.testing.assert_close(losses, expected[0], rtol=1e-5, atol=1e-5)
         for mine, other in zip(gradients, expected[1], strict=True):

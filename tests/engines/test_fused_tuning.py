@@ -12,9 +12,7 @@ from bayescl.engines._fused_tiles import Tile
 from bayescl.engines._fused_tuning import Work, chosen_tiles, fastest_tile, may_measure
 
 TILES = (Tile(64, 64, 64, 0), Tile(32, 64, 64, 0), Tile(128, 64, 64, 0))
-WORK = Work(
-    "range", torch.device("cuda", 0), torch.bfloat16, "ieee", 128, 0, size=0, groups=0, masked=False
-)
+WORK = Work("range", torch.device("cuda", 0), torch.bfloat16, "ieee", 128, 0, size=0)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import torch
@@ -55,7 +55,7 @@ class Problem:
     precision: Precision
     tile: Tile | None = None
 
-    @property
+    @cached_property
     def common(self) -> tuple[Tensor | None, ...]:
         """The first arguments of every kernel."""
         rule = self.rule
@@ -65,8 +65,7 @@ class Problem:
             self.candidates,
             rule.own,
             rule.positive,
-            rule.anchor_groups,
-            rule.candidate_groups,
+            *_by_key(rule),
             valid,
         )
 
@@ -81,7 +80,9 @@ class Problem:
 
     def tiles(self, kernel: Kernel, bins: int) -> tuple[Tile, ...]:
         """The tiles that a kernel may use for these embeddings, the default first."""
-        return tiles_for(kernel, self.anchors.dtype, self.sizes[2], bins, self.precision)
+        masked = self.rule.num_keys > 0 or self.rule.valid is not None
+        dtype, dim = self.anchors.dtype, self.sizes[2]
+        return tiles_for(kernel, dtype, dim, bins, self.precision, masked=masked)
 
     def launched(self, kernel: Kernel, bins: int, launch: Callable[[Tile], Result]) -> Result:
         """The result of a launch with the best tile that is known or can be measured."""
@@ -89,7 +90,7 @@ class Problem:
             return launch(self.tile)
         tiles, (rows, columns, dim) = self.tiles(kernel, bins), self.sizes
         size = tuning.size_class(rows * columns)
-        if size < 0 or not tuning.may_measure(self.anchors.device):
+        if len(tiles) == 1 or size < 0 or not tuning.may_measure(self.anchors.device):
             return launch(tiles[0])
         work = tuning.Work(
             kernel,
@@ -99,8 +100,6 @@ class Problem:
             dim,
             bins,
             size,
-            self.rule.num_keys,
-            self.rule.valid is not None,
         )
 
         def milliseconds(tile: Tile) -> float:
@@ -111,13 +110,13 @@ class Problem:
 
 def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
     """Smallest and largest similarity of each row; inf and -inf where it has no candidate."""
-    rows, columns, dim = problem.sizes
+    (rows, columns, dim), keys = problem.sizes, problem.rule.num_keys
 
     def launch(tile: Tile) -> tuple[Tensor, Tensor]:
         split, share = _split(rows, columns, tile.rows, tile.columns, problem.anchors.device)
         lows, tops = problem.empty(split, rows), problem.empty(split, rows)
         forward_kernels.range_kernel[(triton.cdiv(rows, tile.rows), split)](
-            *problem.common, lows, tops, rows, columns, share, dim, **_options(problem, tile)
+            *problem.common, lows, tops, rows, columns, share, keys, dim, **_options(problem, tile)
         )
         return lows.amin(0), tops.amax(0)
 
@@ -144,6 +143,7 @@ def histograms(
             rows,
             columns,
             share,
+            problem.rule.num_keys,
             dim,
             bins,
             shared_counts=counts_in_shared_memory(),
@@ -175,6 +175,7 @@ def log_sums(
             rows,
             columns,
             share,
+            problem.rule.num_keys,
             dim,
             binned.bins,
             **_options(problem, tile),
@@ -208,6 +209,7 @@ def anchor_gradients(
             rows,
             columns,
             share,
+            problem.rule.num_keys,
             dim,
             binned.bins,
             block_out=tile.out,
@@ -244,6 +246,7 @@ def candidate_gradients(
             rows,
             columns,
             share,
+            problem.rule.num_keys,
             dim,
             binned.bins,
             block_out=tile.out,
@@ -262,6 +265,22 @@ def counts_in_shared_memory() -> bool:
     """
     major, minor = triton.__version__.split(".")[:2]
     return (int(major), int(minor)) >= (3, 8)
+
+
+def _by_key(rule: CandidateRule) -> tuple[Tensor | None, Tensor | None]:
+    """Anchors' and candidates' groups, all rows of one key after the other.
+
+    Several keys are replaced by places in their order: numbers of 32 bits, equal where the keys
+    are. In 64 bits they would take too many registers.
+    """
+    mine, theirs = rule.anchor_groups, rule.candidate_groups
+    if mine is None or theirs is None or rule.num_keys == 0:
+        return None, None
+    if rule.num_keys == 1:
+        return mine, theirs
+    keys = torch.cat([mine, theirs]).T.contiguous()
+    places = torch.searchsorted(keys.sort(dim=1).values, keys, out_int32=True)
+    return places[:, : len(mine)].contiguous(), places[:, len(mine) :].contiguous()
 
 
 def _unshifted(partial: Float[Tensor, "split rows dim"]) -> Float[Tensor, "rows dim"]:

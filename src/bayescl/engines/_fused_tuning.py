@@ -1,4 +1,8 @@
-"""The fastest tile of a fused kernel on the device at hand, measured at its first use."""
+"""The fastest tile of a fused kernel on the device at hand, measured at its first use.
+
+Triton's own ``autotune`` does not fit: the tile decides into how many shares a loop is cut, and so
+the size of the buffers and the sums that follow the kernel.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,7 @@ class Work:
         precision: how float32 is multiplied.
         dim: coordinates of an embedding.
         bins: bins per row; 0 where there are no weights.
-        size: class of the number of logits: 0 from ``TUNED_FROM`` on, one more for each factor
-            of 16.
-        groups: number of group keys.
-        masked: whether single pairs are masked.
+        size: class of the number of logits; see :func:`size_class`.
     """
 
     kernel: Kernel
@@ -47,18 +48,16 @@ class Work:
     dim: int
     bins: int
     size: int
-    groups: int
-    masked: bool
 
 
 def size_class(logits: int) -> int:
-    """The class of a number of logits; negative where nothing is measured.
+    """The class of a number of logits: up to 2, by factors of 16; -1 where nothing is measured.
 
     Example:
-        >>> size_class(2**20), size_class(2**24), size_class(2**28 - 1), size_class(2**30)
-        (-1, 0, 0, 1)
+        >>> [size_class(2**power) for power in (20, 24, 27, 28, 32, 40)]
+        [-1, 0, 0, 1, 2, 2]
     """
-    return ((logits // TUNED_FROM).bit_length() - 1) // 4
+    return min(2, ((logits // TUNED_FROM).bit_length() - 1) // 4)
 
 
 def may_measure(device: torch.device) -> bool:
