@@ -41,7 +41,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
 from gpu_journal import NO_TIME, DeviceLostError, Journal, Run, failure  # noqa: E402
-from gpu_report import origin, write  # noqa: E402
+from gpu_report import implied_rule, origin, write  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 WHOLE = "the section"
@@ -120,6 +120,8 @@ def main() -> int:
         seconds = time.monotonic() - begun
         path = write(journal, seconds, command)
         print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
+        if name == "speed":
+            print(*implied_rule(journal.sections.get(name, {})), sep="\n", flush=True)
     values = [value for items in journal.sections.values() for value in items.values()]
     return int(any(isinstance(value, dict) and "error" in value for value in values))
 

@@ -120,7 +120,7 @@ class Journal:
 
 def is_finished(value: Any) -> bool:
     """Whether an item's value is one to keep."""
-    return not isinstance(value, dict) or ("error" not in value and value != NO_TIME)
+    return is_measured(value) or value == OUT_OF_MEMORY
 
 
 @dataclass
@@ -174,6 +174,8 @@ class Run:
 
     def attempt(self, item: str, function: Callable[[], Any]) -> Any:
         """The result of a function, which is not kept; None if it failed, which is."""
+        if item in self.items:
+            return None
         self.journal.start(self.section, item)
         value = None
         try:

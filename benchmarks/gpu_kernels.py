@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,21 @@ def run_gpu_tests(run: Run) -> None:
 
     def outcome() -> dict[str, Any]:
         command = ["-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/engines"]
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
+        if find_spec("xdist") is not None:  # most of the time goes into compilation
+            command += ["-n", "4"]
+        limit = max(20.0, run.left)
+        try:
+            done = subprocess.run(
+                [sys.executable, *command],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired as stopped:
+            so_far = (stopped.stdout or b"").decode(errors="replace")
+            return {"error": f"not done after {limit:.0f} s", "tail": so_far[-3000:]}
         last = done.stdout.strip().splitlines()[-1:]
         if done.returncode == 0:
             return {"summary": last}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -52,7 +53,7 @@ def machine() -> dict[str, Any]:
             "compute_capability": f"{device.major}.{device.minor}",
             "multiprocessors": device.multi_processor_count,
             "memory_gib": round(device.total_memory / 2**30, 1),
-            "shared_memory_of_a_block_kib": device.shared_memory_per_block_optin // 1024,
+            "shared_memory_of_a_block": getattr(device, "shared_memory_per_block_optin", None),
         }
         with suppress(OSError, subprocess.SubprocessError):
             query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -166,39 +167,52 @@ def _speed(items: Items) -> list[str]:
             if row["method"] == name
         }
         lines.append(_row(name, *(cells.get(batch, "-") for batch in batches)))
-    return [*lines, "", *implied_rule(rows)]
+    lines += ["", "The fastest engine, and how many times as fast as the next", ""]
+    lines += _head("loss", "arithmetic of fused", *(f"B = {batch:,}" for batch in batches))
+    for objective, label, fastest in _fastest_engines(items):
+        cells = {
+            batch: f"{engine} ({lead:.1f})" if lead else f"{engine} alone"
+            for batch, (engine, lead) in fastest.items()
+        }
+        lines.append(_row(objective, label, *(cells.get(batch, "-") for batch in batches)))
+    return [*lines, "", "By these times alone:", "", *implied_rule(items)]
 
 
-def implied_rule(rows: list[dict[str, Any]]) -> list[str]:
-    """Which engine was fastest at which batch: the rule that ``auto`` would follow.
+def implied_rule(items: Items) -> list[str]:
+    """From which batch on the fused engine was the fastest: the rule that ``auto`` would follow.
 
     Embeddings in half precision are compared with the other engines' float32, which is what they
     convert to.
     """
-    lines = ["Fastest engine by batch: what `auto` would choose by these figures alone", ""]
-    batches = sorted({row["batch"] for row in rows})
-    lines += _head("loss", "arithmetic of fused", *(f"B = {batch:,}" for batch in batches))
-    fused = [row for row in rows if row.get("engine") == "fused"]
-    for objective, label in dict.fromkeys((row["objective"], row["arithmetic"]) for row in fused):
-        cells = []
-        for batch in batches:
-            times = {
-                row["engine"]: row["median_ms"]
-                for row in rows
-                if (row["batch"], row.get("objective")) == (batch, objective)
-                and row.get("arithmetic", label) == label
-            }
-            cells.append(_fastest(times))
-        lines.append(_row(objective, label, *cells))
+    lines = []
+    for objective, label, fastest in _fastest_engines(items):
+        losing = [batch for batch, (engine, _) in fastest.items() if engine != "fused"]
+        winning = [batch for batch in fastest if not losing or batch > max(losing)]
+        when = f"from B = {min(winning):,} on" if winning else "at no batch that was measured"
+        lines.append(f"- {objective}, {label}: `auto` would choose fused {when}")
     return lines
 
 
-def _fastest(times: dict[str, float]) -> str:
-    """The fastest engine, and how many times as fast as the next."""
-    if not times:
-        return "-"
-    first, *others = sorted(times, key=times.__getitem__)
-    return f"{first} ({times[others[0]] / times[first]:.1f})" if others else f"{first} alone"
+def _fastest_engines(
+    items: Items,
+) -> Iterator[tuple[str, str, dict[int, tuple[str, float | None]]]]:
+    """By loss and arithmetic: the fastest engine at each batch, and its lead over the next."""
+    rows = [row for row in items.values() if "engine" in row]
+    fused = [row for row in rows if row["engine"] == "fused"]
+    for objective, label in dict.fromkeys((row["objective"], row["arithmetic"]) for row in fused):
+        found: dict[int, tuple[str, float | None]] = {}
+        for batch in sorted({row["batch"] for row in rows}):
+            times = {
+                row["engine"]: row["median_ms"]
+                for row in rows
+                if (row["batch"], row["objective"]) == (batch, objective)
+                and row.get("arithmetic", label) == label
+            }
+            if times:
+                first, *others = sorted(times, key=times.__getitem__)
+                lead = times[others[0]] / times[first] if others else None
+                found[batch] = (first, lead)
+        yield objective, label, found
 
 
 def _training(items: Items) -> list[str]:

@@ -50,6 +50,10 @@ def test_the_next_call_keeps_values_and_tries_the_rest_again(modules, tmp_path):
     assert run.measure("long", lambda: 1, needs=1e6) is None
     assert "ValueError: no such kernel" in run.items["wrong"]["error"]
     assert run.measure("wrong", lambda: 1) is None  # not twice in one call
+    assert run.attempt("wrong", lambda: 1) is None
+    assert run.attempt("right", lambda: 1) == 1
+    assert "right" not in run.items
+    run.journal.record("speed", "no data", {"left_out": "no folder was given"})
     again = begin(modules, tmp_path)
     known = {"kept": {"median_ms": 1.5}, "too large": {"left_out": "out of memory"}}
     assert again.sections == {"speed": known}
@@ -180,10 +184,13 @@ def test_the_report_names_what_failed_and_the_fastest_engine(modules, tmp_path, 
         about = {"arithmetic": "bfloat16"} if engine == "fused" else {}
         row = {"method": engine, "engine": engine, "objective": "Bayesian", "batch": 64, **about}
         journal.record("speed", engine, {**row, "median_ms": milliseconds, "extra_mib": 0.0})
+        other = {**row, "batch": 32, "median_ms": 5.0 - milliseconds, "extra_mib": 0.0}
+        journal.record("speed", f"{engine} on less", other)
     journal.record("kernels", "bfloat16, range", {"error": "OutOfResources: shared memory"})
     path = gpu_report.write(journal, 12.0, "a command")
     table = path.with_suffix(".md").read_text()
-    assert "| Bayesian | bfloat16 | fused (3.0) |" in table
+    assert "| Bayesian | bfloat16 | dense (2.0) | fused (3.0) |" in table
+    assert "Bayesian, bfloat16: `auto` would choose fused from B = 64 on" in table
     assert "- kernels, bfloat16, range: failed, OutOfResources: shared memory" in table
     assert json.loads(path.read_text())["sections"] == journal.sections
 
