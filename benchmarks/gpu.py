@@ -122,6 +122,7 @@ def main() -> int:
         print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
         if name == "speed":
             print(*implied_rule(journal.sections.get(name, {})), sep="\n", flush=True)
+    write(journal, time.monotonic() - begun, command)
     values = [value for items in journal.sections.values() for value in items.values()]
     return int(any(isinstance(value, dict) and "error" in value for value in values))
 

@@ -60,9 +60,6 @@ def layout(name: str) -> tuple[Callable[..., ContrastiveBatch], tuple[Tensor, ..
         groups = torch.randint(0, 40, (50,), generator=generator)
         return lambda a, b: two_views(a, b, groups=groups), (dyadic(50, 16, 0), dyadic(50, 16, 1))
     if name == "several groups":
-        keys = torch.randint(0, 60, (48, 3), generator=generator)
-        return lambda a, b: two_views(a, b, groups=keys), (dyadic(48, 9, 0), dyadic(48, 9, 1))
-    if name == "drawn with several groups":
         mine, theirs = (torch.randint(0, 9, (rows, 2), generator=generator) for rows in (21, 80))
         return (
             lambda a, p, c: drawn(a, p, c, groups=mine, candidate_groups=theirs),
@@ -85,7 +82,6 @@ LAYOUTS = [
     "two views",
     "groups",
     "several groups",
-    "drawn with several groups",
     "extra and mask",
     "drawn",
     "wide",
