@@ -59,7 +59,7 @@ bench: $(INSTALLED)
 	$(BIN)/bayescl report --pages benchmarks/README.md docs/scale.md
 
 bench-gpu: $(INSTALLED)
-	$(BIN)/python benchmarks/gpu.py --seconds 1440 $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/gpu.py $(if $(DATA),--data $(DATA))
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,354 +1,235 @@
 """All checks and benchmarks that need a GPU, within a budget of seconds.
 
     make bench-gpu
-    python benchmarks/gpu.py --seconds 1500 --data FOLDER
+    python benchmarks/gpu.py --data FOLDER
     TRITON_INTERPRET=1 python benchmarks/gpu.py --quick --device cpu
 
-It checks the engines against float64 on the device, runs the tests marked ``gpu``, and measures
-time and memory of one forward and backward pass over batch sizes, of each fused kernel, and of
-training ResNet-50 (``gpu_training.py``). With a folder of images it also trains ResNet-18 on them
-until the budget is used up. After every section it rewrites a dated JSON file and a Markdown table
-in ``benchmarks/results``. A section that fails is recorded, and the rest still runs. After an
-interruption, the next call keeps the finished sections of the newest file of the same commit and
-device; ``--anew`` starts over. Without a CUDA device the exit code is 2. ``--quick --device cpu``
-is a rehearsal: it runs training and, in Triton's interpreter, the kernels, at sizes too small to
-measure anything.
+It checks the fused engine against float64 on the device, runs the tests marked ``gpu``, measures
+each kernel and the time and memory of all engines over batch sizes, and trains: ResNet-50 and
+ResNet-18 for seconds per epoch, and ResNet-18 with six losses on a folder of images.
+
+Each section runs in a process of its own with its share of the time, so that one that hangs or
+takes the device down costs the others nothing. Every measured value is written at once to a dated
+``.jsonl`` file in ``benchmarks/results``, and after every section a ``.json`` file and a Markdown
+report. After a break, the next call goes on with the newest file of the same commit, device and
+size, and tries again what failed or had no time; ``--anew`` starts over. Without a CUDA device the
+exit code is 2. ``--quick --device cpu`` is a rehearsal: it runs training and, in Triton's
+interpreter, the kernels, at sizes too small to measure anything. Nothing needs the internet.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
-import statistics
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
-from baselines import cross_entropy_info_nce  # noqa: E402
-from gpu_report import finished, write  # noqa: E402
-from gpu_training import measure_training, train_cifar10  # noqa: E402
-
-from bayescl.engines import dense_loss  # noqa: E402
-from bayescl.engines.fused import fused_loss  # noqa: E402
-from bayescl.functional import Bayesian, InfoNCE, LogSumObjective, unit_vectors  # noqa: E402
-from bayescl.losses.layouts import two_views  # noqa: E402
+from gpu_journal import NO_TIME, DeviceLostError, Journal, Run, failure  # noqa: E402
+from gpu_report import implied_rule, origin, write  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
-BATCHES = (256, 1024, 4096, 16_384, 32_768, 65_536, 131_072)
-DIM = 128
-INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
-TEMPERATURE = 0.1
-OBJECTIVES: dict[str, LogSumObjective] = {"InfoNCE": InfoNCE(), "Bayesian": Bayesian(0.9, 0.5, 0.1)}
-ARITHMETIC = {
-    "bfloat16": (torch.bfloat16, "ieee"),
-    "float32 tf32x3": (torch.float32, "tf32x3"),
-    "float32 ieee": (torch.float32, "ieee"),
-}
-if INTERPRETING:  # which multiplies the bits of bfloat16 as integers
-    ARITHMETIC = {
-        "float16": (torch.float16, "ieee"),
-        "float32 ieee": (torch.float32, "ieee"),
-    }
-DEVICE = "cpu" if INTERPRETING else "cuda"
-Step = Callable[[list[torch.Tensor]], torch.Tensor]
-"""A loss of two views, as one number."""
+WHOLE = "the section"
+"""The item that stands for a section's own failure."""
+DEVICE_LOST = 3
+"""The exit code of a section's process after which the device needs a new one."""
+SMALLEST = 5.0
+"""Seconds below which no section begins."""
+SPARE = 15.0
+"""Seconds that a section may take to end after its time is up."""
 
 
-@dataclass
-class Run:
-    """What the sections write into, and how much time is left."""
+@dataclass(frozen=True)
+class Section:
+    """A part of the benchmark.
 
-    seconds: float
-    quick: bool
-    device: str = "cuda"
-    data: str | None = None
-    started: float = field(default_factory=time.monotonic)
-    sections: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def left(self) -> float:
-        """Seconds of the budget that are left."""
-        return self.seconds - (time.monotonic() - self.started)
-
-
-def views(batch: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    """Two views of unit vectors that agree in part, as leaves."""
-    generator = torch.Generator(DEVICE).manual_seed(batch)
-    shared, first, second = (
-        torch.randn(batch, DIM, device=DEVICE, generator=generator) for _ in range(3)
-    )
-    return [unit_vectors(shared + noise).to(dtype).requires_grad_() for noise in (first, second)]
-
-
-def fused_step(name: str, precision: str) -> Step:
-    objective = OBJECTIVES[name]
-    return lambda pair: fused_loss(
-        two_views(*pair), TEMPERATURE, lambda _: objective, precision=precision
-    ).mean()
-
-
-def dense_step(name: str) -> Step:
-    objective = OBJECTIVES[name]
-    return lambda pair: dense_loss(two_views(*pair), TEMPERATURE, lambda _: objective).mean()
-
-
-def check_against_float64(run: Run) -> dict[str, Any]:
-    """Losses and gradients of every engine against the dense engine in float64."""
-    found, batch = {}, (20 if INTERPRETING else 300) if run.quick else 1500
-    for name in OBJECTIVES:
-        steps = {"dense float32": (torch.float32, dense_step(name))}
-        for label, (dtype, precision) in ARITHMETIC.items():
-            steps[f"fused {label}"] = (dtype, fused_step(name, precision))
-        for label, (dtype, step) in steps.items():
-            pair = views(batch, dtype)
-            exact = [view.detach().double().requires_grad_() for view in pair]
-            expected = dense_step(name)(exact)
-            right = torch.cat(torch.autograd.grad(expected, exact))
-            loss = step(pair)
-            gradient = torch.cat(torch.autograd.grad(loss, pair)).double()
-            found[f"{name}, {label}"] = {
-                "loss_error": abs(loss.item() - expected.item()),
-                "gradient_error": float((gradient - right).norm() / right.norm()),
-            }
-    return found
-
-
-def run_gpu_tests(run: Run) -> dict[str, Any]:
-    """The tests marked ``gpu``, in a process of their own."""
-    limit = max(30.0, min(150.0, run.left / 2.5))
-    command = ["-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/engines"]
-    try:
-        done = subprocess.run(
-            [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=limit
-        )
-    except subprocess.TimeoutExpired as error:
-        return {"timed_out_after": limit, "tail": _text(error.stdout)[-3000:]}
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    last = done.stdout.strip().splitlines()[-1:]
-    result = {"exit_code": done.returncode, "summary": last, "failed": failed}
-    if done.returncode:
-        result["tail"] = done.stdout[-6000:] + done.stderr[-1000:]
-    return result
-
-
-def measure_speed(run: Run) -> list[dict[str, Any]]:
-    """Time and extra memory of forward and backward, all methods side by side, small to large.
-
-    A method stops where it runs out of memory or where, by its last time, the next batch would
-    not fit into what is left of the budget.
+    Attributes:
+        function: ``module.function``, which takes a :class:`Run` and records its items.
+        share: of the time that is left when it begins.
+        on_cpu: where a CPU can rehearse it: "always", "interpreting" Triton, or "never".
     """
-    methods: dict[str, tuple[torch.dtype, Step]] = {
-        "F.cross_entropy InfoNCE": (torch.float32, lambda pair: cross_entropy(pair)),
-        "dense Bayesian": (torch.float32, dense_step("Bayesian")),
-    }
-    for label, (dtype, precision) in ARITHMETIC.items():
-        for name in OBJECTIVES:
-            methods[f"fused {name}, {label}"] = (dtype, fused_step(name, precision))
-    rows: list[dict[str, Any]] = []
-    last: dict[str, tuple[int, float]] = {}
-    until = 0.35 * run.left  # what later sections and the writing get
-    quick = (12, 24) if INTERPRETING else BATCHES[:3]
-    for batch in quick if run.quick else BATCHES:
-        for name, (dtype, step) in list(methods.items()):
-            before, seconds = last.get(name, (batch, 0.0))
-            expected = seconds * (batch / before) ** 2
-            if run.left - until < 4 * expected + 5:
-                rows.append({"batch": batch, "method": name, "left_out": "no time"})
-                continue
-            try:
-                measured = measure_step(step, batch, dtype)
-            except torch.cuda.OutOfMemoryError:
-                del methods[name]
-                rows.append({"batch": batch, "method": name, "left_out": "out of memory"})
-                continue
-            finally:
-                if DEVICE == "cuda":
-                    torch.cuda.empty_cache()
-            last[name] = (batch, measured["median_ms"] / 1e3)
-            rows.append({"batch": batch, "method": name, **measured})
-    return rows
+
+    function: str
+    share: float
+    on_cpu: str = "interpreting"
+
+    def runs_on_cpu(self) -> bool:
+        """Whether a rehearsal can include it."""
+        interpreting = os.environ.get("TRITON_INTERPRET") == "1"
+        return self.on_cpu == "always" or (self.on_cpu == "interpreting" and interpreting)
+
+    def load(self) -> Callable[[Run], None]:
+        """The function."""
+        module, name = self.function.split(".")
+        found: Callable[[Run], None] = getattr(import_module(module), name)
+        return found
 
 
-def cross_entropy(pair: list[torch.Tensor]) -> torch.Tensor:
-    return cross_entropy_info_nce(*pair, temperature=TEMPERATURE)
-
-
-def measure_step(step: Step, batch: int, dtype: torch.dtype) -> dict[str, Any]:
-    """Median and quartiles of a step's time in milliseconds, and its peak extra memory."""
-    pair = views(batch, dtype)
-
-    def once() -> None:
-        torch.autograd.grad(step(pair), pair)
-
-    once()  # compiles
-    if DEVICE == "cpu":
-        return {**time_repeats(once), "extra_mib": 0.0}
-    torch.cuda.synchronize()
-    held = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    once()
-    torch.cuda.synchronize()
-    extra = torch.cuda.max_memory_allocated() - held
-    return {**time_repeats(once), "extra_mib": extra / 2**20}
-
-
-def time_repeats(once: Callable[[], object], limit: float = 1.5) -> dict[str, Any]:
-    """Times by CUDA events: 3 to 50 repeats, as many as fit into ``limit`` seconds."""
-    times: list[float] = []
-    begun = time.monotonic()
-    while len(times) < 3 or (len(times) < 50 and time.monotonic() - begun < limit):
-        times.append(milliseconds_on_device(once) if DEVICE == "cuda" else milliseconds(once))
-        if times[0] > 1e3 * limit:
-            break
-    low = high = times[0]
-    if len(times) > 1:
-        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
-    return {
-        "median_ms": statistics.median(times),
-        "quartiles_ms": [low, high],
-        "repeats": len(times),
-    }
-
-
-def milliseconds_on_device(once: Callable[[], object]) -> float:
-    """Time of a call between two events of the device."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    once()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end)
-
-
-def milliseconds(once: Callable[[], object]) -> float:
-    """Time of a call by the clock."""
-    start = time.perf_counter()
-    once()
-    return 1e3 * (time.perf_counter() - start)
-
-
-def measure_kernels(run: Run) -> list[dict[str, Any]]:
-    """Each fused kernel alone at one batch: where the time goes, and what tiles to change."""
-    from bayescl.engines import _fused_launch as launch
-    from bayescl.functional.histogram import inverse_widths, log2_weights
-
-    batch = (16 if INTERPRETING else 2048) if run.quick else 16_384
-    bins, rows = 256, []
-    scale = torch.full((), 1.4427 / TEMPERATURE, device=DEVICE)
-    for label, (dtype, precision) in ARITHMETIC.items():
-        whole = two_views(*(view.detach() for view in views(batch, dtype)))
-        problem = launch.Problem(whole.anchors, whole.candidates, whole.rule, precision)
-        low, top = launch.similarity_ranges(problem)
-        inverse = inverse_widths(low, top)
-        counts = launch.histograms(problem, bins, top, inverse)
-
-        def weigh(counts: torch.Tensor = counts, inverse: torch.Tensor = inverse) -> torch.Tensor:
-            bayesian = OBJECTIVES["Bayesian"]
-            return log2_weights(counts, inverse, bayesian.weights_of_cdf, "mid")
-
-        binned = launch.Binned(bins, top, inverse, weigh())
-        kernels: dict[str, Callable[[], object]] = {
-            "range": lambda p=problem: launch.similarity_ranges(p),
-            "histogram": lambda p=problem, t=top, i=inverse: launch.histograms(p, bins, t, i),
-            "weights of bins": weigh,
-        }
-        for kind, table in (("", launch.Binned(0)), (", weighted", binned)):
-            log_sum, _ = launch.log_sums(problem, scale, table, count=False)
-            upstream = torch.ones_like(log_sum)
-            shared = (problem, scale, table)
-            kernels[f"log-sum-exp{kind}"] = lambda s=shared: launch.log_sums(*s, count=False)
-            kernels[f"anchor gradient{kind}"] = lambda s=shared, v=log_sum: launch.anchor_gradients(
-                *s, v
-            )
-            kernels[f"candidate gradient{kind}"] = lambda s=shared, v=log_sum, u=upstream: (
-                launch.candidate_gradients(*s, v, u)
-            )
-        for name, kernel in kernels.items():
-            kernel()
-            measured = time_repeats(kernel, limit=0.3)
-            rows.append({"batch": batch, "arithmetic": label, "kernel": name, **measured})
-    return rows
-
-
-def _text(output: str | bytes | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-
-
-SECTIONS: dict[str, Callable[[Run], Any]] = {
-    "accuracy": check_against_float64,
-    "kernels": measure_kernels,
-    "training": measure_training,
-    "speed": measure_speed,
-    "tests": run_gpu_tests,
-    "cifar10": train_cifar10,
+SECTIONS = {
+    "accuracy": Section("gpu_kernels.check_against_float64", 0.2),
+    "tests": Section("gpu_kernels.run_gpu_tests", 0.15, "never"),
+    "tiles": Section("gpu_kernels.measure_tiles", 0.2),
+    "kernels": Section("gpu_kernels.measure_kernels", 0.15),
+    "speed": Section("gpu_kernels.measure_speed", 0.35),
+    "training": Section("gpu_training.measure_training", 0.4, "always"),
+    "cifar10": Section("gpu_training.train_cifar10", 1.0, "always"),
 }
-"""What runs, in this order. A section takes the run and returns plain values for the JSON file;
-to add one (a training run, say), write a documented function and name it here."""
-ON_CPU = (
-    ("accuracy", "kernels", "training", "speed", "cifar10")
-    if INTERPRETING
-    else ("training", "cifar10")
-)
-"""Sections that a CPU can go through, with ``--quick``."""
+"""What runs, in this order."""
 
 
 def main() -> int:
-    """Run the sections within the budget; 0 if all of them ran, 1 if one failed, 2 without GPU."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=440, help="budget for all sections")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--quick", action="store_true", help="small batches only")
-    parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), help="default: all")
-    parser.add_argument("--data", help="folder of images for the section cifar10")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
-    parser.add_argument("--name", default="gpu", help="of the result files, behind the date")
-    parser.add_argument("--anew", action="store_true", help="measure again what is done")
-    arguments = parser.parse_args()
+    """Run the sections; 0 if all went well, 1 if something failed, 2 without a GPU."""
+    arguments = parse()
+    if arguments.section:
+        return run_here(arguments)
     on_cpu = arguments.device == "cpu"
     if not (on_cpu and arguments.quick) and (on_cpu or not torch.cuda.is_available()):
         print("benchmarks/gpu.py measures a CUDA device, and there is none to measure.")
         return 2
-    sections = arguments.sections or [
-        name for name in SECTIONS if name != "cifar10" or arguments.data or on_cpu
-    ]
-    if on_cpu:
-        sections = [name for name in sections if name in ON_CPU]
+    signal.signal(signal.SIGTERM, stop)
+    begun = time.monotonic()
     command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
-    run = Run(arguments.seconds, arguments.quick, arguments.device, arguments.data)
-    if not arguments.anew:
-        run.sections = finished(arguments.out, arguments.name)
-    failed = False
-    for name in sections:
-        if name in run.sections:
+    where = origin(arguments.device, quick=arguments.quick)
+    journal = Journal.begin(arguments.out, arguments.name, where, anew=arguments.anew)
+    for name in arguments.sections:
+        section, left = SECTIONS[name], arguments.seconds - (time.monotonic() - begun)
+        if on_cpu and not section.runs_on_cpu():
+            continue
+        if name in journal.done:
             print(f"{name}: done before", flush=True)
             continue
-        if run.left < 10:
-            run.sections[name] = {"error": "no time left"}
-            continue
+        if left < SMALLEST:
+            journal.record(name, WHOLE, NO_TIME)
+        else:
+            run_apart(name, journal, arguments, section.share * left)
+        seconds = time.monotonic() - begun
+        path = write(journal, seconds, command)
+        print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
+        if name == "speed":
+            print(*implied_rule(journal.sections.get(name, {})), sep="\n", flush=True)
+    write(journal, time.monotonic() - begun, command)
+    values = [value for items in journal.sections.values() for value in items.values()]
+    return int(any(isinstance(value, dict) and "error" in value for value in values))
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=1440, help="budget for all sections")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--quick", action="store_true", help="a rehearsal at small sizes")
+    parser.add_argument(
+        "--sections", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), help="default: all"
+    )
+    parser.add_argument(
+        "--data",
+        help="folder of images, or its archive, for the section cifar10; default: "
+        "cifar10-jpeg.tar.gz in $BAYESCL_DATA or in shared/data",
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
+    parser.add_argument("--name", default="gpu", help="of the result files, behind the date")
+    parser.add_argument("--anew", action="store_true", help="measure again what is done")
+    # How the benchmark calls itself: one section, on the journal of its caller.
+    parser.add_argument("--section", choices=list(SECTIONS), help=argparse.SUPPRESS)
+    parser.add_argument("--journal", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run_here(arguments: argparse.Namespace) -> int:
+    """Run one section in this process; ``DEVICE_LOST`` if no more can be done in it."""
+    threading.Thread(target=end_with_caller, daemon=True).start()
+    journal = Journal(arguments.journal)
+    run = Run(
+        journal,
+        arguments.section,
+        arguments.seconds,
+        arguments.quick,
+        arguments.device,
+        arguments.data,
+    )
+    try:
+        SECTIONS[arguments.section].load()(run)
+    except DeviceLostError:
+        return DEVICE_LOST
+    except Exception as error:
+        journal.record(arguments.section, WHOLE, failure(error))
+    else:
+        journal.finish(arguments.section)
+    return 0
+
+
+def end_with_caller() -> NoReturn:
+    """Wait for the end of the calling process, then end this one and all that it started."""
+    os.read(0, 1)
+    os.killpg(0, signal.SIGKILL)
+    raise AssertionError
+
+
+def run_apart(name: str, journal: Journal, arguments: argparse.Namespace, seconds: float) -> None:
+    """Run one section in a process of its own, again without the item that a process died of."""
+    until = time.monotonic() + seconds
+    while True:
+        left = max(SMALLEST, until - time.monotonic())
+        with started(name, journal, arguments, left) as (process, output):
+            try:
+                code = process.wait(left + SPARE)
+            except subprocess.TimeoutExpired:
+                code = None
+            journal.read()
+            item = journal.running[1] if journal.running else WHOLE
+            if code is None:
+                journal.record(name, item, NO_TIME)
+            elif code not in (0, DEVICE_LOST):
+                end = f"its process ended with exit code {code}: {output()}"
+                journal.record(name, item, {"error": end})
+        if code in (0, None) or (item == WHOLE and code != DEVICE_LOST) or time.monotonic() > until:
+            return
+
+
+@contextlib.contextmanager
+def started(
+    name: str, journal: Journal, arguments: argparse.Namespace, seconds: float
+) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
+    """A section's process, which does not outlive the block, and the end of what it has printed."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--section", name]
+    command += ["--journal", str(journal.path), "--seconds", str(seconds)]
+    command += ["--device", arguments.device]
+    command += ["--quick"] * arguments.quick
+    command += ["--data", arguments.data] if arguments.data else []
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+        )
+
+        def output() -> str:
+            log.seek(0)
+            return log.read().decode(errors="replace")[-1500:]
+
         try:
-            run.sections[name] = SECTIONS[name](run)
-        except Exception as error:
-            failed = True
-            if not on_cpu:
-                torch.cuda.empty_cache()
-            run.sections[name] = {
-                "error": f"{type(error).__name__}: {error}"[:1000],
-                "traceback": traceback.format_exc()[-4000:],
-            }
-        path = write(run.sections, run.seconds - run.left, arguments.out, command, arguments.name)
-        print(f"{name}: {run.seconds - run.left:.0f} s, written to {path.name}", flush=True)
-    tests = run.sections.get("tests", {})
-    return int(failed or bool(tests.get("exit_code", 0)))
+            yield process, output
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def stop(number: int, _: FrameType | None) -> NoReturn:
+    """End as on Ctrl-C, so that the section's process is ended too."""
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

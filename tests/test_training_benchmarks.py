@@ -26,11 +26,14 @@ def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path
     (written,) = tmp_path.glob("*-smoke.json")
     sections = json.loads(written.read_text())["sections"]
     assert list(sections) == ["training", "cifar10"]
+    losses = ["InfoNCE", "Bayesian", "latent classes", "debiased", "hard", "oracle"]
+    trained = [f"trained with {loss}" for loss in losses]
+    assert list(sections["cifar10"]) == ["plan", *trained]
     for loss in ("InfoNCE", "Bayesian"):
-        step = sections["training"][loss]["parts_of_a_step"]
+        step = sections["training"][f"small, {loss}"]["parts_of_a_step"]
         assert list(step["shares"]) == ["data", "augmentation", "network", "loss"]
         assert sum(step["shares"].values()) == pytest.approx(1.0)
-        probes = sections["cifar10"]["losses"][loss]["probes"]
+        probes = sections["cifar10"][f"trained with {loss}"]["probes"]
         assert {"few_label_1", "knn", "linear"} <= probes.keys()
     table = written.with_suffix(".md").read_text()
     assert "| Bayesian |" in table
@@ -46,13 +49,13 @@ def test_the_kernel_sections_are_rehearsed_in_the_interpreter_and_not_measured_t
     first = json.loads(written.read_text())["sections"]
     assert all(row["loss_error"] < 1e-4 for row in first["accuracy"].values())
     assert all(row["gradient_error"] < 2e-3 for row in first["accuracy"].values())
-    assert {row["arithmetic"] for row in first["kernels"]} == {"float16", "float32 ieee"}
+    assert {row["arithmetic"] for row in first["kernels"].values()} == {"float16", "float32 ieee"}
     again = gpu_benchmark(*options, "kernels", "speed", TRITON_INTERPRET="1")
     assert again.returncode == 0, again.stderr
     assert "kernels: done before" in again.stdout
     sections = json.loads(written.read_text())["sections"]
     assert {name: sections[name] for name in first} == first
-    assert {row["batch"] for row in sections["speed"]} == {12, 24}
+    assert {row["batch"] for row in sections["speed"].values()} == {12, 24}
 
 
 def test_without_a_gpu_nothing_is_measured():

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, fused
-from bayescl.engines._fused_tiles import KERNELS, PRECISIONS, shares, tile_for
+from bayescl.engines._fused_tiles import KERNELS, PRECISIONS, shares, tiles_for
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
 from bayescl.functional import Bayesian, InfoNCE
 from bayescl.functional.info_nce import info_nce_loss
@@ -94,6 +94,11 @@ def test_dimension_objective_and_size_are_looked_at(monkeypatch: pytest.MonkeyPa
     assert "support the objective function" in str(fused_unsupported_reason(batch, info_nce_loss))
     wide = batch_of(torch.ones(2, 1025), torch.ones(4, 1025))
     assert "at most 1024 coordinates, got 1025" in str(fused_unsupported_reason(wide, InfoNCE()))
+    for keys, words in ((8, "None"), (9, "up to 8 groups per row, got 9")):
+        groups = torch.zeros(2, keys, dtype=torch.int64)
+        rule = CandidateRule(anchor_groups=groups, candidate_groups=groups)
+        grouped = ContrastiveBatch(*3 * (torch.ones(2, 3),), rule)
+        assert words in str(fused_unsupported_reason(grouped, InfoNCE()))
     empty = batch_of(torch.ones(2, 3), torch.ones(0, 3))
     assert "must not be empty" in str(fused_unsupported_reason(empty, InfoNCE()))
 
@@ -137,12 +142,14 @@ def test_options_are_checked() -> None:
 def test_tiles_are_ones_that_triton_takes(kernel, precision, dtype) -> None:
     for dim in (1, 16, 100, 128, 1000, 1024):
         for bins in (64, 1024):
-            tile = tile_for(kernel, dtype, dim, bins, precision)
-            sizes = (tile.rows, tile.columns, tile.dim)
-            assert min(sizes) >= 16
-            assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
-            if kernel == "histogram":
-                assert tile.rows * bins <= 16384
+            tiles = tiles_for(kernel, dtype, dim, bins, precision)
+            assert len(set(tiles)) == len(tiles)
+            for tile in tiles:
+                sizes = (tile.rows, tile.columns, tile.dim)
+                assert min(sizes) >= 16
+                assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
+                if kernel == "histogram":
+                    assert tile.rows * bins <= 16384
 
 
 def test_loops_are_cut_only_where_the_device_would_idle() -> None:

@@ -10,7 +10,8 @@ from engines.test_fused_emulation import embeddings, emulate
 from torch import Tensor
 
 from bayescl.engines import ContrastiveBatch, dense_loss
-from bayescl.engines._fused_tiles import Precision
+from bayescl.engines import _fused_tuning as tuning
+from bayescl.engines._fused_tiles import KERNELS, Precision
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.functional import Bayesian, Debiased, Hard, InfoNCE, Objective
 from bayescl.losses.layouts import drawn, pairs, two_views
@@ -135,10 +136,13 @@ def test_256_bins_come_within_1e_4_and_2e_3(kind: str, precision: Precision) -> 
     assert apart(gradient, expected) < 2e-3
 
 
+@pytest.mark.parametrize("keys", [(), (3,)], ids=["one key", "three keys"])
 @pytest.mark.parametrize("objective", [InfoNCE(), BAYESIAN], ids=["info_nce", "bayesian"])
-def test_groups_masks_and_extra_candidates_are_left_out(objective: Objective) -> None:
+def test_groups_masks_and_extra_candidates_are_left_out(
+    objective: Objective, keys: tuple[int, ...]
+) -> None:
     generator = torch.Generator().manual_seed(0)
-    groups = torch.randint(0, 60, (333,), generator=generator).to(DEVICE)
+    groups = torch.randint(0, 60, (333, *keys), generator=generator).to(DEVICE)
     valid = (torch.rand(333, 433, generator=generator) < 0.7).to(DEVICE)
     valid[5] = False
     inputs = [dyadic(333, 48, 0), dyadic(333, 48, 1), dyadic(100, 48, 2)]
@@ -168,6 +172,22 @@ def test_results_are_the_same_from_run_to_run() -> None:
 
     for first, second in zip(run(), run(), strict=True):
         assert torch.equal(first, second)
+
+
+def test_measured_tiles_give_the_results_of_the_default_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run() -> list[Tensor]:
+        leaves = [view.requires_grad_() for view in views("random", 4096, 128, torch.bfloat16)]
+        losses = fused_loss(two_views(*leaves), 0.1, lambda _: BAYESIAN)
+        gradients = torch.autograd.grad(losses.mean(), leaves)
+        return [one.detach().float() for one in (losses, *gradients)]
+
+    measured = run()
+    assert {work.kernel for work in tuning.chosen_tiles()} == set(KERNELS)
+    monkeypatch.setattr(tuning, "may_measure", lambda _: False)
+    for mine, default in zip(measured, run(), strict=True):
+        assert apart(mine, default) < 1e-2
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")

@@ -16,6 +16,7 @@ from engines.test_objectives_as_data import PLAIN, RANKED
 from torch import Tensor
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, dense_loss
+from bayescl.engines._fused_tiles import Tile
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.functional import (
     Bayesian,
@@ -58,6 +59,12 @@ def layout(name: str) -> tuple[Callable[..., ContrastiveBatch], tuple[Tensor, ..
     if name == "groups":
         groups = torch.randint(0, 40, (50,), generator=generator)
         return lambda a, b: two_views(a, b, groups=groups), (dyadic(50, 16, 0), dyadic(50, 16, 1))
+    if name == "several groups":
+        mine, theirs = (torch.randint(0, 9, (rows, 2), generator=generator) for rows in (21, 80))
+        return (
+            lambda a, p, c: drawn(a, p, c, groups=mine, candidate_groups=theirs),
+            (dyadic(21, 9, 0), dyadic(21, 9, 1), dyadic(80, 9, 2)),
+        )
     if name == "extra and mask":
         valid = torch.rand(70, 101, generator=generator) < 0.6
         valid[3] = False
@@ -71,7 +78,14 @@ def layout(name: str) -> tuple[Callable[..., ContrastiveBatch], tuple[Tensor, ..
     return pairs, (dyadic(19, 300, 0) / 4, dyadic(19, 300, 1) / 4)
 
 
-LAYOUTS = ["two views", "groups", "extra and mask", "drawn", "wide"]
+LAYOUTS = [
+    "two views",
+    "groups",
+    "several groups",
+    "extra and mask",
+    "drawn",
+    "wide",
+]
 
 
 def measure(
@@ -321,3 +335,67 @@ def test_one_share_of_the_loop_equals_many(monkeypatch: pytest.MonkeyPatch) -> N
             measure(make, inputs, lambda b, t: fused_loss(b, t, lambda _: InfoNCE()), torch.float32)
         )
     torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("bound", "dtype"), [(EXACT["info_nce"], torch.float32), (BAYESIAN["mid"], torch.float16)]
+)
+def test_every_tile_gives_the_same_losses_and_gradients(
+    bound: Objective, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bayescl.engines import _fused_tuning as tuning
+
+    inputs = (dyadic(36, 20, 0), dyadic(36, 20, 1))
+
+    def result() -> tuple[Tensor, list[Tensor]]:
+        def loss(batch: ContrastiveBatch, temperature: Tensor) -> Tensor:
+            return fused_loss(batch, temperature, lambda _: bound, bins=128)
+
+        return measure(two_views, inputs, loss, dtype)
+
+    expected, kernels = result(), set[str]()
+    monkeypatch.setattr(tuning, "size_class", lambda _: 0)
+    monkeypatch.setattr(tuning, "may_measure", lambda _: True)
+    for place in range(1, 4):
+
+        def chosen(work: tuning.Work, tiles: tuple[Tile, ...], _: object, place=place) -> Tile:
+            kernels.add(work.kernel)
+            return tiles[place % len(tiles)]
+
+        monkeypatch.setattr(tuning, "fastest_tile", chosen)
+        losses, gradients = result()
+        torch.testing.assert_close(losses, expected[0], rtol=1e-5, atol=1e-5)
+        for mine, other in zip(gradients, expected[1], strict=True):
+            assert (mine.float() - other.float()).norm() <= 2e-3 * other.float().norm()
+    assert kernels >= {"log_sum", "anchor_gradient", "candidate_gradient"}
+
+
+def test_a_launch_measures_its_tiles_once_and_takes_the_fastest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from bayescl.engines import _fused_launch as launch
+    from bayescl.engines import _fused_tuning as tuning
+
+    launches = []
+
+    def milliseconds(once: Callable[[], object]) -> float:
+        once()
+        launches.append(once)
+        return 1.0 / len(launches)  # the last is the fastest
+
+    monkeypatch.setattr(tuning, "size_class", lambda _: 0)
+    monkeypatch.setattr(tuning, "may_measure", lambda _: True)
+    monkeypatch.setattr(tuning, "milliseconds_on_device", milliseconds)
+    monkeypatch.setattr(tuning, "_chosen", {})
+    batch = two_views(dyadic(20, 8, 0).float(), dyadic(20, 8, 1).float())
+    problem = launch.Problem(batch.anchors, batch.candidates, batch.rule, "ieee")
+    low, top = launch.similarity_ranges(problem)
+    similarity = batch.anchors @ batch.candidates.T
+    mask = batch.mask()
+    assert torch.equal(low, similarity.masked_fill(~mask, torch.inf).amin(1))
+    assert torch.equal(top, similarity.masked_fill(~mask, -torch.inf).amax(1))
+    tiles = problem.tiles("range", 0)
+    assert len(launches) == len(tiles) > 1
+    launch.similarity_ranges(problem)
+    assert len(launches) == len(tiles)
+    assert list(tuning.chosen_tiles().values()) == [tiles[-1]]

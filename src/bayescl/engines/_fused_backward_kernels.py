@@ -31,6 +31,7 @@ def share_tile(
     anchor_groups,
     candidate_groups,
     valid,
+    num_keys: tl.constexpr,
     scale,
     tops,
     inverse_widths,
@@ -41,7 +42,7 @@ def share_tile(
     """Each candidate's share of its row's sum, times ``2**SHIFT``."""
     counted = counted_tile(
         rows, columns, num_anchors, num_candidates,
-        own, positive, anchor_groups, candidate_groups, valid,
+        own, positive, anchor_groups, candidate_groups, valid, num_keys,
     )  # fmt: skip
     logits = weighted_tile(
         similarity, counted, rows, scale, tops, inverse_widths, log_weights, num_anchors, bins
@@ -70,6 +71,7 @@ def anchor_gradient_kernel(
     num_anchors,
     num_candidates,
     share,
+    num_keys: tl.constexpr,
     dim: tl.constexpr,
     bins: tl.constexpr,
     block_rows: tl.constexpr,
@@ -94,7 +96,7 @@ def anchor_gradient_kernel(
         )  # fmt: skip
         shares = share_tile(
             similarity, rows, columns, num_anchors, num_candidates,
-            own, positive, anchor_groups, candidate_groups, valid,
+            own, positive, anchor_groups, candidate_groups, valid, num_keys,
             scale, tops, inverse_widths, log_weights, log_sums, bins,
         ).to(candidates.dtype.element_ty)  # fmt: skip
         if dim <= block_dim and block_out == block_dim:
@@ -127,6 +129,7 @@ def candidate_gradient_kernel(
     num_anchors,
     num_candidates,
     share,
+    num_keys: tl.constexpr,
     dim: tl.constexpr,
     bins: tl.constexpr,
     block_rows: tl.constexpr,
@@ -155,7 +158,7 @@ def candidate_gradient_kernel(
         )  # fmt: skip
         shares = share_tile(
             similarity, rows, columns, num_anchors, num_candidates,
-            own, positive, anchor_groups, candidate_groups, valid,
+            own, positive, anchor_groups, candidate_groups, valid, num_keys,
             scale, tops, inverse_widths, log_weights, log_sums, bins,
         )  # fmt: skip
         weight = tl.load(upstream + rows, mask=rows < num_anchors, other=0.0)

@@ -32,6 +32,7 @@ def range_kernel(
     num_anchors,
     num_candidates,
     share,
+    num_keys: tl.constexpr,
     dim: tl.constexpr,
     block_rows: tl.constexpr,
     block_columns: tl.constexpr,
@@ -53,7 +54,7 @@ def range_kernel(
         )  # fmt: skip
         counted = counted_tile(
             rows, columns, num_anchors, num_candidates,
-            own, positive, anchor_groups, candidate_groups, valid,
+            own, positive, anchor_groups, candidate_groups, valid, num_keys,
         )  # fmt: skip
         low = tl.minimum(low, tl.min(tl.where(counted, similarity, float("inf")), axis=1))
         top = tl.maximum(top, tl.max(tl.where(counted, similarity, float("-inf")), axis=1))
@@ -77,6 +78,7 @@ def histogram_kernel(
     num_anchors,
     num_candidates,
     share,
+    num_keys: tl.constexpr,
     dim: tl.constexpr,
     bins: tl.constexpr,
     block_rows: tl.constexpr,
@@ -102,7 +104,7 @@ def histogram_kernel(
         )  # fmt: skip
         counted = counted_tile(
             rows, columns, num_anchors, num_candidates,
-            own, positive, anchor_groups, candidate_groups, valid,
+            own, positive, anchor_groups, candidate_groups, valid, num_keys,
         )  # fmt: skip
         index = bin_tile(similarity, top, inverse_width, bins)
         if shared_counts:
@@ -138,6 +140,7 @@ def log_sum_kernel(
     num_anchors,
     num_candidates,
     share,
+    num_keys: tl.constexpr,
     dim: tl.constexpr,
     bins: tl.constexpr,
     block_rows: tl.constexpr,
@@ -162,7 +165,7 @@ def log_sum_kernel(
         )  # fmt: skip
         counted = counted_tile(
             rows, columns, num_anchors, num_candidates,
-            own, positive, anchor_groups, candidate_groups, valid,
+            own, positive, anchor_groups, candidate_groups, valid, num_keys,
         )  # fmt: skip
         logits = weighted_tile(
             similarity, counted, rows, scale, tops, inverse_widths, log_weights, num_anchors, bins

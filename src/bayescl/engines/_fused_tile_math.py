@@ -59,8 +59,12 @@ def counted_tile(
     anchor_groups,
     candidate_groups,
     valid,
+    num_keys: tl.constexpr,
 ):
-    """True where a column is a candidate of an anchor; pointers that are None exclude nothing."""
+    """True where a column is a candidate of an anchor; pointers that are None exclude nothing.
+
+    Groups are laid out key by key.
+    """
     row_inside, column_inside = rows < num_anchors, columns < num_candidates
     counted = row_inside[:, None] & column_inside[None, :]
     if own is not None:
@@ -69,9 +73,10 @@ def counted_tile(
     if positive is not None:
         excluded = tl.load(positive + rows, mask=row_inside, other=-1)
         counted = counted & (excluded[:, None] != columns[None, :])
-    if anchor_groups is not None:
-        mine = tl.load(anchor_groups + rows, mask=row_inside, other=0)
-        other = tl.load(candidate_groups + columns, mask=column_inside, other=0)
+    for key in tl.static_range(num_keys):
+        mine = tl.load(anchor_groups + key * num_anchors + rows, mask=row_inside, other=0)
+        place = key * num_candidates + columns
+        other = tl.load(candidate_groups + place, mask=column_inside, other=0)
         counted = counted & (mine[:, None] != other[None, :])
     if valid is not None:
         pointers = valid + rows[:, None].to(tl.int64) * num_candidates + columns[None, :]

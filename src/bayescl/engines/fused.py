@@ -10,7 +10,7 @@ import torch
 from bayescl._axes import Float, PerAnchor, Tensor
 from bayescl._checks import check_choice
 from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums
-from bayescl.engines._fused_tiles import MAXIMUM_DIM, PRECISIONS, Precision
+from bayescl.engines._fused_tiles import MAXIMUM_DIM, MAXIMUM_KEYS, PRECISIONS, Precision
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.histogram import check_bins
@@ -42,12 +42,18 @@ def fused_loss(
 
     Differentiable once with respect to anchors, positives, candidates and temperature. A second
     differentiation raises a ``RuntimeError``, and ``torch.func`` transforms are not supported;
-    :func:`dense_loss` allows both. Nothing waits for the device, and results are deterministic.
+    :func:`dense_loss` allows both.
+
+    From 2^24 logits on, the first call of a kind measures a few tile sizes for each kernel and
+    keeps the fastest; no other call waits for the device. Calls repeat bit for bit within a
+    process. Another process may choose other tiles, and so add in another order;
+    ``torch.use_deterministic_algorithms(True)`` turns the choice off.
 
     Args:
-        batch: anchors, positives, candidates shared by all anchors, and which of them count.
-            Embeddings in float32, bfloat16 or float16; logits and sums are float32. In half
-            precision, the softmax shares in the gradients are rounded to the embeddings' dtype.
+        batch: anchors, positives, candidates shared by all anchors, and which of them count, with
+            up to 8 groups per row. Embeddings in float32, bfloat16 or float16; logits and sums are
+            float32. In half precision, the softmax shares in the gradients are rounded to the
+            embeddings' dtype.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature, a
             :class:`~bayescl.functional.LogSumObjective`.
@@ -127,8 +133,8 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
         return f"embeddings must be on a CUDA device, got {anchors.device}"
     if anchors.shape[1] > MAXIMUM_DIM:
         return f"embeddings must have at most {MAXIMUM_DIM} coordinates, got {anchors.shape[1]}"
-    if batch.rule.num_keys > 1:
-        return f"it supports one group per row, got {batch.rule.num_keys}"
+    if batch.rule.num_keys > MAXIMUM_KEYS:
+        return f"it supports up to {MAXIMUM_KEYS} groups per row, got {batch.rule.num_keys}"
     if 0 in anchors.shape or 0 in candidates.shape:
         return "anchors and candidates must not be empty"
     return None
