@@ -14,22 +14,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+from bayescl.functional.sorting import NARROWEST, SHORT, pieces_of
 
-_PIECE = 512
-"""Largest number of 32-bit integers that NumPy sorts without leaving the registers."""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _MOST_LEVELS = 2**24
 """Up to here float32 counts in units."""
 
-_SHORT = 2**15
-"""Largest number of columns that leaves enough bits for the values' levels."""
-
 _SIGN = np.int32(-(2**31))
 """Flipping it makes signed integers sort like unsigned ones."""
-
-_NARROWEST = 1e-30
-"""Range below which the number of levels over the range may overflow."""
 
 _STRETCH = 64
 """Number of neighbours that are compared at a time, since few share a level."""
@@ -49,7 +42,7 @@ def _compiled(function: _Function) -> _Function:
 
 def can_add_by_rank(values: NDArray[Any]) -> bool:
     """Whether :func:`add_by_rank` takes these rows."""
-    return values.dtype == np.float32 and 1 < values.shape[1] <= _SHORT
+    return values.dtype == np.float32 and 1 < values.shape[1] <= SHORT
 
 
 def add_by_rank(
@@ -73,7 +66,7 @@ def add_by_rank(
         upper: whether ties have the rank of their last rather than of their middle.
     """
     rows, width = values.shape
-    pieces = 1 << (-(-width // _PIECE) - 1).bit_length()
+    pieces = pieces_of(width)
     size = -(-width // pieces)
     bits = (width - 1).bit_length()
     if mask is None:
@@ -122,7 +115,7 @@ def _pack(
         ends_as_integers[0], ends_as_integers[1] = _ends(value.view(np.int32))
         low, spread = ends[0], ends[1] - ends[0]
         scale = np.float32(0)
-        if spread > np.float32(_NARROWEST) and spread < np.float32(np.inf):
+        if spread > np.float32(NARROWEST) and spread < np.float32(np.inf):
             scale = levels / spread
         else:  # all on one level, where the values themselves decide
             low = np.float32(0)

@@ -30,7 +30,7 @@ _MANTISSA = 23
 
 _LAST_LEVEL = 2.0 ** (_MANTISSA + 1) - 1
 
-_SHORT = 2**15
+SHORT = 2**15
 """Largest number of columns that leaves enough bits for the values' levels."""
 
 _PIECE = 512
@@ -42,7 +42,7 @@ _MARGIN = 8
 _MOST_APART = 2
 """Largest number of excluded values of a row that have levels of their own."""
 
-_NARROWEST = 1e-30
+NARROWEST = 1e-30
 """Range below which the number of levels over the range may overflow."""
 
 _CROWDED = 16
@@ -127,7 +127,7 @@ def columns_in_order(
         excluded = np.empty(0, dtype=np.int64)
     if counts is None:
         counts = np.array([width])
-    if values.dtype == torch.float32 and 1 < width <= _SHORT:
+    if values.dtype == torch.float32 and 1 < width <= SHORT:
         return _order_by_rounding(values, excluded, counts, bounds)
     columns, level = _order_exactly(values, excluded)
     values.numpy().reshape(-1)[excluded] = -np.inf
@@ -195,7 +195,7 @@ def _order_by_rounding(
 
 def _is_wide(low: float, high: float) -> bool:
     """Whether a range is wide enough, beside its ends, for levels by one sum of float32."""
-    return high - low > max(abs(low), abs(high)) / 2 and high - low > _NARROWEST
+    return high - low > max(abs(low), abs(high)) / 2 and high - low > NARROWEST
 
 
 def _packed_within(
@@ -242,7 +242,7 @@ def _packed_by_row(
     scale = (2 ** min(_MANTISSA, 32 - column_bits) - 4) / spread
     scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
     scaled.numpy().reshape(-1)[excluded] = _LAST_LEVEL
-    pieces = _pieces(width)
+    pieces = pieces_of(width)
     stride = -(-width // pieces) * pieces
     packed = torch.empty(rows, stride, dtype=torch.int32)
     if stride > width:
@@ -299,8 +299,8 @@ def _first_of_last_level(column_bits: int) -> int:
     return (bits & _LOW_HALF) - 2**31
 
 
-def _pieces(width: int) -> int:
-    """The number of pieces that a row is cut into, a power of 2."""
+def pieces_of(width: int) -> int:
+    """The number of pieces that a row of ``width`` columns is cut into, a power of 2."""
     return 1 << (-(-width // _PIECE) - 1).bit_length()
 
 
