@@ -14,7 +14,7 @@ import torch
 
 from bayescl._cores import usable_cores
 
-_PACKAGES = ("torch", "lightning", "kornia", "numpy", "scikit-learn")
+_PACKAGES = ("torch", "lightning", "kornia", "numpy", "numba", "scikit-learn")
 
 
 def provenance() -> dict[str, object]:
