@@ -1,0 +1,335 @@
+"""``bayescl reproduce`` on archives of the published form and size, one epoch, with generated images.
+
+    python benchmarks/rehearse_reproduce.py --folder FOLDER
+
+Writes the archives of CIFAR-10, CIFAR-100, STL-10 and Tiny ImageNet with random images into
+FOLDER, where 15 GB must be free, serves them on this machine, and gives each step to a process of
+its own, as a user would type it: download and verify; unpack to pixels; ``reproduce multiclass
+--size rehearsal`` with one loss; the same table killed (SIGKILL) and resumed; steps of ResNet-50 at
+batch 256, its gradients cached by 32 images; the probes on random features of ResNet-50's width and
+every data set's size. Of each step the time, the processor's time, the peak of memory that is its
+own, and of all that counts mapped pixels of files, is written to a dated JSON file in
+``benchmarks/results``. One thread trains. Checksums are those of the generated archives.
+
+``--share`` makes every data set smaller, to try the script; nothing is then written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness import write_result
+from rehearsal.archives import md5, put_in_place, write_archive
+from rich.console import Console
+
+from bayescl.cli import main as bayescl
+from bayescl.experiments.images.paper.sizes import DATASETS, NUM_CLASSES
+from bayescl.vision.few_label_probe import few_label_probe
+from bayescl.vision.knn_probe import knn_probe
+from bayescl.vision.linear_probe import linear_probe
+
+SHAPES = {
+    "cifar10": (50_000, 10_000),
+    "stl10": (5_000, 8_000),
+    "cifar100": (50_000, 10_000),
+    "tiny-imagenet": (100_000, 10_000),
+}
+"""Labelled training images and test images: what probes see."""
+FEATURES = 2048
+DRAWS, OF_DRAWS = 10, 100
+"""Draws of a few-label probe that are timed, and those of a run."""
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a process took.
+
+    Attributes:
+        seconds: by the clock.
+        cpu_seconds: of the processor, all threads.
+        own_mib: peak of memory that is no file's.
+        peak_mib: peak of memory with the mapped pixels that were in memory.
+        output: its last lines.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    own_mib: float
+    peak_mib: float
+    output: list[str]
+
+    def figures(self) -> dict[str, float]:
+        """Without the output."""
+        return {
+            "seconds": round(self.seconds, 1),
+            "cpu_seconds": round(self.cpu_seconds, 1),
+            "own_mib": round(self.own_mib),
+            "peak_mib": round(self.peak_mib),
+        }
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine, and give its address."""
+    handler = partial(_Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def carry_out(setup: Path, words: list[str], *, until: Callable[[], bool] | None = None) -> Step:
+    """Run one step in a process of its own, and watch its memory.
+
+    Args:
+        setup: a file for :func:`inside`: archives and the folder of data.
+        words: a command line of bayescl, or ``probes`` and the name of a data set.
+        until: kills the process as soon as it is true.
+
+    Raises:
+        RuntimeError: if the process fails, or ends before it is killed.
+    """
+    line = [sys.executable, __file__, "--inside", str(setup), *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    log = setup.with_suffix(".log")
+    start, own, killed = time.perf_counter(), 0.0, False
+    with log.open("w") as output:
+        process = subprocess.Popen(line, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            own = max(own, _own_memory(process.pid))
+            if until is not None and not killed and until():
+                process.send_signal(signal.SIGKILL)
+                killed = True
+            time.sleep(0.05)
+    process.returncode = os.waitstatus_to_exitcode(status)  # so that it is not waited for again
+    said = log.read_text().splitlines()
+    if process.returncode != (-signal.SIGKILL if until else 0):
+        raise RuntimeError(f"{shlex.join(words)} ended with {process.returncode}: {said[-5:]}")
+    return Step(
+        time.perf_counter() - start,
+        usage.ru_utime + usage.ru_stime,
+        own / MIB,
+        usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MIB,
+        said[-12:],
+    )
+
+
+def _own_memory(pid: int) -> float:
+    """Bytes of a process's memory that are no file's; 0 where the system does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    found = [line.split()[1] for line in lines if line.startswith("RssAnon:")]
+    return 1024.0 * int(found[0]) if found else 0.0
+
+
+def inside(setup: Path, words: list[str]) -> int:
+    """One step, in a process that takes the generated archives for the published ones."""
+    given = json.loads(setup.read_text())
+    os.environ["BAYESCL_DATA"] = given["data"]
+    torch.set_num_threads(1)
+    put_in_place(given["archives"])
+    if words[0] == "probes":
+        return probes(words[1], float(words[2]))
+    return bayescl(words)
+
+
+def probes(name: str, share: float) -> int:
+    """Fit the probes of a run to random features, and print the seconds of each."""
+    train, test = (max(10 * NUM_CLASSES[name], round(share * count)) for count in SHAPES[name])
+    generator = torch.Generator().manual_seed(0)
+    features = [torch.rand(count, FEATURES, generator=generator) for count in (train, test)]
+    labels = [torch.arange(count) % NUM_CLASSES[name] for count in (train, test)]
+    arrays = features[0], labels[0], features[1], labels[1]
+    classes = NUM_CLASSES[name]
+    seconds = {}
+    fast = {"linear, fast": lambda: linear_probe(*arrays, num_classes=classes)}
+    for title, probe in {
+        "knn": lambda: knn_probe(*arrays, num_classes=classes),
+        **(fast if classes == 10 else {}),  # the table of seconds, which has no other data sets
+        "few_label_1": lambda: few_label_probe(
+            *arrays, num_classes=classes, labels_per_class=1, draws=DRAWS
+        ),
+        "few_label_5": lambda: few_label_probe(
+            *arrays, num_classes=classes, labels_per_class=5, draws=DRAWS
+        ),
+    }.items():
+        start = time.perf_counter()
+        probe()
+        many = OF_DRAWS / DRAWS if title.startswith("few") else 1
+        seconds[title] = round(many * (time.perf_counter() - start), 1)
+    sys.stdout.write(json.dumps(seconds) + "\n")
+    return 0
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def rehearse(folder: Path, names: list[str], share: float, steps: int) -> dict[str, Any]:
+    """Every step, and its figures.
+
+    Args:
+        folder: an empty folder, or one with archives of an earlier call.
+        names: the data sets.
+        share: of the published number of images.
+        steps: steps of ResNet-50.
+    """
+    console = Console(stderr=True)
+    archives = folder / "archives"
+    archives.mkdir(parents=True, exist_ok=True)
+    setup, data = folder / "setup.json", folder / "data"
+    body: dict[str, Any] = {}
+
+    def note(name: str, what: str, figures: dict[str, Any]) -> None:
+        body.setdefault(name, {})[what] = figures
+        console.print(name, what, figures)
+
+    with served(archives) as address:
+        files = {}
+        for name in names:
+            start = time.perf_counter()
+            path = write_archive(name, archives, share)
+            files[name] = {
+                "url": f"{address}/{path.name}",
+                "size": path.stat().st_size,
+                "checksum": md5(path),
+            }
+            note(name, "archive", {"mb": round(path.stat().st_size / 1e6, 1)})
+            console.print(f"written in {time.perf_counter() - start:.0f} s")
+            setup.write_text(json.dumps({"data": str(data), "archives": files}))
+            note(name, "fetch and verify", carry_out(setup, ["data", "fetch", name]).figures())
+            (archives / path.name).unlink()  # one copy is enough
+    for name in names:
+        # Anything that needs the pixels has them unpacked.
+        few = ["--max-train-images", "64", "--batch-size", "32", "--width", "1", "--epochs", "1"]
+        first = ["train", "images", "--data", name, *few, "--device", "cpu"]
+        step = carry_out(setup, [*first, "--out", str(folder / f"first-{name}")])
+        note(name, "pixels, and a run on 64 images", step.figures())
+        note(name, "disk", {"mb": round(size_of(data / name) / 1e6, 1)})
+        table = ["reproduce", "multiclass", "--size", "rehearsal", "--device", "cpu"]
+        chosen = ["--datasets", name, "--losses", "bayesian", "--workers", "1"]
+        place = folder / f"table-{name}"
+        step = carry_out(setup, [*table, *chosen, "--out", str(place)])
+        (run,) = (place / "runs").iterdir()
+        result = json.loads((run / "result.json").read_text())
+        note(
+            name,
+            "reproduce, one epoch of a small encoder",
+            {
+                **step.figures(),
+                "images": result["images"],
+                "seconds_per_epoch": round(result["seconds_per_epoch"], 1),
+            },
+        )
+    body["killed and resumed"] = killed_and_resumed(setup, names[0])
+    console.print(body["killed and resumed"])
+    for name in names:
+        step = carry_out(setup, ["probes", name, str(share)])
+        figures = {**step.figures(), "seconds_of": json.loads(step.output[-1])}
+        note(name, f"probes on {FEATURES} features", figures)
+    body["resnet50"] = real_steps(setup, names[0], steps)
+    console.print(body["resnet50"])
+    return body
+
+
+def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
+    """Kill a table within its second of three epochs; resumed it must equal the unbroken one."""
+    place = {one: setup.parent / f"{one}-table" for one in ("unbroken", "killed")}
+    table = ["reproduce", "multiclass", "--size", "rehearsal", "--device", "cpu", "--workers", "1"]
+    chosen = ["--datasets", name, "--losses", "info_nce", "--epochs", "3"]
+    carry_out(setup, [*table, *chosen, "--out", str(place["unbroken"])])
+
+    def begun() -> bool:
+        rows = list((place["killed"] / "runs").glob("*/checkpoints/last.ckpt"))
+        return bool(rows)
+
+    before = carry_out(setup, [*table, *chosen, "--out", str(place["killed"])], until=begun)
+    after = carry_out(setup, ["reproduce", "multiclass", "--resume", "--out", str(place["killed"])])
+    cells = [json.loads((path / "result.json").read_text())["cells"] for path in place.values()]
+    return {
+        "data": name,
+        "killed_after_seconds": round(before.seconds, 1),
+        "resumed_seconds": round(after.seconds, 1),
+        "same_figures": cells[0] == cells[1],
+    }
+
+
+def real_steps(setup: Path, name: str, steps: int) -> dict[str, Any]:
+    """Steps of the paper's network and batch; on a CPU its gradients are cached to bound memory."""
+    place = setup.parent / "resnet50"
+    network = ["--encoder", "resnet50", "--hidden-dim", "512", "--augmentation", "simclr"]
+    size = ["--batch-size", "256", "--max-train-images", str(256 * steps), "--epochs", "1"]
+    memory = ["--cache-chunk", "32", "--channels-last", "--loss", "bayesian", "--device", "cpu"]
+    words = ["train", "images", "--data", name, *network, *size, *memory, "--out", str(place)]
+    step = carry_out(setup, words)
+    result = json.loads((place / "result.json").read_text())
+    return {
+        **step.figures(),
+        "command": shlex.join(["bayescl", *words[: words.index("--out")]]),
+        "steps": steps,
+        "loss": round(result["loss"], 4),
+        "seconds_per_step": round(result["seconds_per_epoch"] / steps, 1),
+        "checkpoint_mb": round((place / "checkpoints" / "last.ckpt").stat().st_size / 1e6, 1),
+        "run_folder_mb": round(size_of(place) / 1e6, 1),
+    }
+
+
+def main() -> int:
+    """Rehearse, print and write."""
+    if sys.argv[1:2] == ["--inside"]:
+        return inside(Path(sys.argv[2]), sys.argv[3:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, required=True, help="emptied at the end")
+    parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
+    parser.add_argument("--steps", type=int, default=2, help="of ResNet-50")
+    parser.add_argument("--share", type=float, default=1.0, help="fewer images, to try the script")
+    options = parser.parse_args()
+    work = options.folder.resolve() / "rehearsal"
+    if work.exists():
+        parser.error(f"{work} exists already")
+    try:
+        body = rehearse(work, options.datasets, options.share, options.steps)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    if options.share == 1:
+        line = shlex.join(
+            ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", "--datasets"]
+            + [*options.datasets, "--steps", str(options.steps)]
+        )
+        print("written to", write_result("rehearse-reproduce", line, body).name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
