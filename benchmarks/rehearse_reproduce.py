@@ -1,4 +1,4 @@
-"""``bayescl reproduce`` on archives of the published form and size, one epoch, with generated images.
+"""``bayescl reproduce`` rehearsed: generated images in the published form and number, one epoch.
 
     python benchmarks/rehearse_reproduce.py --folder FOLDER
 
@@ -323,9 +323,9 @@ def main() -> int:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if options.share == 1:
+        given = ["--datasets", *options.datasets, "--steps", str(options.steps)]
         line = shlex.join(
-            ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", "--datasets"]
-            + [*options.datasets, "--steps", str(options.steps)]
+            ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", *given]
         )
         print("written to", write_result("rehearse-reproduce", line, body).name)
     return 0

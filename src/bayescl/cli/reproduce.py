@@ -100,9 +100,9 @@ def command(
 def _fetch_missing(names: set[str]) -> None:
     """Download the published data sets among some that are not there."""
     from bayescl.cli._console import console
-    from bayescl.cli._data import IMAGES, fetch, is_there
+    from bayescl.cli._data import fetch, is_there, sources
 
-    for source in IMAGES:
+    for source in sources():
         if source.name in names and not is_there(source):
             fetch(source, console(stderr=True))
 

@@ -12,7 +12,7 @@ from bayescl.vision.datasets import ImageParts, load_images
 UNIT = 32
 """Side in pixels of the views in which work is counted."""
 _COPIES = 4
-"""Copies of the parameters in a run's folder: three with Adam in its checkpoint, and the weights."""
+"""Copies of the parameters in a run's folder: weights, and a checkpoint with Adam's two moments."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class TableRequest(StoredSettings):
         ]
 
     def within(self, tables: Iterable[PaperTable]) -> dict[str, TableRequest]:
-        """The request for each of several tables, by name; tables without a part in it are left out.
+        """The request for each of several tables, by name, without tables that have no part in it.
 
         Raises:
             ValueError: if none of the tables has a requested data set or loss.
@@ -100,7 +100,9 @@ class TableRequest(StoredSettings):
                 what: [one for one in names if one in by[what]] for what, names in wanted.items()
             }
             if all(own[what] or not wanted[what] for what in own):
-                found[table] = replace(self, **{what: ",".join(own[what]) for what in own})
+                found[table] = replace(
+                    self, datasets=",".join(own["datasets"]), losses=",".join(own["losses"])
+                )
         return found
 
     def runs(self, table: PaperTable) -> dict[str, ImageSettings]:
