@@ -2,16 +2,17 @@
 
     python benchmarks/rehearse_reproduce.py --folder FOLDER
 
-Writes the archives of CIFAR-10, CIFAR-100, STL-10 and Tiny ImageNet with random images into
+Writes the archives of CIFAR-10, STL-10, CIFAR-100 and Tiny ImageNet with random images into
 FOLDER, where 15 GB must be free, serves them on this machine, and gives each step to a process of
-its own, as a user would type it: download and verify; unpack to pixels; ``reproduce multiclass
---size rehearsal`` with one loss; the same table killed (SIGKILL) and resumed; steps of ResNet-50 at
-batch 256, its gradients cached by 32 images; the probes on random features of ResNet-50's width and
-every data set's size. Of each step the time, the processor's time, the peak of memory that is its
-own, and of all that counts mapped pixels of files, is written to a dated JSON file in
-``benchmarks/results``. One thread trains. Checksums are those of the generated archives.
+its own: download and verify; decode to pixels; ``reproduce multiclass --size rehearsal`` with one
+loss; ``reproduce binary`` killed (SIGKILL) and resumed; the probes on random features of
+ResNet-50's width and every data set's size; steps of ResNet-50 at batch 256, with its gradients
+cached by 32 images. Writes each step's seconds, those of the processor, the peak of the memory that
+is no file's and the peak with mapped pixels to a dated JSON file in ``benchmarks/results``. All
+start Python and torch anew. One thread trains. Checksums are those of the generated archives.
 
-``--share`` makes every data set smaller, to try the script; nothing is then written.
+``--share`` makes every data set smaller, to try the script; nothing is then written. ``--keep``
+keeps the archives, which the next call then uses.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from rich.console import Console
 
 from bayescl.cli import main as bayescl
 from bayescl.experiments.images.paper.sizes import DATASETS, NUM_CLASSES
+from bayescl.vision.datasets import load_images
 from bayescl.vision.few_label_probe import few_label_probe
 from bayescl.vision.knn_probe import knn_probe
 from bayescl.vision.linear_probe import linear_probe
@@ -108,7 +110,7 @@ def carry_out(setup: Path, words: list[str], *, until: Callable[[], bool] | None
 
     Args:
         setup: a file for :func:`inside`: archives and the folder of data.
-        words: a command line of bayescl, or ``probes`` and the name of a data set.
+        words: a command line of bayescl, or ``pixels`` or ``probes`` and the name of a data set.
         until: kills the process as soon as it is true.
 
     Raises:
@@ -158,6 +160,9 @@ def inside(setup: Path, words: list[str]) -> int:
     os.environ["BAYESCL_DATA"] = given["data"]
     torch.set_num_threads(1)
     put_in_place(given["archives"])
+    if words[0] == "pixels":
+        load_images(words[1])
+        return 0
     if words[0] == "probes":
         return probes(words[1], float(words[2]))
     return bayescl(words)
@@ -191,97 +196,91 @@ def probes(name: str, share: float) -> int:
     return 0
 
 
-def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def rehearse(folder: Path, names: list[str], share: float, steps: int) -> dict[str, Any]:
+def rehearse(work: Path, names: list[str], share: float, steps: int) -> dict[str, Any]:
     """Every step, and its figures.
 
     Args:
-        folder: an empty folder, or one with archives of an earlier call.
+        work: a folder; archives of an earlier call in it are used again.
         names: the data sets.
         share: of the published number of images.
         steps: steps of ResNet-50.
     """
     console = Console(stderr=True)
-    archives = folder / "archives"
+    archives, data, setup = work / "archives", work / "data", work / "setup.json"
     archives.mkdir(parents=True, exist_ok=True)
-    setup, data = folder / "setup.json", folder / "data"
-    body: dict[str, Any] = {}
-
-    def note(name: str, what: str, figures: dict[str, Any]) -> None:
-        body.setdefault(name, {})[what] = figures
-        console.print(name, what, figures)
-
+    sets: dict[str, dict[str, Any]] = {name: {"name": name} for name in names}
     with served(archives) as address:
         files = {}
-        for name in names:
-            start = time.perf_counter()
+        for name, figures in sets.items():
             path = write_archive(name, archives, share)
             files[name] = {
                 "url": f"{address}/{path.name}",
                 "size": path.stat().st_size,
                 "checksum": md5(path),
             }
-            note(name, "archive", {"mb": round(path.stat().st_size / 1e6, 1)})
-            console.print(f"written in {time.perf_counter() - start:.0f} s")
             setup.write_text(json.dumps({"data": str(data), "archives": files}))
-            note(name, "fetch and verify", carry_out(setup, ["data", "fetch", name]).figures())
-            (archives / path.name).unlink()  # one copy is enough
-    for name in names:
-        # Anything that needs the pixels has them unpacked.
-        few = ["--max-train-images", "64", "--batch-size", "32", "--width", "1", "--epochs", "1"]
-        first = ["train", "images", "--data", name, *few, "--device", "cpu"]
-        step = carry_out(setup, [*first, "--out", str(folder / f"first-{name}")])
-        note(name, "pixels, and a run on 64 images", step.figures())
-        note(name, "disk", {"mb": round(size_of(data / name) / 1e6, 1)})
-        table = ["reproduce", "multiclass", "--size", "rehearsal", "--device", "cpu"]
-        chosen = ["--datasets", name, "--losses", "bayesian", "--workers", "1"]
-        place = folder / f"table-{name}"
-        step = carry_out(setup, [*table, *chosen, "--out", str(place)])
+            figures["archive_mb"] = megabytes(path)
+            figures["fetch"] = carry_out(setup, ["data", "fetch", name]).figures()
+            console.print(figures)
+    for name, figures in sets.items():
+        figures["pixels"] = carry_out(setup, ["pixels", name]).figures()
+        figures["disk_mb"] = megabytes(data / name)
+        place = work / f"table-{name}"
+        step = carry_out(setup, [*_table("multiclass", name, "bayesian"), "--out", str(place)])
         (run,) = (place / "runs").iterdir()
         result = json.loads((run / "result.json").read_text())
-        note(
-            name,
-            "reproduce, one epoch of a small encoder",
-            {
-                **step.figures(),
-                "images": result["images"],
-                "seconds_per_epoch": round(result["seconds_per_epoch"], 1),
-            },
-        )
-    body["killed and resumed"] = killed_and_resumed(setup, names[0])
-    console.print(body["killed and resumed"])
-    for name in names:
+        figures["table"] = {
+            **step.figures(),
+            "images": result["images"],
+            "seconds_per_epoch": round(result["seconds_per_epoch"], 1),
+        }
+        console.print(figures)
+    killed = killed_and_resumed(setup, names[0])
+    console.print(killed)
+    for name, figures in sets.items():
         step = carry_out(setup, ["probes", name, str(share)])
-        figures = {**step.figures(), "seconds_of": json.loads(step.output[-1])}
-        note(name, f"probes on {FEATURES} features", figures)
-    body["resnet50"] = real_steps(setup, names[0], steps)
-    console.print(body["resnet50"])
-    return body
+        figures["probes"] = {**step.figures(), "seconds_of": json.loads(step.output[-1])}
+        console.print(name, figures["probes"])
+    network = real_steps(setup, names[0], steps)
+    console.print(network)
+    return {
+        "probes_are_of": f"{FEATURES} features, few labels {OF_DRAWS} times from {DRAWS} timed",
+        "data_sets": sets,
+        "killed_and_resumed": killed,
+        "resnet50": network,
+    }
+
+
+def _table(table: str, data: str, loss: str) -> list[str]:
+    """The words that make a part of a table."""
+    chosen = ["--datasets", data, "--losses", loss, "--workers", "1", "--device", "cpu"]
+    return ["reproduce", table, "--size", "rehearsal", *chosen]
+
+
+def megabytes(place: Path) -> float:
+    """Size of a file, or of all files in a folder."""
+    files = [file for file in place.rglob("*") if file.is_file()] if place.is_dir() else [place]
+    return round(sum(file.stat().st_size for file in files) / 1e6, 1)
 
 
 def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
-    """Kill a table within its second of three epochs; resumed it must equal the unbroken one."""
+    """Kill a table after its first checkpoint; resumed, it must equal the unbroken one."""
     place = {one: setup.parent / f"{one}-table" for one in ("unbroken", "killed")}
-    table = ["reproduce", "multiclass", "--size", "rehearsal", "--device", "cpu", "--workers", "1"]
-    chosen = ["--datasets", name, "--losses", "info_nce", "--epochs", "3"]
-    carry_out(setup, [*table, *chosen, "--out", str(place["unbroken"])])
+    words = [*_table("binary", name, "info_nce"), "--epochs", "3"]
+    carry_out(setup, [*words, "--out", str(place["unbroken"])])
 
     def begun() -> bool:
-        rows = list((place["killed"] / "runs").glob("*/checkpoints/last.ckpt"))
-        return bool(rows)
+        return any((place["killed"] / "runs").glob("*/checkpoints/last.ckpt"))
 
-    before = carry_out(setup, [*table, *chosen, "--out", str(place["killed"])], until=begun)
-    after = carry_out(setup, ["reproduce", "multiclass", "--resume", "--out", str(place["killed"])])
-    cells = [json.loads((path / "result.json").read_text())["cells"] for path in place.values()]
+    before = carry_out(setup, [*words, "--out", str(place["killed"])], until=begun)
+    after = carry_out(setup, ["reproduce", "binary", "--resume", "--out", str(place["killed"])])
+    one, other = (json.loads((path / "result.json").read_text()) for path in place.values())
     return {
         "data": name,
+        "epochs": 3,
         "killed_after_seconds": round(before.seconds, 1),
         "resumed_seconds": round(after.seconds, 1),
-        "same_figures": cells[0] == cells[1],
+        "same_figures": one["cells"] == other["cells"],
     }
 
 
@@ -300,8 +299,8 @@ def real_steps(setup: Path, name: str, steps: int) -> dict[str, Any]:
         "steps": steps,
         "loss": round(result["loss"], 4),
         "seconds_per_step": round(result["seconds_per_epoch"] / steps, 1),
-        "checkpoint_mb": round((place / "checkpoints" / "last.ckpt").stat().st_size / 1e6, 1),
-        "run_folder_mb": round(size_of(place) / 1e6, 1),
+        "checkpoint_mb": megabytes(place / "checkpoints" / "last.ckpt"),
+        "run_folder_mb": megabytes(place),
     }
 
 
@@ -310,18 +309,19 @@ def main() -> int:
     if sys.argv[1:2] == ["--inside"]:
         return inside(Path(sys.argv[2]), sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, required=True, help="emptied at the end")
+    parser.add_argument("--folder", type=Path, required=True, help="its rehearsal/ is emptied")
+    parser.add_argument("--keep", action="store_true", help="keep the archives")
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
     parser.add_argument("--steps", type=int, default=2, help="of ResNet-50")
     parser.add_argument("--share", type=float, default=1.0, help="fewer images, to try the script")
     options = parser.parse_args()
     work = options.folder.resolve() / "rehearsal"
-    if work.exists():
-        parser.error(f"{work} exists already")
     try:
         body = rehearse(work, options.datasets, options.share, options.steps)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        for entry in work.iterdir():
+            if entry.name != "archives" or not options.keep:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if options.share == 1:
         given = ["--datasets", *options.datasets, "--steps", str(options.steps)]
         line = shlex.join(

@@ -29,7 +29,7 @@ _SOURCES = {
 
 
 def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
-    """Write the archive of a data set, under its published name.
+    """Write the archive of a data set, under its published name, unless it is there.
 
     Args:
         name: one of the paper's data sets.
@@ -42,17 +42,20 @@ def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
     """
     source: DataSource = getattr(*_SOURCES[name])
     path = folder / source.files[0].filename
+    if path.is_file():
+        return path
     draw = np.random.default_rng(0)
+    begun = path.with_name(f"{path.name}.begun")
     if name == "tiny-imagenet":
-        _write_tiny_imagenet(path, draw, share)
+        _write_tiny_imagenet(begun, draw, share)
     else:
         make = {"cifar10": _cifar10, "cifar100": _cifar100, "stl10": _stl10}[name]
-        with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        with tarfile.open(begun, "w:gz", compresslevel=1) as archive:
             for member, size, blocks in make(draw, share):
                 info = tarfile.TarInfo(member)
                 info.size = size
                 archive.addfile(info, _Joined(blocks))
-    return path
+    return begun.replace(path)
 
 
 def put_in_place(archives: dict[str, dict[str, str | int]]) -> None:
