@@ -5,9 +5,9 @@
 Writes the archives of CIFAR-10, STL-10, CIFAR-100 and Tiny ImageNet with random images into
 FOLDER, where 15 GB must be free, serves them on this machine, and gives each step to a process of
 its own: download and verify; decode to pixels; ``reproduce multiclass --size rehearsal`` with one
-loss; ``reproduce binary`` killed (SIGKILL) and resumed; the probes on random features of
-ResNet-50's width and every data set's size; steps of ResNet-50 at batch 256, with its gradients
-cached by 32 images. Writes each step's seconds, those of the processor, the peak of the memory that
+loss; the same killed (SIGKILL) and resumed; a step of ResNet-50 at batch 256, with its gradients
+cached by 32 images; the probes on random features of ResNet-50's width and the largest data set's
+size. Writes each step's seconds, those of the processor, the peak of the memory that
 is no file's and the peak with mapped pixels to a dated JSON file in ``benchmarks/results``. All
 start Python and torch anew. One thread trains. Checksums are those of the generated archives.
 
@@ -46,6 +46,7 @@ from bayescl.vision.datasets import load_images
 from bayescl.vision.few_label_probe import few_label_probe
 from bayescl.vision.knn_probe import knn_probe
 from bayescl.vision.linear_probe import linear_probe
+from bayescl.vision.torchvision_encoders import TorchvisionEncoder
 
 SHAPES = {
     "cifar10": (50_000, 10_000),
@@ -57,7 +58,7 @@ SHAPES = {
 FEATURES = 2048
 DRAWS, OF_DRAWS = 10, 100
 """Draws of a few-label probe that are timed, and those of a run."""
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 
 
 @dataclass(frozen=True)
@@ -196,14 +197,14 @@ def probes(name: str, share: float) -> int:
     return 0
 
 
-def rehearse(work: Path, names: list[str], share: float, steps: int) -> dict[str, Any]:
+def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[str, Any]:
     """Every step, and its figures.
 
     Args:
         work: a folder; archives of an earlier call in it are used again.
         names: the data sets.
         share: of the published number of images.
-        steps: steps of ResNet-50.
+        images: largest number of training images of a table.
     """
     console = Console(stderr=True)
     archives, data, setup = work / "archives", work / "data", work / "setup.json"
@@ -226,7 +227,7 @@ def rehearse(work: Path, names: list[str], share: float, steps: int) -> dict[str
         figures["pixels"] = carry_out(setup, ["pixels", name]).figures()
         figures["disk_mb"] = megabytes(data / name)
         place = work / f"table-{name}"
-        step = carry_out(setup, [*_table("multiclass", name, "bayesian"), "--out", str(place)])
+        step = carry_out(setup, [*_table(name, "bayesian", images), "--out", str(place)])
         (run,) = (place / "runs").iterdir()
         result = json.loads((run / "result.json").read_text())
         figures["table"] = {
@@ -237,24 +238,27 @@ def rehearse(work: Path, names: list[str], share: float, steps: int) -> dict[str
         console.print(figures)
     killed = killed_and_resumed(setup, names[0])
     console.print(killed)
-    for name, figures in sets.items():
-        step = carry_out(setup, ["probes", name, str(share)])
-        figures["probes"] = {**step.figures(), "seconds_of": json.loads(step.output[-1])}
-        console.print(name, figures["probes"])
-    network = real_steps(setup, names[0], steps)
+    network = real_step(setup, names[0])
     console.print(network)
+    name = names[-1]  # the largest
+    step = carry_out(setup, ["probes", name, str(share)])
+    fitted = {"data": name, **step.figures(), "seconds_of": json.loads(step.output[-1])}
+    console.print(fitted)
     return {
-        "probes_are_of": f"{FEATURES} features, few labels {OF_DRAWS} times from {DRAWS} timed",
+        "images_of_a_table": f"at most {images:,}",
         "data_sets": sets,
         "killed_and_resumed": killed,
         "resnet50": network,
+        "probes_are_of": f"{FEATURES} features, few labels {OF_DRAWS} times from {DRAWS} timed",
+        "probes": fitted,
     }
 
 
-def _table(table: str, data: str, loss: str) -> list[str]:
-    """The words that make a part of a table."""
-    chosen = ["--datasets", data, "--losses", loss, "--workers", "1", "--device", "cpu"]
-    return ["reproduce", table, "--size", "rehearsal", *chosen]
+def _table(data: str, loss: str, images: int) -> list[str]:
+    """The words that make a part of the table of all classes."""
+    chosen = ["--datasets", data, "--losses", loss, "--max-train-images", str(images)]
+    size = ["--size", "rehearsal", "--workers", "1", "--device", "cpu"]
+    return ["reproduce", "multiclass", *size, *chosen]
 
 
 def megabytes(place: Path) -> float:
@@ -266,14 +270,14 @@ def megabytes(place: Path) -> float:
 def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
     """Kill a table after its first checkpoint; resumed, it must equal the unbroken one."""
     place = {one: setup.parent / f"{one}-table" for one in ("unbroken", "killed")}
-    words = [*_table("binary", name, "info_nce"), "--epochs", "3"]
+    words = [*_table(name, "info_nce", 2000), "--epochs", "3"]
     carry_out(setup, [*words, "--out", str(place["unbroken"])])
 
     def begun() -> bool:
         return any((place["killed"] / "runs").glob("*/checkpoints/last.ckpt"))
 
     before = carry_out(setup, [*words, "--out", str(place["killed"])], until=begun)
-    after = carry_out(setup, ["reproduce", "binary", "--resume", "--out", str(place["killed"])])
+    after = carry_out(setup, ["reproduce", "multiclass", "--resume", "--out", str(place["killed"])])
     one, other = (json.loads((path / "result.json").read_text()) for path in place.values())
     return {
         "data": name,
@@ -284,11 +288,11 @@ def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
     }
 
 
-def real_steps(setup: Path, name: str, steps: int) -> dict[str, Any]:
-    """Steps of the paper's network and batch; on a CPU its gradients are cached to bound memory."""
+def real_step(setup: Path, name: str) -> dict[str, Any]:
+    """A step of the paper's network and batch; on a CPU its gradients are cached to bound memory."""
     place = setup.parent / "resnet50"
     network = ["--encoder", "resnet50", "--hidden-dim", "512", "--augmentation", "simclr"]
-    size = ["--batch-size", "256", "--max-train-images", str(256 * steps), "--epochs", "1"]
+    size = ["--batch-size", "256", "--max-train-images", "256", "--epochs", "1"]
     memory = ["--cache-chunk", "32", "--channels-last", "--loss", "bayesian", "--device", "cpu"]
     words = ["train", "images", "--data", name, *network, *size, *memory, "--out", str(place)]
     step = carry_out(setup, words)
@@ -296,12 +300,37 @@ def real_steps(setup: Path, name: str, steps: int) -> dict[str, Any]:
     return {
         **step.figures(),
         "command": shlex.join(["bayescl", *words[: words.index("--out")]]),
-        "steps": steps,
         "loss": round(result["loss"], 4),
-        "seconds_per_step": round(result["seconds_per_epoch"] / steps, 1),
+        "seconds_per_step": round(result["seconds_per_epoch"], 1),
         "checkpoint_mb": megabytes(place / "checkpoints" / "last.ckpt"),
         "run_folder_mb": megabytes(place),
+        "saved_gib_of_256_images": {str(side): round(saved_gib(side), 1) for side in (32, 64)},
     }
+
+
+def saved_gib(side: int) -> float:
+    """What autograd keeps of two views of 256 images of that side, in bfloat16, not compiled."""
+
+    def kept(batch: int) -> int:
+        encoder = TorchvisionEncoder("resnet50", image_size=side)
+        encoder.to(memory_format=torch.channels_last)
+        own = {one.data_ptr() for one in [*encoder.parameters(), *encoder.buffers()]}
+        seen: dict[int, torch.UntypedStorage] = {}
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                seen[storage.data_ptr()] = storage
+            return tensor
+
+        views = torch.rand(batch, 3, side, side).contiguous(memory_format=torch.channels_last)
+        hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+        with hooks, torch.autocast("cpu", torch.bfloat16):
+            encoder(views)
+        return sum(storage.nbytes() for storage in seen.values())
+
+    few, more = 2, 4
+    return 2 * 256 * (kept(more) - kept(few)) / (more - few) / GIB
 
 
 def main() -> int:
@@ -312,18 +341,18 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="its rehearsal/ is emptied")
     parser.add_argument("--keep", action="store_true", help="keep the archives")
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
-    parser.add_argument("--steps", type=int, default=2, help="of ResNet-50")
+    parser.add_argument("--images", type=int, default=100_000, help="of a table's run, at most")
     parser.add_argument("--share", type=float, default=1.0, help="fewer images, to try the script")
     options = parser.parse_args()
     work = options.folder.resolve() / "rehearsal"
     try:
-        body = rehearse(work, options.datasets, options.share, options.steps)
+        body = rehearse(work, options.datasets, options.share, options.images)
     finally:
         for entry in work.iterdir():
             if entry.name != "archives" or not options.keep:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if options.share == 1:
-        given = ["--datasets", *options.datasets, "--steps", str(options.steps)]
+        given = ["--datasets", *options.datasets, "--images", str(options.images)]
         line = shlex.join(
             ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", *given]
         )

@@ -157,7 +157,10 @@ def test_the_papers_values_go_when_the_epochs_are_not_its_own():
     assert made_up(table, replace(PAPER, epochs=400))["is_comparable"]
     short = made_up(table, replace(PAPER, epochs=20))
     assert all(not cell["paper"] for cell in short["cells"])
-    assert short["remarks"][0].startswith("20 epochs")
+    assert short["remarks"][0].startswith("20 epochs: ")
+    few = made_up(table, replace(PAPER, max_train_images=900))
+    assert all(not cell["paper"] for cell in few["cells"])
+    assert few["remarks"][0].startswith("at most 900 images: ")
 
 
 def test_the_ratio_of_seconds_is_taken_pair_by_pair():

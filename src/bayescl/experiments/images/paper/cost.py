@@ -40,13 +40,13 @@ def costs_of(runs: Iterable[ImageSettings]) -> list[RunCost]:
     Raises:
         ValueError: if a data set cannot be used.
     """
-    parts: dict[tuple[str, str | None], ImageParts] = {}
+    parts: dict[tuple[str, str | None, int | None], ImageParts] = {}
     bytes_of: dict[str, int] = {}
     found = []
     for settings in runs:
-        key = settings.data, settings.classes
+        key = settings.data, settings.classes, settings.max_train_images
         if key not in parts:
-            parts[key] = load_images(settings.data, classes=settings.classes)
+            parts[key] = load_images(settings.data, **settings.choice_of_images())
         train = parts[key].train
         if settings.encoder not in bytes_of:
             model = build_model(settings, train, steps_per_epoch=1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
-from bayescl._fields import Count, check_fields
+from bayescl._fields import Count, at_least, check_fields
 from bayescl.experiments.images.paper.sizes import Size
 from bayescl.experiments.images.paper.table import Cell, PaperTable
 from bayescl.runs.devices import Device
@@ -28,6 +28,8 @@ class TableRequest(StoredSettings):
         seeds: number of seeds; default: the table's own.
         epochs: epochs of every run; default: as for the size. With another number, the paper's
             values are not shown.
+        max_train_images: train on at most this many images, to try a size out; default: all. With
+            fewer, the paper's values are not shown.
         device: where to train.
         compiled: at the paper's size, compile the network with torch.compile, which needs a C
             compiler.
@@ -42,6 +44,7 @@ class TableRequest(StoredSettings):
     losses: str = ""
     seeds: Count | None = None
     epochs: Count | None = None
+    max_train_images: Annotated[int, at_least(2)] | None = None
     device: Device = "auto"
     compiled: bool = True
 
@@ -74,6 +77,8 @@ class TableRequest(StoredSettings):
             and cell.settings.loss.loss in (_split(self.losses) or [cell.settings.loss.loss])
         ]
         own: dict[str, Any] = {} if self.epochs is None else {"epochs": self.epochs}
+        if self.max_train_images is not None:
+            own["max_train_images"] = self.max_train_images
         if not self.compiled:
             own["compiled"] = False
         return [
@@ -117,16 +122,14 @@ class TableRequest(StoredSettings):
     def as_config(self) -> dict[str, Any]:
         """The request as options of the command; some only if they are not the default."""
         config = asdict(self)
-        if not self.losses:
-            del config["losses"]
-        if self.compiled:
-            del config["compiled"]
-        return config
+        plain = {"losses": "", "max_train_images": None, "compiled": True}
+        return {key: config[key] for key in config if key not in plain or config[key] != plain[key]}
 
     def is_comparable(self, table: PaperTable) -> bool:
         """Whether the paper's values can be compared with ours."""
         own = {cell.settings.epochs for cell in table.cells(self.size)}
-        return self.size == "paper" and (self.epochs is None or {self.epochs} == own)
+        as_long = self.epochs is None or {self.epochs} == own
+        return self.size == "paper" and as_long and self.max_train_images is None
 
 
 def _split(names: str) -> list[str]:

@@ -224,7 +224,10 @@ def summary_of(
         )
     remarks = [*table.remarks, *(UNSTATED if request.size == "paper" else ())]
     if request.size == "paper" and not comparable:
-        remarks.insert(0, f"{request.epochs} epochs: the paper's values do not belong beside it.")
+        said = [] if request.epochs is None else [f"{request.epochs} epochs"]
+        if request.max_train_images is not None:
+            said.append(f"at most {request.max_train_images} images")
+        remarks.insert(0, f"{', '.join(said)}: the paper's values do not belong beside it.")
     return {
         "table": table.name,
         "title": table.title,
