@@ -289,7 +289,7 @@ def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
 
 
 def real_step(setup: Path, name: str) -> dict[str, Any]:
-    """A step of the paper's network and batch; on a CPU its gradients are cached to bound memory."""
+    """A step of the paper's network and batch, its gradients cached so that little memory does."""
     place = setup.parent / "resnet50"
     network = ["--encoder", "resnet50", "--hidden-dim", "512", "--augmentation", "simclr"]
     size = ["--batch-size", "256", "--max-train-images", "256", "--epochs", "1"]

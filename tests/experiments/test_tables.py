@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -262,6 +263,9 @@ def test_all_tables_train_each_setting_once_and_leave_none_out(size):
     wanted = {repr(settings) for name in TABLES for settings in request.runs(TABLES[name]).values()}
     assert {repr(settings) for runs in plan.values() for settings in runs.values()} == wanted
     assert plan["runtime"] == request.runs(TABLES["runtime"])
+    page = (Path(__file__).parents[2] / "docs/images.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{size}`"))
+    assert f"| {sum(map(len, plan.values()))} |" in row
 
 
 def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
