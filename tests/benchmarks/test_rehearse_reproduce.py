@@ -64,6 +64,7 @@ def test_one_command_fetches_what_is_missing_and_makes_the_table(tmp_path, monke
     with rehearse_reproduce.served(Path("served")) as address:
         file = {"url": f"{address}/{path.name}", "size": path.stat().st_size}
         put_in_place({"cifar10": {**file, "checksum": md5(path)}})
+        monkeypatch.setattr("bayescl.cli._data.IMAGES", catalog.SOURCES)  # imported before, maybe
         words = "reproduce all --size rehearsal --datasets cifar10 --losses hard --device cpu"
         words = f"{words} --workers 1 --out table"
         assert main([*words.split(), "--datasets", "cifar10"]) == 2
