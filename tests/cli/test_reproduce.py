@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from bayescl.cli._console import Bar
+from bayescl.cli._table_runs import RunLines
+from bayescl.experiments.images.paper.cost import RunCost
+
 SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
 
 
@@ -45,10 +49,15 @@ def test_a_table_resumed_takes_its_settings_from_its_folder(bayescl):
     [
         ("reproduce", "bayescl reproduce needs one of"),
         ("reproduce everything", "unknown command 'reproduce everything'"),
-        ("reproduce binary --size large", "size must be one of smoke, paper, got 'large'"),
+        (
+            "reproduce binary --size large",
+            "size must be one of smoke, rehearsal, paper, got 'large'",
+        ),
         ("reproduce binary --datasets mnist", "datasets must be some of digits"),
         ("reproduce binary --losses oracle", "losses must be some of info_nce"),
         ("reproduce hardness --losses bayesian", "losses"),
+        ("reproduce all --losses oracle", "losses must be some of info_nce"),
+        ("reproduce all --size rehearsal", "bayescl data fetch"),
         ("reproduce prior --seeds x", "seeds must be a whole number"),
         ("reproduce prior --epochs 0", "epochs must be a whole number of at least 1, got 0"),
         ("reproduce prior --out file", "file exists and is not a folder"),
@@ -68,3 +77,46 @@ def test_the_papers_size_without_a_gpu_is_refused_at_once(bayescl):
     outcome = bayescl("reproduce multiclass --size paper")
     assert outcome.status == 2
     assert outcome.complaint == "size paper takes weeks without a GPU: say --device cpu to try it"
+
+
+def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayescl):
+    outcome = bayescl(f"reproduce all --losses hard {SMALL}")
+    assert outcome.status == 0
+    made = ["binary", "multiclass"]  # the others do without this loss
+    assert json.loads(Path("table/result.json").read_text())["tables"] == made
+    for name in made:
+        title = Path(f"table/{name}/table.md").read_text().partition("\n")[0].lstrip("# ")
+        assert title in outcome.out
+    plan = outcome.err.splitlines()
+    assert plan[0].strip() == "2 runs to train"
+    assert any(line.startswith("disk: ") and line.endswith("free") for line in plan)
+    assert "bayescl reproduce all --resume --out table" in outcome.err
+    assert "2 of 2 runs trained: multiclass/digits-hard-seed0" in outcome.err
+    again = bayescl("reproduce all --resume --out table")
+    assert again.status == 0
+    assert "0 runs to train" in again.err
+
+
+def test_the_time_left_is_estimated_by_pixels():
+    said = []
+
+    class Recorder(Bar):
+        def say(self, line: str) -> None:
+            said.append(line)
+
+    now = iter([0.0, 30.0, 30.0, 30.0])
+    costs = {
+        name: RunCost("digits", 2, 1, views, 1)
+        for name, views in (("one", 100.0), ("two", 300.0), ("tiny", 1.0))
+    }
+    lines = RunLines(Recorder(6), costs, dict.fromkeys((*costs, "done"), 2), lambda: next(now))
+    lines("done", 2, 2)
+    lines("tiny", 2, 2)
+    lines("one", 1, 3)
+    lines("one", 2, 4)
+    lines("two", 2, 6)
+    assert said == [
+        "1 of 3 runs trained: tiny",
+        "2 of 3 runs trained: one; about 89 s left, by pixels",
+        "3 of 3 runs trained: two",
+    ]

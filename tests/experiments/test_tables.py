@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bayescl.experiments.images.paper import TABLES
+from bayescl.experiments.images.paper.cost import costs_of
 from bayescl.experiments.images.paper.request import TableRequest
 from bayescl.experiments.images.paper.runner import (
     reproduce_table,
+    reproduce_tables,
+    runs_of_tables,
     summary_of,
 )
 from bayescl.experiments.images.paper.sizes import NUM_CLASSES, SIZES
@@ -112,7 +116,7 @@ def test_priors_are_one_over_the_classes_and_two_classes_need_no_hardness(name, 
         if takes(cell.settings.loss.loss, "tau_plus"):
             assert values["tau_plus"] == 1 / classes
         if name == "binary":
-            assert cell.settings.classes == {"smoke": "3,8", "paper": "2"}[size]
+            assert cell.settings.classes == ("3,8" if size == "smoke" else "2")
             assert values.get("beta", 0.5) == 0.5
 
 
@@ -154,7 +158,10 @@ def test_the_papers_values_go_when_the_epochs_are_not_its_own():
     assert made_up(table, replace(PAPER, epochs=400))["is_comparable"]
     short = made_up(table, replace(PAPER, epochs=20))
     assert all(not cell["paper"] for cell in short["cells"])
-    assert short["remarks"][0].startswith("20 epochs")
+    assert short["remarks"][0].startswith("20 epochs: ")
+    few = made_up(table, replace(PAPER, max_train_images=900))
+    assert all(not cell["paper"] for cell in few["cells"])
+    assert few["remarks"][0].startswith("at most 900 images: ")
 
 
 def test_the_ratio_of_seconds_is_taken_pair_by_pair():
@@ -221,7 +228,7 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": "huge"}, "size must be one of smoke, paper, got 'huge'"),
+        ({"size": "huge"}, "size must be one of smoke, rehearsal, paper, got 'huge'"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
     ],
@@ -238,3 +245,84 @@ def test_a_loss_or_data_set_that_the_table_lacks_is_named():
         TableRequest(datasets="cifar10").cells(TABLES["runtime"])
     chosen = TableRequest("paper", "stl10, cifar10", "bayesian", device="cpu")
     assert len(chosen.cells(TABLES["negatives"])) == 2 * 5
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_all_tables_train_each_setting_once_and_leave_none_out(size):
+    request = TableRequest(size, device="cpu")
+    requests = request.within(TABLES.values())
+    assert list(requests) == list(TABLES)
+    plan = runs_of_tables(TABLES, requests)
+    untimed = [
+        repr(settings)
+        for name, runs in plan.items()
+        for settings in runs.values()
+        if not TABLES[name].is_timed
+    ]
+    assert len(set(untimed)) == len(untimed)
+    wanted = {repr(settings) for name in TABLES for settings in request.runs(TABLES[name]).values()}
+    assert {repr(settings) for runs in plan.values() for settings in runs.values()} == wanted
+    assert plan["runtime"] == request.runs(TABLES["runtime"])
+    page = (Path(__file__).parents[2] / "docs/images.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{size}`"))
+    assert f"| {sum(map(len, plan.values()))} |" in row
+
+
+def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
+    request = TableRequest("paper", "tiny-imagenet,cifar10", device="cpu")
+    requests = request.within(TABLES.values())
+    assert requests["prior"].datasets == "tiny-imagenet"
+    assert requests["hardness"].datasets == "cifar10"
+    assert requests["binary"].datasets == "tiny-imagenet,cifar10"
+    requests = replace(request, losses="hard").within(TABLES.values())
+    assert list(requests) == ["binary", "multiclass"]
+    with pytest.raises(ValueError, match="datasets must be some of digits, got 'cifar10'"):
+        TableRequest(datasets="cifar10").within(TABLES.values())
+
+
+def test_tables_share_a_run_and_equal_those_made_alone(tiny, tmp_path):
+    request = TableRequest(device="cpu", seeds=1)
+    other = replace(tiny, name="other", cells=lambda size: tiny.cells(size)[::-1])
+    alone = reproduce_table(other, request, tmp_path / "alone")
+    seen, finished = [], []
+
+    class PowerCut(BaseException):
+        pass
+
+    def cut(result: dict, path) -> None:
+        finished.append(path.name)
+        raise PowerCut
+
+    with pytest.raises(PowerCut):
+        reproduce_tables([tiny, other], request, tmp_path / "both", finished=cut)
+    made = reproduce_tables(
+        [tiny, other],
+        request,
+        tmp_path / "both",
+        resume=True,
+        progress=lambda run, epoch, done: seen.append(done),
+        finished=lambda result, path: finished.append(path.name),
+    )
+    assert made["tables"] == ["tiny", "other"]
+    assert finished == ["tiny", "tiny", "other"]
+    assert max(seen) <= 2
+    assert len(list((tmp_path / "both/tiny/runs").iterdir())) == 2
+    assert not (tmp_path / "both/other/runs").exists()
+    assert read_json(tmp_path / "both/other/result.json")["cells"] == alone["cells"]
+
+
+def test_costs_are_those_of_the_runs(tiny, tmp_path):
+    request = TableRequest(device="cpu", seeds=1)
+    reproduce_table(tiny, request, tmp_path / "table")
+    costs = costs_of(request.runs(tiny).values())
+    for cost, folder in zip(costs, sorted((tmp_path / "table/runs").iterdir()), strict=True):
+        config = read_json(folder / "result.json")
+        steps = config["images"]["train"] // 20
+        assert (cost.epochs, cost.steps) == (1, steps)
+        assert cost.views == pytest.approx(2 * 20 * steps * (6 / 32) ** 2)
+        files = [folder / "weights.safetensors", folder / "checkpoints/last.ckpt"]
+        numbers = sum(
+            one.numel() for one in ImageRun(tiny.cells("")[0].settings).model.parameters()
+        )
+        assert cost.disk == 16 * numbers
+        assert sum(file.stat().st_size for file in files) < cost.disk + 60_000

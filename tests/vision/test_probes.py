@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from bayescl._randomness import Purpose, derived_seed, seeded
+from bayescl.vision import few_label_probe as few_label_module
 from bayescl.vision.augmented_linear_probe import augmented_linear_probe
 from bayescl.vision.datasets import load_images
 from bayescl.vision.features import extract_features
@@ -97,6 +98,13 @@ def test_few_label_probe_is_the_mean_over_separate_fits():
     assert score.spread == pytest.approx(np.std(expected, ddof=1), abs=2e-3)
 
 
+def test_draws_fitted_one_at_a_time_score_as_many_at_a_time_do(monkeypatch):
+    together = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=7, seed=5)
+    monkeypatch.setattr(few_label_module, "WEIGHTS_AT_ONCE", 1)
+    alone = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=7, seed=5)
+    assert alone.mean == pytest.approx(together.mean, abs=2e-3)
+
+
 def test_every_draw_has_the_labels_asked_for_and_repeats_none():
     rows = few_label_draws(TRAIN_LABELS, num_classes=CLASSES, labels_per_class=5, draws=20, seed=0)
     for chosen in rows:
@@ -162,6 +170,20 @@ def test_features_come_from_the_frozen_encoder_and_its_mode_is_restored():
     assert encoder[1].training
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize(("side", "most"), [(16, 1024), (32, 1024), (64, 256), (96, 113)])
+def test_larger_images_pass_the_network_in_smaller_batches(side, most):
+    seen = []
+
+    class Watch(torch.nn.Module):
+        def forward(self, images):
+            seen.append(len(images))
+            return images.flatten(1)[:, :1]
+
+    store = store_from_arrays(np.zeros((1100, side, side), np.uint8), np.arange(1100) % 2)
+    assert len(extract_features(Watch(), store)) == 1100
+    assert max(seen) == most
 
 
 class _AsFloat(torch.nn.Module):

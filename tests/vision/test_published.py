@@ -276,6 +276,7 @@ def test_a_damaged_archive_is_refused_before_it_is_read(publish, data, name, dam
         ("stl10", "train_y.bin", b"\1", "train_X.bin is damaged: 6 images and 1 labels"),
         ("stl10", "test_y.bin", b"\0\1\1", "test_X.bin is damaged"),
         ("tiny-imagenet", "train/n01/images/n01_2.JPEG", b"nothing", "n01_2.JPEG is damaged: not"),
+        ("tiny-imagenet", "wnids.txt", b"n01 n77", "the class n77 has no training images"),
         ("tiny-imagenet", "words.txt", None, "words.txt"),
         ("tiny-imagenet", "val/val_annotations.txt", b"val_0.JPEG\tn77\n", "is damaged.*n77"),
     ],

@@ -79,6 +79,10 @@ class Bar:
             self._progress.start()
         self._progress.update(self._task, completed=done, description=description)
 
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(line, markup=False, soft_wrap=True)
+
     def __enter__(self) -> Self:
         """Nothing is shown yet."""
         return self

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+from rich.console import Console
 
 from bayescl._downloads import DataSource, RemoteFile, data_folder
 from bayescl.recsys.catalog import SOURCES as INTERACTIONS
@@ -31,12 +34,37 @@ def source_of(name: str) -> DataSource:
     raise ValueError(f"no data set is called {name!r}; known are {known}")
 
 
+def fetch(source: DataSource, screen: Console) -> None:
+    """Download a data set and print its terms, or how to get it.
+
+    Raises:
+        ValueError: if the download fails; the same call continues it.
+    """
+    from bayescl._downloads import fetch_source
+    from bayescl.cli._console import ByteBar
+    from bayescl.recsys.local_copies import fetch_interactions
+
+    screen.print(f"{source.title}, {source.homepage}")
+    screen.print(f"terms: {source.terms}")
+    if not source.files:
+        screen.print(source.instructions)
+        return
+    screen.print(f"{in_bytes(source.size)} to {data_folder() / source.name}")
+    download: Callable[..., object] = (
+        fetch_interactions if source.kind == "interactions" else fetch_source
+    )
+    with ByteBar(source.size) as bar:
+        download(source, progress=lambda done, _: bar.update("", done))
+    screen.print("fetched and verified")
+
+
 def is_there(source: DataSource) -> bool:
     """Whether the data folder has a data set, whatever its state."""
     if source.kind == "interactions":
         return known_folder(source.name) is not None
     folder = data_folder() / source.name
-    unpacked = folder.is_dir() and any(folder.iterdir())
+    begun = ".part"  # of a download
+    unpacked = folder.is_dir() and any(file.suffix != begun for file in folder.iterdir())
     return unpacked or any(archive.is_file() for archive, _ in archives(source))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import queue
@@ -20,6 +21,10 @@ from bayescl._checks import check_count
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a run, its number of finished epochs and that of all runs together."""
+
+
+AT_MOST_LOST = 10
+"""Largest number of epochs between two checkpoints, which a run that is killed repeats."""
 
 
 class RunSettings(Protocol):
@@ -98,7 +103,7 @@ def train_runs(
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
     pool = ProcessPoolExecutor(
-        max_workers=min(workers, len(runs)),
+        max_workers=max(1, min(workers, len(runs))),
         mp_context=context,
         initializer=_start_worker,
         initargs=(news,),
@@ -129,14 +134,17 @@ def train_runs(
 def _train_one(
     train: Train, settings: RunSettings, out: Path, progress: Callable[[int, float], None]
 ) -> dict[str, Any]:
-    """Start, resume or read one run."""
-    return train(
-        settings,
-        out,
-        resume=out.is_dir(),
-        checkpoint_every=max(1, settings.epochs // 3),
-        progress=progress,
-    )
+    """Start, resume or read one run, and free its memory."""
+    try:
+        return train(
+            settings,
+            out,
+            resume=out.is_dir(),
+            checkpoint_every=max(1, min(settings.epochs // 3, AT_MOST_LOST)),
+            progress=progress,
+        )
+    finally:
+        gc.collect()  # a trainer and its model refer to each other; the next run needs the device
 
 
 _news: Any = None

@@ -11,7 +11,10 @@ from bayescl._checks import check_count
 from bayescl.vision.softmax_regression import fit_softmax_regression, standardise
 
 PROBLEMS_AT_ONCE = 50
-"""Number of draws fitted at a time; limits memory and does not affect the draws."""
+"""Largest number of draws fitted at a time; it does not affect the draws."""
+
+WEIGHTS_AT_ONCE = 1 << 21
+"""Largest number of weights fitted at a time. L-BFGS keeps up to 200 copies of them: 1.7 GB."""
 
 
 class FewLabelScore(NamedTuple):
@@ -72,7 +75,9 @@ def few_label_probe(
     )
     train_features, features = standardise(train_features, features)
     accuracies = []
-    for rows in chosen.split(PROBLEMS_AT_ONCE):
+    weights = train_features.shape[1] * num_classes
+    at_once = max(1, min(PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE // weights))
+    for rows in chosen.split(at_once):
         fit = fit_softmax_regression(
             train_features[rows],
             train_labels[rows],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,25 +31,37 @@ def load_tiny_imagenet() -> tuple[ImageStore, ImageStore]:
 def _open(origin: Path) -> Iterator[RawImages]:
     """The training part has a folder per class; the test part one folder and a table of classes."""
     if origin.is_dir():
-        yield _read(origin)
+        files = (origin / "train").glob("*/images/*")
+        yield _read(origin, (file.relative_to(origin).as_posix() for file in files))
     else:
         try:
             with zipfile.ZipFile(origin) as archive:
-                # What is in an archive is listed and opened like any path.
-                yield _read(cast("Path", zipfile.Path(archive, f"{_FOLDER}/")))
+                names = (name.removeprefix(f"{_FOLDER}/") for name in archive.namelist())
+                # What is in an archive is opened like any path.
+                yield _read(cast("Path", zipfile.Path(archive, f"{_FOLDER}/")), names)
         except zipfile.BadZipFile as error:
             raise ValueError(f"{origin} is damaged: {error}") from None
 
 
-def _read(folder: Path) -> RawImages:
-    """The files of both parts with their classes."""
+def _read(folder: Path, names: Iterable[str]) -> RawImages:
+    """The files of both parts with their classes.
+
+    Args:
+        folder: the folder, or an archive opened as one.
+        names: the files in it, training images among them. An archive would look at all its names
+            to list any of its folders.
+    """
     classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
     position = {name: index for index, name in enumerate(classes)}
-    train = [
-        (path, position[name])
-        for name in classes
-        for path in sorted((folder / "train" / name / "images").iterdir(), key=str)
-    ]
+    by_class: dict[str, list[str]] = {name: [] for name in classes}
+    for name in names:
+        parts = name.split("/")
+        if len(parts) == 4 and parts[::2] == ["train", "images"] and parts[3]:
+            by_class.get(parts[1], []).append(name)
+    for name, files in by_class.items():
+        if not files:
+            raise ValueError(f"{_FOLDER} is damaged: the class {name} has no training images")
+    train = [(folder / file, position[name]) for name in classes for file in sorted(by_class[name])]
     table = (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8")
     rows = (line.split("\t")[:2] for line in table.splitlines() if line)
     test = [(folder / "val" / "images" / file, position[name]) for file, name in rows]

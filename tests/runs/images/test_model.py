@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.loggers import CSVLogger
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.model import build_augmentation, build_encoder
+from bayescl.runs.images.model import build_augmentation, build_encoder, build_model
 from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import LossSettings
@@ -18,6 +20,7 @@ from bayescl.vision.augmentation import AffineNoise
 from bayescl.vision.augmentation_recipe import SimCLRAugmentation
 from bayescl.vision.augmented_linear_probe import augmented_linear_probe
 from bayescl.vision.optimizers import Lars
+from bayescl.vision.store import store_from_arrays
 
 PLAIN = ImageSettings(loss=LossSettings("info_nce"), device="cpu")
 
@@ -54,6 +57,23 @@ def test_the_size_of_views_decides_the_stem():
     assert build_encoder(settings, (3, 96, 96)).network.conv1.kernel_size == (7, 7)
     small = build_encoder(replace(settings, view_size=32), (3, 96, 96)).network
     assert small.conv1.kernel_size == (3, 3)
+
+
+def test_a_compiled_run_has_graphs_for_its_own_shapes_whatever_ran_before(monkeypatch):
+    compiler = CompileCounterWithBackend("eager")
+    compile_module = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", lambda self: compile_module(self, backend=compiler))
+    store = store_from_arrays(np.zeros((8, 8, 8)), np.arange(8) % 2)
+    for batch_size in (4, 6, 8):
+        settings = replace(PLAIN, compiled=True, width=2, batch_size=batch_size)
+        model = build_model(settings, store, steps_per_epoch=1)
+        model.encoder(torch.zeros(batch_size, 1, 8, 8))
+    assert compiler.frame_count == 3
+    for graph, batch_size in zip(compiler.graphs, (4, 6, 8), strict=True):
+        inputs = [
+            node.meta["example_value"] for node in graph.graph.nodes if node.op == "placeholder"
+        ]
+        assert any(list(one.shape) == [batch_size, 1, 8, 8] for one in inputs if one.ndim == 4)
 
 
 def test_a_module_of_ones_own_trains_and_is_judged(settings, tmp_path):

@@ -51,6 +51,8 @@ def build_model(
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:
+        # What an earlier run of this process left would serve other shapes, at another speed.
+        torch.compiler.reset()
         encoder.compile()
     return SimCLR(
         encoder=encoder,

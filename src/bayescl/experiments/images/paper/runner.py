@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,16 @@ from bayescl.experiments.images.paper.request import TableRequest
 from bayescl.experiments.images.paper.sizes import PROTOCOL, UNSTATED
 from bayescl.experiments.images.paper.table import SECONDS, Cell, PaperTable
 from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.run import ImageRun, train_images
+from bayescl.runs.images.run import KIND, ImageRun, train_images
+from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import BASELINE, SUBJECT
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.run import Result, Work, run_in_folder
 from bayescl.runs.statistics import mean_and_spread
 from bayescl.vision.datasets import load_images
+
+ALL = "all"
+"""Name of the command that makes every table."""
 
 
 def reproduce_table(
@@ -28,6 +34,7 @@ def reproduce_table(
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
+    elsewhere: Mapping[str, Path] | None = None,
 ) -> Result:
     """Train every cell over every seed, and write ``result.json``.
 
@@ -39,6 +46,8 @@ def reproduce_table(
             from its last checkpoint.
         workers: number of parallel processes, each with one thread; one if the table measures time.
         progress: called after every epoch.
+        elsewhere: folders of finished runs with the same settings, by the name of the run here;
+            they are not trained again.
 
     Returns:
         The content of ``result.json``: every cell with our figures and the paper's, protocol,
@@ -52,6 +61,8 @@ def reproduce_table(
     cells = request.cells(table)
     runs = request.runs(table)
 
+    there = {} if elsewhere is None else elsewhere
+
     def begin() -> Work:
         # Bad input, a data set that is not there among it, is found before there is a folder.
         ImageRun(next(iter(runs.values())))
@@ -60,8 +71,9 @@ def reproduce_table(
         return carry_out
 
     def carry_out(folder: RunFolder) -> Result:
-        results = train_runs(
-            runs,
+        results = {name: RunFolder.open(path, KIND).read_result() for name, path in there.items()}
+        results |= train_runs(
+            {name: settings for name, settings in runs.items() if name not in there},
             folder.path / "runs",
             train=train_images,
             workers=1 if table.is_timed else workers,
@@ -71,6 +83,106 @@ def reproduce_table(
 
     kind = f"reproduce {table.name}"
     return run_in_folder(out, kind, request, begin, resume=resume, what="table")
+
+
+def reproduce_tables(
+    tables: Sequence[PaperTable],
+    request: TableRequest,
+    out: Path,
+    *,
+    resume: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+    finished: Callable[[Result, Path], None] | None = None,
+) -> Result:
+    """Make several tables one after the other; what two of them share is trained once.
+
+    Args:
+        tables: the tables.
+        request: the part of the tables and their size.
+        out: the folder; every table has its own folder in it, as :func:`reproduce_table` makes it.
+        resume: continue the tables in ``out``.
+        workers: number of parallel processes, each with one thread.
+        progress: called after every epoch; it counts the epochs of all tables.
+        finished: called after every table with its result and folder.
+
+    Returns:
+        The content of ``result.json``: the names of the tables.
+
+    Raises:
+        ValueError: if a data set cannot be used, or ``out`` cannot hold the tables or holds others.
+    """
+    check_count("workers", workers, 1)
+    by_name = {table.name: table for table in tables}
+    requests = request.within(tables)
+    plan = runs_of_tables(by_name, requests)
+
+    def begin() -> Work:
+        for data in {settings.data for runs in plan.values() for settings in runs.values()}:
+            load_images(data)
+        return carry_out
+
+    def carry_out(folder: RunFolder) -> Result:
+        places: dict[str, Path] = {}
+        before = 0
+        for name, own in requests.items():
+            path = folder.path / name
+            runs = own.runs(by_name[name])
+            elsewhere = {
+                run: places[_identity(settings)]
+                for run, settings in runs.items()
+                if run not in plan[name]
+            }
+            result = reproduce_table(
+                by_name[name],
+                own,
+                path,
+                resume=path.is_dir(),
+                workers=workers,
+                progress=None if progress is None else partial(_after, progress, name, before),
+                elsewhere=elsewhere,
+            )
+            places |= {_identity(plan[name][run]): path / "runs" / run for run in plan[name]}
+            before += sum(settings.epochs for settings in plan[name].values())
+            if finished is not None:
+                finished(result, path)
+        return {"tables": list(requests)}
+
+    return run_in_folder(
+        out, f"reproduce {ALL}", request, begin, resume=resume, what="set of tables"
+    )
+
+
+def runs_of_tables(
+    tables: Mapping[str, PaperTable], requests: Mapping[str, TableRequest]
+) -> dict[str, dict[str, ImageSettings]]:
+    """The runs to train for each table: those that no table before it has, and all timed ones.
+
+    Args:
+        tables: the tables by name.
+        requests: the request for each table, as :meth:`TableRequest.within` gives them.
+    """
+    known: set[str] = set()
+    plan = {}
+    for name, request in requests.items():
+        runs = request.runs(tables[name])
+        plan[name] = {
+            run: settings
+            for run, settings in runs.items()
+            if tables[name].is_timed or _identity(settings) not in known
+        }
+        known |= {_identity(settings) for settings in runs.values()}
+    return plan
+
+
+def _identity(settings: ImageSettings) -> str:
+    """Equal for runs that come to the same figures."""
+    return json.dumps(settings.as_config(), sort_keys=True)
+
+
+def _after(progress: Progress, table: str, before: int, run: str, epoch: int, done: int) -> None:
+    """Pass progress on, with the epochs of earlier tables."""
+    progress(f"{table}/{run}", epoch, before + done)
 
 
 def summary_of(
@@ -112,7 +224,10 @@ def summary_of(
         )
     remarks = [*table.remarks, *(UNSTATED if request.size == "paper" else ())]
     if request.size == "paper" and not comparable:
-        remarks.insert(0, f"{request.epochs} epochs: the paper's values do not belong beside it.")
+        said = [] if request.epochs is None else [f"{request.epochs} epochs"]
+        if request.max_train_images is not None:
+            said.append(f"at most {request.max_train_images} images")
+        remarks.insert(0, f"{', '.join(said)}: the paper's values do not belong beside it.")
     return {
         "table": table.name,
         "title": table.title,

@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 from bayescl.runs.images.settings import ImageSettings
 from bayescl.runs.losses import LossSettings, takes
 
-Size = Literal["smoke", "paper"]
+Size = Literal["smoke", "rehearsal", "paper"]
 SIZES = get_args(Size)
-"""A check of every part in minutes on a CPU; and what the paper did, for GPUs."""
+"""A check of every part in minutes on a CPU; one epoch of a small encoder on the paper's images;
+and what the paper did, for GPUs."""
 
 DATASETS = ("cifar10", "stl10", "cifar100", "tiny-imagenet")
 """The paper's data sets, in the order of its tables."""
@@ -37,6 +38,7 @@ _BAYESIAN = {
 
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "smoke": {"width": 8, "epochs": 2, "device": "auto"},
+    "rehearsal": {"width": 8, "augmentation": "simclr", "strength": 1.0, "epochs": 1},
     "paper": {
         "encoder": "resnet50",
         "hidden_dim": 512,
@@ -53,13 +55,17 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-_TWO_CLASSES = {"smoke": "3,8", "paper": "2"}
+_TWO_CLASSES = {"smoke": "3,8", "rehearsal": "2", "paper": "2"}
 """Names of classes, or how many a fixed seed draws; among digits "2" would be a name."""
 
 PROTOCOL = {
     "smoke": (
         "Smoke size: scikit-learn's digits, a small encoder and two epochs. It shows that every "
         "part works and nothing else; no figure may be held against the paper's."
+    ),
+    "rehearsal": (
+        "Rehearsal: the paper's images, a small encoder and one epoch. It shows that the data can "
+        "be read and that every step works; no figure may be held against the paper's."
     ),
     "paper": (
         "The paper's size: ResNet-50 with the stem for small images, projection head 512 and 128, "
@@ -84,7 +90,7 @@ UNSTATED = (
 
 def datasets_of(size: str) -> tuple[str, ...]:
     """The data sets of most tables: the paper's, or the one that ships with scikit-learn."""
-    return DATASETS if size == "paper" else ("digits",)
+    return ("digits",) if size == "smoke" else DATASETS
 
 
 def cell_settings(

@@ -67,7 +67,9 @@ class PaperTable:
     label: str
     cells: Callable[[str], list[Cell]]
     measures: tuple[str, ...] = ("linear", "few_label_1")
-    seeds: Mapping[str, int] = field(default_factory=lambda: {"smoke": 2, "paper": 3})
+    seeds: Mapping[str, int] = field(
+        default_factory=lambda: {"smoke": 2, "rehearsal": 1, "paper": 3}
+    )
     remarks: tuple[str, ...] = ()
     is_timed: bool = False
 
@@ -75,6 +77,15 @@ class PaperTable:
     def has_losses(self) -> bool:
         """Whether the table varies the loss."""
         return "loss" in self.cells("smoke")[0].keys
+
+    def offered(self, size: str) -> dict[str, tuple[str, ...]]:
+        """The data sets and losses to choose from at a size; no losses if it does not vary them."""
+        settings = [cell.settings for cell in self.cells(size)]
+        losses = [one.loss.loss for one in settings] if self.has_losses else []
+        return {
+            "datasets": tuple(dict.fromkeys(one.data for one in settings)),
+            "losses": tuple(dict.fromkeys(losses)),
+        }
 
 
 def measure_title(measure: str) -> str:

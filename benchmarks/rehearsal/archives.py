@@ -1,0 +1,197 @@
+"""Archives of random images in the form in which the paper's data sets are published."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from bayescl._downloads import DataSource
+from bayescl.vision import catalog, cifar, stl10, tiny_imagenet
+
+SMALLEST = 5
+"""Images of a class that every part keeps, however small the share."""
+_BLOCK = 1000  # images
+_SOURCES = {
+    "cifar10": (cifar, "CIFAR10"),
+    "cifar100": (cifar, "CIFAR100"),
+    "stl10": (stl10, "STL10"),
+    "tiny-imagenet": (tiny_imagenet, "TINY_IMAGENET"),
+}
+"""Where the code that reads a data set keeps its source."""
+
+
+def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
+    """Write the archive of a data set, under its published name, unless it is there.
+
+    Args:
+        name: one of the paper's data sets.
+        folder: where to write it.
+        share: images of each part, as a share of the published number.
+
+    Returns:
+        The archive: the published members, formats, classes and shapes, with random pixels. Raw
+        pixels have seven random bits, so that they compress about as well as photographs.
+    """
+    source: DataSource = getattr(*_SOURCES[name])
+    path = folder / source.files[0].filename
+    if path.is_file():
+        return path
+    draw = np.random.default_rng(0)
+    begun = path.with_name(f"{path.name}.begun")
+    if name == "tiny-imagenet":
+        _write_tiny_imagenet(begun, draw, share)
+    else:
+        make = {"cifar10": _cifar10, "cifar100": _cifar100, "stl10": _stl10}[name]
+        with tarfile.open(begun, "w:gz", compresslevel=1) as archive:
+            for member, size, blocks in make(draw, share):
+                info = tarfile.TarInfo(member)
+                info.size = size
+                archive.addfile(info, _Joined(blocks))
+    return begun.replace(path)
+
+
+def put_in_place(archives: dict[str, dict[str, str | int]]) -> None:
+    """Have this process take generated archives for the published ones.
+
+    Args:
+        archives: ``url``, ``size`` and ``checksum`` of each data set's archive.
+    """
+    for name, file in archives.items():
+        module, constant = _SOURCES[name]
+        source: DataSource = getattr(module, constant)
+        setattr(module, constant, replace(source, files=(replace(source.files[0], **file),)))
+    catalog.SOURCES = tuple(getattr(*_SOURCES[one.name]) for one in catalog.SOURCES)
+
+
+def md5(path: Path) -> str:
+    """The checksum of a file, as sources state it."""
+    with path.open("rb") as file:
+        return f"md5:{hashlib.file_digest(file, 'md5').hexdigest()}"
+
+
+_Member = tuple[str, int, Iterator[bytes]]
+"""Name, size and content of a member of an archive."""
+
+
+class _Joined(io.RawIOBase):
+    """Blocks of bytes as a file that is read once."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, ``size`` of them except at the end."""
+        parts = []
+        while size:
+            if not self._left:
+                self._left = memoryview(next(self._blocks, b""))
+                if not self._left:
+                    break
+            parts.append(self._left[:size])
+            self._left = self._left[size:]
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+
+def _text(name: str, content: str) -> _Member:
+    return name, len(content), iter([content.encode()])
+
+
+def _count(published: int, share: float, classes: int) -> int:
+    """Images of a part: equally many of each class."""
+    return classes * max(SMALLEST, round(share * published / classes))
+
+
+def _pixels(draw: np.random.Generator, count: int, size: int) -> np.ndarray:
+    return draw.integers(0, 128, (count, size), dtype=np.uint8)
+
+
+def _records(
+    draw: np.random.Generator, count: int, label: Callable[[np.ndarray], list[np.ndarray]]
+) -> Iterator[bytes]:
+    """Records of CIFAR: labels and the pixels."""
+    for start in range(0, count, _BLOCK):
+        number = np.arange(start, min(count, start + _BLOCK))
+        labels = [one[:, None].astype(np.uint8) for one in label(number)]
+        yield np.concatenate([*labels, _pixels(draw, len(number), 3 * 32 * 32)], axis=1).tobytes()
+
+
+def _cifar10(draw: np.random.Generator, share: float) -> Iterator[_Member]:
+    folder, size = "cifar-10-batches-bin", 1 + 3 * 32 * 32
+    for file in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+        count = _count(10_000, share, 10)
+        yield f"{folder}/{file}.bin", count * size, _records(draw, count, lambda row: [row % 10])
+    yield _text(f"{folder}/batches.meta.txt", "".join(f"class {one}\n" for one in range(10)))
+
+
+def _cifar100(draw: np.random.Generator, share: float) -> Iterator[_Member]:
+    folder, size = "cifar-100-binary", 2 + 3 * 32 * 32
+    for file, published in (("train", 50_000), ("test", 10_000)):
+        count = _count(published, share, 100)
+        labels = _records(draw, count, lambda row: [row % 20, row % 100])
+        yield f"{folder}/{file}.bin", count * size, labels
+    for file, classes in (("coarse", 20), ("fine", 100)):
+        names = "".join(f"class {one}\n" for one in range(classes))
+        yield _text(f"{folder}/{file}_label_names.txt", names)
+
+
+def _stl10(draw: np.random.Generator, share: float) -> Iterator[_Member]:
+    folder, size = "stl10_binary", 3 * 96 * 96
+
+    def blocks(count: int) -> Iterator[bytes]:
+        for start in range(0, count, _BLOCK):
+            yield _pixels(draw, min(_BLOCK, count - start), size).tobytes()
+
+    for part, published in (("test", 8_000), ("train", 5_000), ("unlabeled", 100_000)):
+        count = _count(published, share, 10)
+        yield f"{folder}/{part}_X.bin", count * size, blocks(count)
+        if part != "unlabeled":
+            labels = bytes(1 + row % 10 for row in range(count))
+            yield f"{folder}/{part}_y.bin", count, iter([labels])
+    yield _text(f"{folder}/class_names.txt", "".join(f"class {one}\n" for one in range(10)))
+    yield _text(f"{folder}/fold_indices.txt", "0\n")
+
+
+def _write_tiny_imagenet(path: Path, draw: np.random.Generator, share: float) -> None:
+    """JPEGs in a folder for each class, the validation part's in one folder beside a table."""
+    folder = "tiny-imagenet-200"
+    classes = [f"n{number:08}" for number in range(200)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        words = "".join(f"{name}\tclass {number}\n" for number, name in enumerate(classes))
+        archive.writestr(f"{folder}/words.txt", words)
+        archive.writestr(f"{folder}/wnids.txt", "\n".join(classes))
+        for name in classes:
+            for number in range(_count(100_000, share, 200) // 200):
+                place = f"{folder}/train/{name}/images/{name}_{number}.JPEG"
+                archive.writestr(place, _jpeg(draw))
+            archive.writestr(f"{folder}/train/{name}/{name}_boxes.txt", "")
+        lines = []
+        for number in range(_count(10_000, share, 200)):
+            file = f"val_{number}.JPEG"
+            archive.writestr(f"{folder}/val/images/{file}", _jpeg(draw))
+            archive.writestr(f"{folder}/test/images/test_{number}.JPEG", _jpeg(draw))
+            lines.append(f"{file}\t{classes[number % 200]}\t0\t0\t63\t63\n")
+        archive.writestr(f"{folder}/val/val_annotations.txt", "".join(lines))
+
+
+def _jpeg(draw: np.random.Generator) -> bytes:
+    """Coarse colours and fine grain, 64 by 64 pixels."""
+    coarse = Image.fromarray(draw.integers(0, 256, (8, 8, 3), dtype=np.uint8))
+    pixels = np.asarray(coarse.resize((64, 64), Image.Resampling.BICUBIC), np.int16)
+    grain = draw.integers(-8, 9, pixels.shape, dtype=np.int16)
+    content = io.BytesIO()
+    Image.fromarray((pixels + grain).clip(0, 255).astype(np.uint8)).save(content, "JPEG")
+    return content.getvalue()
