@@ -19,7 +19,10 @@ Precision = Literal["float64", "float32"]
 """Floating-point type of the matrix that is inverted."""
 
 _BLOCK_ENTRIES = 2**22
-"""Entries of the matrix computed at a time."""
+"""Entries of the Gram matrix computed at a time."""
+
+_PIVOT_ROWS = 1024
+"""Rows that the inversion eliminates at a time."""
 
 
 class EASE:
@@ -72,12 +75,19 @@ class EASE:
                 f"more than the {allowed / 2**30:.1f} GiB that it may use"
             )
         self.matrix = train.matrix
-        inverse = _inverse_gram(train, regularization, self.precision)
-        diagonal = np.diag(inverse).copy()
+        matrix = _gram(train, regularization, self.precision)
+        try:
+            _invert(matrix)
+        except linalg.LinAlgError:
+            raise ValueError(
+                f"regularization {regularization:g} is too small to invert the Gram matrix "
+                f"in {self.precision}"
+            ) from None
+        diagonal = np.diag(matrix).copy()
         in_place = self.precision == "float32"
-        self.weights = inverse if in_place else np.empty(inverse.shape, dtype=np.float32)
-        for rows in _blocks(items):
-            np.divide(inverse[rows], -diagonal, out=self.weights[rows], casting="same_kind")
+        self.weights = matrix if in_place else np.empty(matrix.shape, dtype=np.float32)
+        for rows in _blocks(items, _PIVOT_ROWS):
+            np.divide(matrix[rows], -diagonal, out=self.weights[rows], casting="same_kind")
         np.fill_diagonal(self.weights, 0)
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
@@ -105,38 +115,54 @@ def ease_memory(items: int, precision: Precision = "float64") -> int:
     return (4 if precision == "float32" else 8 + 4) * items**2
 
 
-def _inverse_gram(
-    train: Interactions, regularization: float, precision: Precision
-) -> NDArray[np.floating]:
-    """The inverse of the regularised Gram matrix; one matrix is all that is ever held."""
+def _gram(train: Interactions, regularization: float, precision: Precision) -> NDArray[np.floating]:
+    """The regularised Gram matrix of the items."""
     items = train.num_items
     gram = np.empty((items, items), dtype=precision)
     by_item = train.matrix.T.tocsr()
-    for rows in _blocks(items):
+    for rows in _blocks(items, _BLOCK_ENTRIES // items):
         gram[rows] = (by_item[rows] @ train.matrix).toarray()
     gram[np.diag_indices(items)] += regularization
-    # Positive definite by the penalty: the Cholesky factor gives the inverse's lower half, in
-    # columns, which is the upper half in rows. What the other half holds does not matter.
-    potrf, potri = linalg.get_lapack_funcs(("potrf", "potri"), (gram,))
-    factor, failed = potrf(gram.T, lower=1, overwrite_a=1, clean=0)
-    if failed:
-        raise ValueError(
-            f"regularization {regularization:g} is too small for {precision}: "
-            "the Gram matrix is not positive definite"
-        )
-    potri(factor, lower=1, overwrite_c=1)
-    for rows in _blocks(items):
-        corner = np.triu(gram[rows, rows])
-        gram[rows, rows] = corner + np.triu(corner, 1).T
-        gram[rows.stop :, rows] = gram[rows, rows.stop :].T
     return gram
 
 
-def _blocks(items: int) -> Iterator[slice]:
-    """Rows of a square matrix, in blocks that are small beside it."""
-    size = max(1, _BLOCK_ENTRIES // items)
-    for start in range(0, items, size):
-        yield slice(start, min(start + size, items))
+def _invert(matrix: NDArray[np.floating]) -> None:
+    """Replace a positive definite matrix by its inverse; no second one is ever held.
+
+    The symmetric sweep, with a block of rows as the pivot: sweeping all of them gives minus the
+    inverse. It takes as many operations as LAPACK's potrf and potri, which OpenBLAS ends with a
+    segmentation fault at 41,000 rows and two threads.
+
+    Raises:
+        LinAlgError: if a pivot is not positive definite.
+    """
+    size = len(matrix)
+    memory = np.empty(min(_PIVOT_ROWS, size) * size, dtype=matrix.dtype)
+    for pivot in _blocks(size, _PIVOT_ROWS):
+        # Only blocks on and below the diagonal are kept up to date.
+        above, below = slice(pivot.start), slice(pivot.start, None)
+        columns = np.concatenate([matrix[pivot, above].T, matrix[below, pivot]])
+        one = np.eye(pivot.stop - pivot.start, dtype=matrix.dtype)
+        inverse = linalg.cho_solve(linalg.cho_factor(matrix[pivot, pivot]), one)
+        solved = columns @ inverse
+        for rows in _blocks(size, _PIVOT_ROWS):
+            shape = (rows.stop - rows.start, rows.stop)
+            product = memory[: shape[0] * shape[1]].reshape(shape)
+            np.matmul(solved[rows], columns[: rows.stop].T, out=product)
+            matrix[rows, : rows.stop] -= product
+        matrix[pivot, above] = solved[above].T
+        matrix[below, pivot] = solved[below]
+        matrix[pivot, pivot] = -inverse
+    np.negative(matrix, out=matrix)
+    for rows in _blocks(size, _PIVOT_ROWS):
+        matrix[rows, rows.stop :] = matrix[rows.stop :, rows].T
+
+
+def _blocks(size: int, most: int) -> Iterator[slice]:
+    """All rows of a matrix, in blocks of at most some rows."""
+    step = max(1, most)
+    for start in range(0, size, step):
+        yield slice(start, min(start + step, size))
 
 
 def _half_of_memory() -> int:
