@@ -66,14 +66,7 @@ class EASE:
         self.regularization = check_positive("regularization", regularization)
         self.num_users = train.num_users
         self.num_items = items = train.num_items
-        allowed = _half_of_memory() if memory is None else memory
-        self.precision: Precision = "float64" if ease_memory(items) <= allowed else "float32"
-        needed = ease_memory(items, self.precision)
-        if needed > allowed:
-            raise ValueError(
-                f"EASE of {items} items needs {needed / 2**30:.1f} GiB, "
-                f"more than the {allowed / 2**30:.1f} GiB that it may use"
-            )
+        self.precision = ease_precision(items, memory)
         self.matrix = train.matrix
         matrix = _gram(train, regularization, self.precision)
         try:
@@ -113,6 +106,32 @@ def ease_memory(items: int, precision: Precision = "float64") -> int:
         (1200, 400)
     """
     return (4 if precision == "float32" else 8 + 4) * items**2
+
+
+def ease_precision(items: int, memory: int | None = None) -> Precision:
+    """The precision in which a fit inverts its matrix: the highest that fits into memory.
+
+    Args:
+        items: number of items.
+        memory: number of bytes that the fit may use; default: half of the machine's memory.
+
+    Raises:
+        ValueError: if no precision fits.
+
+    Example:
+        >>> ease_precision(10, memory=1000)
+        'float32'
+    """
+    allowed = _half_of_memory() if memory is None else memory
+    if ease_memory(items) <= allowed:
+        return "float64"
+    needed = ease_memory(items, "float32")
+    if needed <= allowed:
+        return "float32"
+    raise ValueError(
+        f"EASE of {items} items needs {needed / 2**30:.1f} GiB, "
+        f"more than the {allowed / 2**30:.1f} GiB that it may use"
+    )
 
 
 def _gram(train: Interactions, regularization: float, precision: Precision) -> NDArray[np.floating]:
