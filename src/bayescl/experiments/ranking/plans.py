@@ -136,15 +136,16 @@ _SPARSE_MF = RankingPlan(
         "info_nce": {"temperature": (0.1, 0.12)},
         "bayesian": {"temperature": (0.1, 0.12), "alpha": (0.9,), "beta": (0.7,)},
     },
-    regularizations=(50.0, 150.0, 500.0),
+    regularizations=(25.0, 50.0, 100.0),
     ials_settings=settings_of(
         {"unobserved_weight": (0.005, 0.01, 0.02), "regularization": (0.003, 0.006)}
     ),
     final_epochs=30,
 )
-"""For large data: short trials, and few settings of EASE, whose fits take minutes. What the losses
-share was found with InfoNCE on the validation part of Gowalla: thousands of candidates, large
-steps, a temperature near 0.1, and a user's known items masked."""
+"""For large data: short trials, and few penalties of EASE, whose fits take minutes; their range was
+found with popular items alone. What the losses share was found with InfoNCE on the validation part
+of Gowalla: thousands of candidates, large steps, a temperature near 0.1, and a user's known items
+masked."""
 
 _SPARSE_LIGHTGCN = replace(
     _SPARSE_MF,
@@ -157,7 +158,10 @@ of a table grow with training, so that short trials say nothing about them."""
 
 
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
-    """A plan for data sets without earlier trials, with temperatures further apart."""
+    """A plan for data sets without earlier trials, with temperatures further apart.
+
+    EASE needs larger penalties on Yelp2018's popular items than on Gowalla's.
+    """
     temperatures = (0.1, 0.15)
     return replace(
         plan,
@@ -165,6 +169,7 @@ def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
         loss_grids={
             loss: {**grid, "temperature": temperatures} for loss, grid in plan.loss_grids.items()
         },
+        regularizations=(100.0, 200.0, 400.0),
         final_epochs=final,
     )
 
