@@ -95,7 +95,8 @@ class EASE:
 def ease_memory(items: int, precision: Precision = "float64") -> int:
     """Bytes that a fit needs: the Gram matrix, inverted in place, and the weights in float32.
 
-    In float32 the weights take the place of the inverse.
+    In float32 the weights take the place of the inverse. Blocks of rows beside them take some
+    kilobytes per item.
 
     Args:
         items: number of items.
