@@ -160,7 +160,8 @@ of a table grow with training, so that short trials say nothing about them."""
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
     """A plan for data sets without earlier trials, with temperatures further apart.
 
-    EASE needs larger penalties on Yelp2018's popular items than on Gowalla's.
+    On the validation part of Yelp2018, EASE of popular items needs larger penalties than on that of
+    Gowalla, and iALS larger weights.
     """
     temperatures = (0.1, 0.15)
     return replace(
@@ -170,6 +171,9 @@ def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
             loss: {**grid, "temperature": temperatures} for loss, grid in plan.loss_grids.items()
         },
         regularizations=(100.0, 200.0, 400.0),
+        ials_settings=settings_of(
+            {"unobserved_weight": (0.01, 0.02, 0.04), "regularization": (0.003, 0.006)}
+        ),
         final_epochs=final,
     )
 
