@@ -197,10 +197,11 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
     line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
     outcome = bayescl(f"{line} --seeds 2 --out table")
     assert outcome.status == 0
-    for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "paired by seed"):
+    for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "iALS", "paired by seed"):
         assert words in outcome.out
     text = Path("table/table.md").read_text()
-    for words in ("| InfoNCE |", "| Bayesian |", "| popularity |", "| EASE |", "NDCG@20", "±"):
+    baselines = ("| popularity |", "| EASE |", "| iALS |")
+    for words in ("| InfoNCE |", "| Bayesian |", *baselines, "NDCG@20", "±"):
         assert words in text
     cell = json.loads(Path("table/shop-mf.json").read_text())
     assert {"command", "versions", "hardware", "commit", "tuning"} <= cell.keys()

@@ -13,7 +13,7 @@ from ranking_data import write_groups
 from bayescl.experiments.grids import settings_of
 from bayescl.experiments.ranking.cells import RankingCell, RankingRequest
 from bayescl.experiments.ranking.paper import METRICS, MISPRINTS, PAPER
-from bayescl.experiments.ranking.plans import plan_for, smoke
+from bayescl.experiments.ranking.plans import RankingPlan, plan_for, smoke
 from bayescl.experiments.ranking.reproduction import reproduce_cell
 from bayescl.recsys.metrics import METRICS as MEASURED
 from bayescl.report.quoting import refreshed
@@ -143,6 +143,49 @@ def test_the_exponent_of_lengths_is_chosen_on_validation_and_used_on_test(tmp_pa
     assert scores[f"{tuned['item_norm_exponent']:g}"] == max(scores.values())
     final = cell["losses"]["info_nce"]["settings"]
     assert final["item_norm_exponent"] == tuned["item_norm_exponent"]
+
+
+def test_baselines_can_be_added_to_a_finished_cell_and_are_fitted_once_for_two(tmp_path):
+    data = RankingData(str(write_groups(tmp_path)), user_column="customer", item_column="product")
+    plan = smoke(plan_for(RankingData("ml-100k"), "mf"))
+    fixed = replace(plan.fixed, data=data, dim=8, batch_size=64)
+    plan = replace(plan, fixed=fixed, regularizations=(1.0, 100.0), ials_settings=())
+    shared = tmp_path / "baselines"
+
+    def made(plan: RankingPlan, name: str) -> dict:
+        request = RankingCell(plan, ("info_nce",), 1)
+        return reproduce_cell(request, tmp_path / name, baselines=shared)
+
+    def times(folder: Path) -> dict[Path, int]:
+        return {file: file.stat().st_mtime_ns for file in folder.rglob("result.json")}
+
+    before = made(plan, "cell")
+    assert before["baselines"].keys() == {"popularity", "ease"}
+    assert before["remarks"] == []
+    done = times(tmp_path)
+    plan = replace(plan, ials_settings=[{"regularization": one} for one in (0.01, 100.0)])
+    cell = made(plan, "cell")
+    assert cell["losses"] == before["losses"]
+    ials = cell["baselines"]["ials"]
+    assert ials["settings"]["dim"] == 8
+    assert ials["settings"]["regularization"] == ials["tuning"]["choice"]["regularization"] == 0.01
+    assert ials["metrics"]["recall@20"]["mean"] > 0.9
+    assert "| iALS |" in cell_markdown(cell)
+    assert done.items() < times(tmp_path).items()
+    done = times(shared)
+    made(plan, "other")
+    assert times(shared) == done
+
+
+def test_ease_is_left_out_with_a_remark_where_it_does_not_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr("bayescl.recsys.ease._half_of_memory", lambda: 1000)
+    data = RankingData(str(write_groups(tmp_path)), user_column="customer", item_column="product")
+    plan = smoke(plan_for(RankingData("ml-100k"), "mf"))
+    plan = replace(plan, fixed=replace(plan.fixed, data=data, dim=8, batch_size=64))
+    cell = reproduce_cell(RankingCell(plan, ("info_nce",), 1), tmp_path / "cell")
+    assert cell["baselines"].keys() == {"popularity", "ials"}
+    (remark,) = cell["remarks"]
+    assert remark.startswith("EASE is left out: EASE of 24 items needs")
 
 
 def test_a_loss_without_settings_in_the_plan_is_refused():

@@ -20,6 +20,7 @@ from bayescl.recsys.candidates import (
 )
 from bayescl.recsys.ease import EASE
 from bayescl.recsys.encoder import Encoder
+from bayescl.recsys.ials import IALS
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.light_gcn import LightGCN
 from bayescl.recsys.matrix_factorization import MatrixFactorization
@@ -102,6 +103,10 @@ TRAINED: dict[str, Recommender] = {
     ).scorer(),
 }
 
-PERSONAL: dict[str, Recommender] = {**TRAINED, "EASE": lambda data: EASE(data, 1.0)}
+PERSONAL: dict[str, Recommender] = {
+    **TRAINED,
+    "EASE": lambda data: EASE(data, 1.0),
+    "iALS": lambda data: IALS(data, dim=4),
+}
 
 ALL: dict[str, Recommender] = {**PERSONAL, "popularity": Popularity}

@@ -80,7 +80,9 @@ def test_training_twice_with_one_seed_gives_the_same_scores(name, fitted):
     assert torch.equal(again.scores(users), fitted(name).scores(users))
 
 
-@pytest.mark.parametrize("name", ["MF, Bayesian, in batch", "LightGCN, BPR", "EASE", "popularity"])
+@pytest.mark.parametrize(
+    "name", ["MF, Bayesian, in batch", "LightGCN, BPR", "EASE", "iALS", "popularity"]
+)
 def test_users_and_items_that_nobody_has_seen_do_no_harm(name):
     users, items = TRAIN.pairs()
     wider = Interactions.from_pairs(

@@ -7,6 +7,7 @@ import torch
 
 from bayescl.recsys.ease import EASE
 from bayescl.recsys.fold_in import NewcomerScorer
+from bayescl.recsys.ials import IALS
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import EmbeddingScorer
@@ -59,7 +60,7 @@ def test_vectors_of_zeros_give_finite_scores():
 def test_baselines_score_a_newcomer_as_a_user_with_those_items():
     user = 5
     own = torch.from_numpy(TRAIN.matrix[[user]].indices.astype(np.int64))
-    for baseline in (EASE(TRAIN, 3.0), Popularity(TRAIN)):
+    for baseline in (EASE(TRAIN, 3.0), IALS(TRAIN, dim=4), Popularity(TRAIN)):
         torch.testing.assert_close(
             baseline.scores_from(own), baseline.scores(torch.tensor([user]))[0]
         )
@@ -68,6 +69,7 @@ def test_baselines_score_a_newcomer_as_a_user_with_those_items():
 def test_ease_in_blocks_is_ease(monkeypatch):
     whole = EASE(TRAIN, 3.0).weights
     monkeypatch.setattr("bayescl.recsys.ease._BLOCK_ENTRIES", 25 * 4)
+    monkeypatch.setattr("bayescl.recsys.ease._PIVOT_ROWS", 7)
     np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, whole, atol=1e-6)
     rows = TRAIN.matrix.toarray().astype(np.float64)
     inverse = np.linalg.inv(rows.T @ rows + 3.0 * np.eye(25))

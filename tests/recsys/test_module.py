@@ -10,7 +10,7 @@ from bayescl.losses import InfoNCELoss
 from bayescl.recsys.batches import PairBatches, PairOrder
 from bayescl.recsys.bpr import BPRLoss
 from bayescl.recsys.candidates import SharedCandidates
-from bayescl.recsys.ease import EASE
+from bayescl.recsys.ease import EASE, ease_memory
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.light_gcn import LightGCN, normalized_graph
 from bayescl.recsys.matrix_factorization import MatrixFactorization
@@ -208,9 +208,27 @@ def test_ease_solves_the_constrained_ridge_regression():
     np.testing.assert_allclose(slope[off_diagonal], 0, atol=1e-5)
 
 
+def test_ease_halves_the_precision_where_double_does_not_fit():
+    items = TRAIN.num_items
+    double = EASE(TRAIN, 2.0, memory=ease_memory(items))
+    single = EASE(TRAIN, 2.0, memory=ease_memory(items) - 1)
+    assert (double.precision, single.precision) == ("float64", "float32")
+    assert double.weights.dtype == single.weights.dtype == np.float32
+    np.testing.assert_allclose(single.weights, double.weights, atol=1e-6)
+
+
 def test_ease_refuses_what_does_not_fit():
+    items = TRAIN.num_items
+    assert EASE(TRAIN, memory=ease_memory(items, "float32")).precision == "float32"
     with pytest.raises(ValueError, match=r"EASE of 10 items needs .* more than the"):
-        EASE(TRAIN, memory=1000)
+        EASE(TRAIN, memory=ease_memory(items, "float32") - 1)
+
+
+def test_ease_says_when_the_penalty_vanishes_in_float32():
+    # Two items that always go together: without a penalty their Gram matrix is singular.
+    twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
+    with pytest.raises(ValueError, match="regularization 1e-12 is too small to invert"):
+        EASE(twins, 1e-12, memory=ease_memory(2, "float32"))
 
 
 @pytest.mark.parametrize(

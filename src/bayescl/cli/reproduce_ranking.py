@@ -24,7 +24,7 @@ def command(
     For every data set and encoder, the same number of settings is tried for each loss on a
     validation part held out of training. Each loss is then trained on the whole training part with
     the chosen settings, once per seed, and evaluated on the test part. The table also has
-    popularity and EASE, chosen in the same way, and the paper's figures.
+    popularity, EASE and iALS, chosen in the same way, and the paper's figures.
 
     Args:
         request: the cells of the table.
@@ -54,6 +54,7 @@ def command(
             made = reproduce_cell(
                 cell,
                 folder.path / cell.name,
+                baselines=folder.path / cell.baselines_name,
                 workers=workers.workers or 1,
                 progress=partial(_show, bar, words),
             )

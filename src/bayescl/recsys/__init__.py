@@ -13,6 +13,7 @@ that reading a data set does not load the training loop.
 ``candidates``, ``bpr``        what a pair's item is contrasted with, and BPR
 ``module``, ``batches``        the Lightning module and the order of pairs
 ``ease``, ``popularity``       baselines in closed form
+``ials``                       a baseline fitted by alternating least squares
 ``full_ranking``, ``metrics``  the best unseen items of every user, and how good they are
 =============================  ==============================================================
 """

@@ -17,9 +17,10 @@ from bayescl.runs.losses import RankingLoss, ranking_losses
 from bayescl.runs.ranking.baselines import fit_baseline
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.evaluation import evaluate_run
+from bayescl.runs.ranking.inspection import inspect_ranking
 from bayescl.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
 from bayescl.runs.ranking.serving import load_recommender
-from bayescl.runs.ranking.settings import BaselineSettings, RankingSettings
+from bayescl.runs.ranking.settings import BaselineSettings, IALSSettings, RankingSettings
 from bayescl.runs.ranking.watch import best_epoch, stopping_epoch
 
 
@@ -259,6 +260,26 @@ def test_baselines_are_judged_in_the_same_way_and_have_no_embeddings(settings, t
         assert evaluate_run(tmp_path / name)["metrics"] == result["metrics"]
     with pytest.raises(ValueError, match="a baseline has no embeddings"):
         load_recommender(tmp_path / "ease").embeddings("items")
+
+
+def test_ials_is_judged_in_the_same_way_and_serves_from_its_folder(settings, tmp_path):
+    baseline = IALSSettings(settings.data, dim=4, epochs=3, seed=1)
+    result = fit_baseline(baseline, tmp_path / "ials")
+    assert result["metrics"]["recall@10"] == 1.0
+    assert result["settings"]["encoder"] == "ials"
+    assert IALSSettings.from_config(result["settings"]) == baseline
+    assert fit_baseline(baseline, tmp_path / "ials", resume=True) == result
+    with pytest.raises(ValueError, match="holds a run with other settings"):
+        fit_baseline(replace(baseline, dim=5), tmp_path / "ials", resume=True)
+    assert evaluate_run(tmp_path / "ials")["metrics"] == result["metrics"]
+    recommender = load_recommender(tmp_path / "ials")
+    assert len(recommender.embeddings("items")["embedding"][0]) == 4
+    own = recommender.known.item_ids[recommender.parts.train.matrix[[3]].indices]
+    new = recommender.recommend(items=own.tolist(), k=2)
+    group = {int(item.split()[-1]) % 3 for item in [*own, *new["item"]]}
+    assert len(group) == 1
+    with pytest.raises(ValueError, match="holds the baseline ials, which has no loss"):
+        inspect_ranking(tmp_path / "ials")
 
 
 def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_path):

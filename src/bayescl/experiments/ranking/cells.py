@@ -47,9 +47,18 @@ class RankingCell:
     @property
     def name(self) -> str:
         """The cell as a part of a file name."""
+        return f"{self._data_name}-{self.plan.fixed.encoder}"
+
+    @property
+    def baselines_name(self) -> str:
+        """A folder's name for the baselines, which cells of the same data share."""
+        return f"{self._data_name}-baselines"
+
+    @property
+    def _data_name(self) -> str:
+        """Data set and split."""
         data = self.plan.fixed.data
-        words = [Path(data.data).name, *([data.split] if data.split else [])]
-        return "-".join([*words, self.plan.fixed.encoder])
+        return "-".join([Path(data.data).name, *([data.split] if data.split else [])])
 
     def most_epochs(self) -> int:
         """Total epochs of all runs, if none stops early."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayescl.experiments.grids import Grid, check_same_budget
+from bayescl.experiments.grids import Grid, Values, check_same_budget, settings_of
 from bayescl.runs.losses import RankingLoss
 from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.settings import RankingSettings
@@ -26,7 +26,9 @@ class RankingPlan:
         shared_loss: the hyper-parameters of InfoNCE while shared settings are tried.
         shared_grid: settings tried for all losses together.
         loss_grids: hyper-parameters tried for each loss.
-        regularizations: penalties tried for EASE.
+        regularizations: penalties tried for EASE; empty to leave it out.
+        ials_settings: settings tried for iALS, by the fields of
+            :class:`~bayescl.runs.ranking.settings.IALSSettings`; empty to leave it out.
         item_norm_exponents: exponents tried on the chosen run of each loss, without retraining.
         seed: seed of every tried run; not one of the table's seeds.
         final_epochs: epochs of the runs evaluated on test, if trials are shorter; else each loss
@@ -41,6 +43,7 @@ class RankingPlan:
     shared_grid: Grid
     loss_grids: Mapping[str, Grid]
     regularizations: Sequence[float] = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
+    ials_settings: Sequence[Values] = ()
     item_norm_exponents: Sequence[float] = (0.0,)
     seed: int = 1000
     final_epochs: int | None = None
@@ -103,6 +106,9 @@ _ML_MF = RankingPlan(
         "bayesian": {"temperature": (0.15, 0.2, 0.25), "beta": (0.7,), "alpha": (0.9,)},
         "bpr": {"temperature": (0.1, 0.15, 0.2)},
     },
+    ials_settings=settings_of(
+        {"unobserved_weight": (0.3, 0.5, 1.0), "regularization": (0.005, 0.01)}
+    ),
 )
 """Three settings for each loss. What they share was found with InfoNCE on the validation part:
 all items as candidates were better there than 64 to 512 drawn ones."""
@@ -130,12 +136,16 @@ _SPARSE_MF = RankingPlan(
         "info_nce": {"temperature": (0.1, 0.12)},
         "bayesian": {"temperature": (0.1, 0.12), "alpha": (0.9,), "beta": (0.7,)},
     },
-    regularizations=(),
+    regularizations=(25.0, 50.0, 100.0),
+    ials_settings=settings_of(
+        {"unobserved_weight": (0.005, 0.01, 0.02), "regularization": (0.003, 0.006)}
+    ),
     final_epochs=30,
 )
-"""For large data: short trials, and no EASE, whose matrix of items times items would not fit into
-memory. What the losses share was found with InfoNCE on the validation part of Gowalla: thousands of
-candidates, large steps, a temperature near 0.1, and a user's known items masked."""
+"""For large data: short trials, and few penalties of EASE, whose fits take minutes; their range was
+found with popular items alone. What the losses share was found with InfoNCE on the validation part
+of Gowalla: thousands of candidates, large steps, a temperature near 0.1, and a user's known items
+masked."""
 
 _SPARSE_LIGHTGCN = replace(
     _SPARSE_MF,
@@ -148,7 +158,11 @@ of a table grow with training, so that short trials say nothing about them."""
 
 
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
-    """A plan for data sets without earlier trials, with temperatures further apart."""
+    """A plan for data sets without earlier trials, with temperatures further apart.
+
+    On the validation part of Yelp2018, EASE of popular items needs larger penalties than on that of
+    Gowalla, and iALS larger weights.
+    """
     temperatures = (0.1, 0.15)
     return replace(
         plan,
@@ -156,6 +170,10 @@ def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
         loss_grids={
             loss: {**grid, "temperature": temperatures} for loss, grid in plan.loss_grids.items()
         },
+        regularizations=(100.0, 200.0, 400.0),
+        ials_settings=settings_of(
+            {"unobserved_weight": (0.01, 0.02, 0.04), "regularization": (0.003, 0.006)}
+        ),
         final_epochs=final,
     )
 
@@ -196,5 +214,7 @@ def smoke(plan: RankingPlan) -> RankingPlan:
         fixed=replace(plan.fixed, epochs=2, watch_every=min(plan.fixed.watch_every, 2)),
         shared_grid=first(plan.shared_grid),
         loss_grids={loss: first(grid) for loss, grid in plan.loss_grids.items()},
-        regularizations=tuple(plan.regularizations)[:1],
+        # EASE of a large catalogue, which has short trials, takes many minutes.
+        regularizations=tuple(plan.regularizations)[:1] if plan.final_epochs is None else (),
+        ials_settings=[{**values, "epochs": 2} for values in plan.ials_settings[:1]],
     )

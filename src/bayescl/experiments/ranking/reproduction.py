@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from bayescl._files import write_atomically
 from bayescl.experiments.ranking.cells import RankingCell
 from bayescl.experiments.ranking.summary import ALIKE, SPREAD, baseline_summary, loss_summary
 from bayescl.experiments.ranking.tuning import tune, tuned_baselines
+from bayescl.recsys.ease import ease_precision
 from bayescl.runs.folder import as_json
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.provenance import provenance
@@ -34,6 +36,7 @@ def reproduce_cell(
     cell: RankingCell,
     folder: Path,
     *,
+    baselines: Path | None = None,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -45,12 +48,15 @@ def reproduce_cell(
     Args:
         cell: the cell.
         folder: of the cell's runs and its ``cell.json``.
+        baselines: folder of the baselines' runs, which cells of the same data can share; default:
+            ``folder / "baselines"``.
         workers: processes that train at a time, each with one thread.
         progress: called after every epoch.
 
     Returns:
         The content of ``cell.json``: every setting tried, the choice, figures of every seed with
-        mean and spread, baselines, cost, and provenance.
+        mean and spread, baselines, cost, remarks, and provenance. EASE is left out, with a remark,
+        if it does not fit into memory.
 
     Raises:
         ValueError: if the data cannot be used, or the folder holds runs with other settings.
@@ -76,13 +82,20 @@ def reproduce_cell(
     results = train_runs(
         finals, folder / "final", train=train_ranking, workers=workers, progress=progress
     )
-    baselines = tuned_baselines(plan.fixed.data, plan.regularizations, folder / "tuning")
+    example = next(iter(results.values()))
+    remarks = []
+    try:
+        ease_precision(example["interactions"]["items"])
+    except ValueError as error:
+        remarks.append(f"EASE is left out: {error}")
+        plan = replace(plan, regularizations=())
+    beside = folder / "baselines" if baselines is None else baselines
+    tuned = tuned_baselines(plan, beside / "tuning")
     fitted = train_runs(
-        {name: settings for name, (settings, _) in baselines.items()},
-        folder / "baselines",
+        {name: settings for name, (settings, _) in tuned.items()},
+        beside / "final",
         train=fit_baseline,
     )
-    example = next(iter(results.values()))
     record = {
         "data": plan.fixed.data.title,
         "encoder": plan.fixed.encoder,
@@ -96,8 +109,9 @@ def reproduce_cell(
         },
         "baselines": {
             name: {**baseline_summary(fitted[name]), "tuning": tried}
-            for name, (_, tried) in baselines.items()
+            for name, (_, tried) in tuned.items()
         },
+        "remarks": remarks,
         "workers": workers,
         "threads_per_run": 1,
         "commits_of_runs": sorted({str(result["commit"]) for result in results.values()}),

@@ -7,13 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayescl.experiments.grids import name_of, settings_of
+from bayescl.experiments.grids import Values, name_of, settings_of
 from bayescl.experiments.ranking.plans import RankingPlan
 from bayescl.runs.parallel import Progress, train_runs
 from bayescl.runs.ranking.baselines import fit_baseline
-from bayescl.runs.ranking.data import RankingData
 from bayescl.runs.ranking.run import RankingRun, train_ranking
-from bayescl.runs.ranking.settings import EASE_NAME, POPULARITY, BaselineSettings, RankingSettings
+from bayescl.runs.ranking.settings import (
+    EASE_NAME,
+    POPULARITY,
+    AnyBaseline,
+    BaselineSettings,
+    IALSSettings,
+    RankingSettings,
+)
 from bayescl.runs.ranking.watch import CRITERION
 
 
@@ -85,44 +91,49 @@ def tune(
     }
 
 
-def tune_ease(data: RankingData, regularizations: Sequence[float], folder: Path) -> dict[str, Any]:
-    """Choose the penalty of EASE in the same way.
-
-    Returns:
-        The ``choice`` and the ``scores`` of all penalties.
-    """
-    tried = {
-        f"ease-{value:g}": BaselineSettings(
-            EASE_NAME, data, regularization=value, evaluate_on="validation"
-        )
-        for value in regularizations
-    }
-    results = train_runs(tried, folder, train=fit_baseline)
-    scores = {
-        name: {"values": {"regularization": tried[name].regularization}, "score": _of(result)}
-        for name, result in results.items()
-    }
-    return {"choice": scores[best(scores)]["values"], "scores": scores}
-
-
 def tuned_baselines(
-    data: RankingData, regularizations: Sequence[float], folder: Path
-) -> dict[str, tuple[BaselineSettings, dict[str, Any]]]:
-    """Every baseline that the data allow, ready for test, with the choice of its settings.
+    plan: RankingPlan, folder: Path
+) -> dict[str, tuple[AnyBaseline, dict[str, Any]]]:
+    """Every baseline of a plan, ready for test, with the choice of its settings.
 
     Args:
-        data: what is read, and how.
-        regularizations: penalties to try; empty to leave EASE out.
-        folder: of the run folders.
+        plan: the plan.
+        folder: of the run folders; finished runs in it are kept.
+
+    Returns:
+        By name, the settings for test, and the ``choice`` with the ``scores`` of all that was
+        tried; nothing is tried for popularity.
     """
-    baselines: dict[str, tuple[BaselineSettings, dict[str, Any]]] = {
+    data = plan.fixed.data
+    ease = {f"ease-{value:g}": {"regularization": value} for value in plan.regularizations}
+    ials = {f"ials-{name_of(values)}": values for values in plan.ials_settings}
+    families: list[tuple[AnyBaseline, Mapping[str, Values]]] = [
+        (BaselineSettings(EASE_NAME, data), ease),
+        (IALSSettings(data, dim=plan.fixed.dim), ials),
+    ]
+    baselines: dict[str, tuple[AnyBaseline, dict[str, Any]]] = {
         POPULARITY: (BaselineSettings(POPULARITY, data), {})
     }
-    if regularizations:
-        tuning = tune_ease(data, regularizations, folder)
-        ease = replace(BaselineSettings(EASE_NAME, data), **tuning["choice"])
-        baselines[EASE_NAME] = (ease, tuning)
+    for settings, tried in families:
+        if tried:
+            tuning = _tune_baseline(settings, tried, folder)
+            baselines[settings.encoder] = (replace(settings, **tuning["choice"]), tuning)
     return baselines
+
+
+def _tune_baseline(
+    settings: AnyBaseline, tried: Mapping[str, Values], folder: Path
+) -> dict[str, Any]:
+    """Choose the settings of one baseline in the same way as those of a loss."""
+    runs = {
+        name: replace(settings, evaluate_on="validation", **values)
+        for name, values in tried.items()
+    }
+    results = train_runs(runs, folder, train=fit_baseline)
+    scores = {
+        name: {"values": tried[name], "score": _of(result)} for name, result in results.items()
+    }
+    return {"choice": scores[best(scores)]["values"], "scores": scores}
 
 
 def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:

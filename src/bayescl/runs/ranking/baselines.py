@@ -17,14 +17,16 @@ from bayescl.runs.ranking.memory import RankingMemory
 from bayescl.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
+    IALS_NAME,
     KIND,
     POPULARITY,
+    AnyBaseline,
     BaselineSettings,
 )
 from bayescl.runs.ranking.watch import judged_figures, metrics_and_users
 from bayescl.runs.run import Result, Watching, Work, run_in_folder
 
-TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE"}
+TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
 
 _MOST_BESIDE = 2**30
@@ -32,7 +34,7 @@ _MOST_BESIDE = 2**30
 
 
 def fit_baseline(
-    settings: BaselineSettings,
+    settings: AnyBaseline,
     out: Path,
     *,
     resume: bool = False,
@@ -47,7 +49,7 @@ def fit_baseline(
         settings: the settings of the baseline.
         out: the run folder.
         resume: read the result if there is one; otherwise start again.
-        beside: whether to evaluate the other baseline too; see :func:`baselines_beside`.
+        beside: whether to evaluate other baselines too; see :func:`baselines_beside`.
         **watching: ignored, since nothing trains.
 
     Returns:
@@ -105,7 +107,7 @@ def baselines_beside(
     return found
 
 
-def _carry_out(settings: BaselineSettings, beside: bool) -> Work:
+def _carry_out(settings: AnyBaseline, beside: bool) -> Work:
     """Fit a baseline; what remains is to evaluate it."""
     memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
     parts = memory.parts(settings.evaluate_on)
@@ -126,7 +128,7 @@ def _carry_out(settings: BaselineSettings, beside: bool) -> Work:
 
 
 def _result(
-    settings: BaselineSettings,
+    settings: AnyBaseline,
     parts: RankingParts,
     figures: dict[str, Any],
     fit_seconds: float,

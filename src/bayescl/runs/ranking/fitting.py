@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from bayescl.recsys.ease import EASE
+from bayescl.recsys.ials import IALS
 from bayescl.recsys.interactions import Interactions
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import Scorer
-from bayescl.runs.ranking.settings import POPULARITY, BaselineSettings
+from bayescl.runs.ranking.settings import POPULARITY, AnyBaseline, IALSSettings
 
 
-def fitted(settings: BaselineSettings, train: Interactions) -> Scorer:
+def fitted(settings: AnyBaseline, train: Interactions) -> Scorer:
     """Fit the baseline that the settings name.
 
     Raises:
         ValueError: if it needs more memory than is available.
     """
+    if isinstance(settings, IALSSettings):
+        return IALS(
+            train,
+            dim=settings.dim,
+            regularization=settings.regularization,
+            unobserved_weight=settings.unobserved_weight,
+            frequency_exponent=settings.frequency_exponent,
+            epochs=settings.epochs,
+            seed=settings.seed,
+        )
     if settings.encoder == POPULARITY:
         return Popularity(train)
     return EASE(train, settings.regularization)

@@ -34,7 +34,7 @@ from bayescl.runs.inspection import (
 )
 from bayescl.runs.losses import LOSSES
 from bayescl.runs.ranking.run import KIND, RankingRun
-from bayescl.runs.ranking.settings import BASELINES, RankingSettings
+from bayescl.runs.ranking.settings import RankingSettings, baseline_of
 
 MOST_PAIRS = 4_000_000
 """Default number of pairs of user and item to inspect."""
@@ -78,7 +78,7 @@ def inspect_ranking(
     check_count("seed", seed, 0)
     folder = RunFolder.open(path, KIND)
     config = folder.config()
-    if config.get("encoder") in BASELINES:
+    if baseline_of(config) is not None:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
     settings = RankingSettings.from_config(config)
     if not settings.loss.weighs_candidates:

@@ -23,6 +23,7 @@ from bayescl.functional.similarity import unit_vectors
 from bayescl.recsys.ease import EASE
 from bayescl.recsys.fold_in import NewcomerScorer
 from bayescl.recsys.full_ranking import TopItems, full_ranking, top_columns
+from bayescl.recsys.ials import IALS
 from bayescl.recsys.interactions import Interactions, RankingParts
 from bayescl.recsys.popularity import Popularity
 from bayescl.recsys.scorers import EmbeddingScorer, Scorer, ScoresNewcomers
@@ -30,7 +31,7 @@ from bayescl.runs.folder import RunFolder
 from bayescl.runs.ranking.fitting import fitted
 from bayescl.runs.ranking.matrices import read_embeddings
 from bayescl.runs.ranking.memory import RankingMemory
-from bayescl.runs.ranking.settings import BASELINES, KIND, BaselineSettings
+from bayescl.runs.ranking.settings import KIND, baseline_of
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,9 @@ class Recommender:
         users who are not in the data, get the most popular items; see :meth:`is_trained_on`.
 
         A new user with some items gets a list based on them: with embeddings by
-        :mod:`bayescl.recsys.fold_in`, with EASE by its own formula. Items without interactions in
-        training are ignored; if there are no others, the list is that of popular items.
+        :mod:`bayescl.recsys.fold_in`, with EASE and iALS by their own formulas. Items without
+        interactions in training are ignored; if there are no others, the list is that of popular
+        items.
 
         Args:
             user_id: the user's id in the data set; default: all users.
@@ -217,10 +219,10 @@ class Recommender:
     @cached_property
     def _newcomers(self) -> ScoresNewcomers:
         """The scorer of items for users who are not in the data."""
+        if isinstance(self.scorer, (EASE, IALS, Popularity)):
+            return self.scorer
         if isinstance(self.scorer, EmbeddingScorer):
             return NewcomerScorer(self.scorer, self.parts.train)
-        if isinstance(self.scorer, (EASE, Popularity)):
-            return self.scorer
         raise ValueError(f"{type(self.scorer).__name__} has no lists for new users")
 
     @cached_property
@@ -250,8 +252,8 @@ def load_recommender(path: Path) -> Recommender:
     folder = RunFolder.open(path, KIND)
     config = folder.config()
     memory = RankingMemory.read(folder)
-    if config.get("encoder") in BASELINES:
-        baseline = BaselineSettings.from_config(config)
+    baseline = baseline_of(config)
+    if baseline is not None:
         if memory is None:
             memory = RankingMemory.of(baseline.data, baseline.evaluate_on, watches=False)
         parts = memory.parts(baseline.evaluate_on)

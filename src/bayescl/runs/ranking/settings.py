@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,6 +34,8 @@ POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines, given in place of an encoder."""
+IALS_NAME: Literal["ials"] = "ials"
+"""Name of the baseline that only the ranking table has."""
 PAPER: Literal["paper"] = "paper"
 
 
@@ -208,3 +211,69 @@ class BaselineSettings(StoredSettings):
     @classmethod
     def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
         return {"data": RankingData.taken_from(values)}
+
+
+@dataclass(frozen=True)
+class IALSSettings(StoredSettings):
+    """All settings that affect iALS; :class:`~bayescl.recsys.ials.IALS` has the formula.
+
+    Attributes:
+        data: the data set and how to read it.
+        dim: length of an embedding.
+        regularization: L2 penalty.
+        unobserved_weight: weight of all pairs beside the weight 1 of interactions.
+        frequency_exponent: how the penalty grows with the weight of a row's pairs.
+        epochs: number of times that all items and all users are solved for.
+        seed: seed of the initial embeddings.
+        evaluate_on: the part to evaluate on, "test" or "validation".
+
+    Raises:
+        ValueError: if a value is out of range.
+    """
+
+    data: RankingData = field(default_factory=RankingData)
+    dim: Count = 64
+    regularization: Positive = 0.003
+    unobserved_weight: Positive = 0.1
+    frequency_exponent: NonNegative = 1.0
+    epochs: Count = 16
+    seed: CountOr0 = 0
+    evaluate_on: Literal["test", "validation"] = "test"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def encoder(self) -> Literal["ials"]:
+        """The name of the baseline."""
+        return IALS_NAME
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        config = asdict(self)
+        del config["data"]
+        return {**asdict(self.data), "encoder": self.encoder, **config}
+
+    @classmethod
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        del values["encoder"]
+        return {"data": RankingData.taken_from(values)}
+
+
+AnyBaseline = BaselineSettings | IALSSettings
+"""The settings of any baseline."""
+
+
+def baseline_of(config: Mapping[str, Any]) -> AnyBaseline | None:
+    """The settings of a run's baseline; None if the run has an encoder.
+
+    Args:
+        config: the settings of a run as plain values.
+
+    Raises:
+        ValueError: if they are damaged.
+    """
+    name = config.get("encoder")
+    if name == IALS_NAME:
+        return IALSSettings.from_config(config)
+    return BaselineSettings.from_config(config) if name in BASELINES else None
