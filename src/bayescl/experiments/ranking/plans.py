@@ -136,14 +136,14 @@ _SPARSE_MF = RankingPlan(
         "info_nce": {"temperature": (0.1, 0.12)},
         "bayesian": {"temperature": (0.1, 0.12), "alpha": (0.9,), "beta": (0.7,)},
     },
-    regularizations=(25.0, 50.0, 100.0),
+    regularizations=(50.0,),
     ials_settings=settings_of(
         {"unobserved_weight": (0.005, 0.01, 0.02), "regularization": (0.003, 0.006)}
     ),
     final_epochs=30,
 )
-"""For large data: short trials, and few penalties of EASE, whose fits take minutes; their range was
-found with popular items alone. What the losses share was found with InfoNCE on the validation part
+"""For large data: short trials, and one penalty of EASE, whose fits take minutes; it was found with
+popular items alone. What the losses share was found with InfoNCE on the validation part
 of Gowalla: thousands of candidates, large steps, a temperature near 0.1, and a user's known items
 masked."""
 
@@ -160,7 +160,7 @@ of a table grow with training, so that short trials say nothing about them."""
 def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
     """A plan for data sets without earlier trials, with temperatures further apart.
 
-    On the validation part of Yelp2018, EASE of popular items needs larger penalties than on that of
+    On the validation part of Yelp2018, EASE of popular items needs a larger penalty than on that of
     Gowalla, and iALS larger weights.
     """
     temperatures = (0.1, 0.15)
@@ -170,7 +170,7 @@ def _elsewhere(plan: RankingPlan, *, trial: int, final: int) -> RankingPlan:
         loss_grids={
             loss: {**grid, "temperature": temperatures} for loss, grid in plan.loss_grids.items()
         },
-        regularizations=(100.0, 200.0, 400.0),
+        regularizations=(200.0,),
         ials_settings=settings_of(
             {"unobserved_weight": (0.01, 0.02, 0.04), "regularization": (0.003, 0.006)}
         ),
