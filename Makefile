@@ -29,11 +29,12 @@ fuzz: $(INSTALLED)
 test-integrations: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
 		--constraint tests/integrations/constraints.txt --editable '.[dev,integrations]'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/integrations src/bayescl/integrations
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/integrations src/bayescl/integrations src/bayescl_lab/integrations
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest src -n $(PROCESSES)
 

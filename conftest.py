@@ -12,10 +12,10 @@ _NEEDED = {
     "src/bayescl/engines/_fused_*.py": "triton",  # kernels are decorated while they are imported
     "src/bayescl/integrations/sentence_transformers.py": "sentence_transformers",
     "src/bayescl/integrations/pytorch_metric_learning.py": "pytorch_metric_learning",
-    "src/bayescl/integrations/cornac.py": "cornac",
-    "src/bayescl/integrations/hub.py": "safetensors",
+    "src/bayescl_lab/integrations/cornac.py": "cornac",
+    "src/bayescl_lab/integrations/hub.py": "safetensors",
     "src/bayescl/integrations/lightning.py": "lightning",
-    "src/bayescl/integrations/timm.py": "timm",
+    "src/bayescl_lab/integrations/timm.py": "timm",
 }
 collect_ignore_glob = [pattern for pattern, library in _NEEDED.items() if not find_spec(library)]
 

@@ -22,25 +22,25 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bayescl._figures import NEUTRAL, legend_under, panels, save_figure
-from bayescl._files import write_atomically
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
 from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
 from bayescl.estimation.auc import MeasuredAlpha
+from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl.runs.folder import RunFolder, as_json
-from bayescl.runs.images.alpha import LabelledAlpha, labelled_part
-from bayescl.runs.images.inspection import drawn_batches, inspect_images, scored_batch
-from bayescl.runs.images.run import KIND, ImageRun
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.loop import fit_in_folder
-from bayescl.runs.losses import LossSettings
-from bayescl.runs.provenance import provenance
-from bayescl.simulation import Settings, generator, observe
-from bayescl.simulation.pair_order import independent_pair_auc
-from bayescl.simulation.tables import Table, Value
-from bayescl.vision.features import extract_features
-from bayescl.vision.few_label_probe import few_label_probe
+from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab.images.features import extract_features
+from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.paper.simulation import Settings, generator, observe
+from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
+from bayescl_lab.paper.simulation.tables import Table, Value
+from bayescl_lab.runs.folder import RunFolder, as_json
+from bayescl_lab.runs.images.alpha import LabelledAlpha, labelled_part
+from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
+from bayescl_lab.runs.images.run import KIND, ImageRun
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,9 +4,9 @@
 
 Every sixth user of MovieLens-100k is left out of training. The user's training items then give a
 vector, and lists are scored by NDCG@20 on the user's test items. The vectors compared are the map
-of ``bayescl.recsys.fold_in``, the mean of the items, least squares on the user's own items (the
-best of four penalties, chosen on these users, which favours it), a vector trained by the loss with
-fixed items, and the user's own vector after training on all users. Writes a dated JSON file to
+of ``bayescl_lab.ranking.fold_in``, the mean of the items, least squares on the user's own items
+(the best of four penalties, chosen on these users, which favours it), a vector trained by the loss
+with fixed items, and the own vector after training on all users. Writes a dated JSON file to
 ``benchmarks/results``.
 """
 
@@ -22,18 +22,18 @@ from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
 
-from bayescl.recsys.fold_in import NewcomerScorer
-from bayescl.recsys.full_ranking import full_ranking
-from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.metrics import ranking_metrics
-from bayescl.recsys.scorers import EmbeddingScorer
-from bayescl.runs.loop import quiet_lightning
-from bayescl.runs.losses import RankingLoss
-from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.memory import RankingMemory
-from bayescl.runs.ranking.run import RankingRun
-from bayescl.runs.ranking.settings import RankingSettings
-from bayescl.runs.statistics import mean_and_spread
+from bayescl_lab.ranking.fold_in import NewcomerScorer
+from bayescl_lab.ranking.full_ranking import full_ranking
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.metrics import ranking_metrics
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+from bayescl_lab.runs.loop import quiet_lightning
+from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.memory import RankingMemory
+from bayescl_lab.runs.ranking.run import RankingRun
+from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.statistics import mean_and_spread
 
 DATA = RankingData("ml-100k")
 EVERY = 6

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from gpu_journal import Journal, is_measured
 
-from bayescl.runs.provenance import git_commit, hardware, versions
+from bayescl_lab.runs.provenance import git_commit, hardware, versions
 
 Items = dict[str, Any]
 """A section's values by item."""

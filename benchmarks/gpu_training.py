@@ -20,19 +20,19 @@ from gpu_journal import Run, failure
 from image_epoch import LOSSES as PROFILED
 from image_epoch import random_store, training_steps
 
-from bayescl._downloads.archives import extract_archive
-from bayescl.report.titles import data_title
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.model import build_model
-from bayescl.runs.images.run import ImageRun, train_images
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.loop import fit_in_folder
-from bayescl.runs.losses import LossSettings
-from bayescl.vision.batches import EpochOrder, StoreBatches
-from bayescl.vision.datasets import load_images
-from bayescl.vision.pixel_files import cache_folder
-from bayescl.vision.simclr import SimCLR
-from bayescl.vision.store import ImageStore
+from bayescl_lab._downloads.archives import extract_archive
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.pixel_files import cache_folder
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.report.titles import data_title
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.run import ImageRun, train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.losses import LossSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 ENCODERS = ("resnet50", "resnet18")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from bayescl.runs.provenance import git_commit, hardware, versions
+from bayescl_lab.runs.provenance import git_commit, hardware, versions
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import torch
 from harness import median_ratio, time_side_by_side, write_result
 
-from bayescl.runs.images.model import build_model
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import LossSettings
-from bayescl.vision.batches import EpochOrder, ImageBatch, StoreBatches
-from bayescl.vision.simclr import SimCLR
-from bayescl.vision.store import ImageStore
+from bayescl_lab.images.batches import EpochOrder, ImageBatch, StoreBatches
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 LOSSES = {
     "InfoNCE": LossSettings("info_nce"),

@@ -38,10 +38,10 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import CenterCrop, Compose, InterpolationMode, PILToTensor, Resize
 
-from bayescl._cores import usable_cores
-from bayescl.vision.augmentation import Normalization
-from bayescl.vision.batches import EpochOrder, StoreBatches
-from bayescl.vision.folder_store import load_folder
+from bayescl_lab._cores import usable_cores
+from bayescl_lab.images.augmentation import Normalization
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.folder_store import load_folder
 
 IMAGES, SIDE, SIZE, BATCH = 20_000, 256, 224, 256
 CLASSES, QUALITY = 10, 85

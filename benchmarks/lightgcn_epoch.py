@@ -27,11 +27,11 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayescl.recsys.batches import PairBatch, PairBatches
-from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.candidates import PerPairCandidates
-from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.light_gcn import LightGCN, normalized_graph
+from bayescl_lab.ranking.batches import PairBatch, PairBatches
+from bayescl_lab.ranking.bpr import BPRLoss
+from bayescl_lab.ranking.candidates import PerPairCandidates
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
 
 DIM, BATCH, LAYERS, DECAY, LEARNING_RATE = 64, 2048, 2, 1e-4, 1e-3
 PUBLISHED, OURS = "LightGCN-PyTorch", "bayescl"

@@ -35,14 +35,14 @@ from rich.table import Table
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
-from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.bpr import BPRLoss
-from bayescl.recsys.candidates import PerPairCandidates
-from bayescl.recsys.ease import EASE
-from bayescl.recsys.full_ranking import full_ranking
-from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.matrix_factorization import MatrixFactorization
-from bayescl.recsys.scorers import EmbeddingScorer
+from bayescl_lab.ranking.batches import PairBatches
+from bayescl_lab.ranking.bpr import BPRLoss
+from bayescl_lab.ranking.candidates import PerPairCandidates
+from bayescl_lab.ranking.ease import EASE
+from bayescl_lab.ranking.full_ranking import full_ranking
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
+from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 DIM, BATCH, LEARNING_RATE, DECAY = 64, 2048, 1e-3, 1e-4
 EASE_SIZE = (20_000, 8_000, 500_000)

@@ -24,8 +24,8 @@ from harness import write_result
 from rich.console import Console
 from rich.table import Table
 
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.weights import read_weights
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.weights import read_weights
 
 USERS, ITEMS = 1_500, 1_000
 TRAIN = "--epochs 3 --batch-size 1024 --dim 64 --lr 0.01 --split none --device cpu"
@@ -54,7 +54,7 @@ def write_data(file: Path, pairs: int) -> None:
 def train(data: Path, out: Path, options: str, devices: int) -> dict[str, float]:
     """Run the command and return its loss and the seconds of its epochs."""
     place = ["--data", str(data), "--out", str(out), "--devices", str(devices)]
-    command = [sys.executable, "-m", "bayescl.cli", "train", "ranking", *place]
+    command = [sys.executable, "-m", "bayescl_lab.cli", "train", "ranking", *place]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, *TRAIN.split(), *options.split()], check=True, env=environment)
     result = json.loads((out / "result.json").read_text())

@@ -31,8 +31,8 @@ from harness import write_result
 from rich.console import Console
 from rich.table import Table
 
-from bayescl.recsys.datasets import load_interactions
-from bayescl.recsys.sources import TableOptions, read_interactions
+from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.sources import TableOptions, read_interactions
 
 USERS, ITEMS, PAIRS = 138_000, 27_000, 20_000_000
 PARTS = 20
@@ -99,7 +99,7 @@ def command(*words: str) -> dict[str, float]:
 
 def _command(words: tuple[str, ...]) -> dict[str, float]:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "bayescl.cli", *words], check=True)
+    subprocess.run([sys.executable, "-m", "bayescl_lab.cli", *words], check=True)
     return _figures(time.perf_counter() - start, resource.RUSAGE_CHILDREN)
 
 

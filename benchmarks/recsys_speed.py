@@ -34,14 +34,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
-from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import AllItems, CandidateSource, SharedCandidates
-from bayescl.recsys.full_ranking import full_ranking
-from bayescl.recsys.interactions import Interactions
-from bayescl.recsys.matrix_factorization import MatrixFactorization
-from bayescl.recsys.module import RankingModule
-from bayescl.recsys.scorers import EmbeddingScorer
-from bayescl.runs.loop import quiet_lightning
+from bayescl_lab.ranking.batches import PairBatches
+from bayescl_lab.ranking.candidates import AllItems, CandidateSource, SharedCandidates
+from bayescl_lab.ranking.full_ranking import full_ranking
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
+from bayescl_lab.ranking.module import RankingModule
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+from bayescl_lab.runs.loop import quiet_lightning
 
 MOVIELENS = (943, 1_682, 80_000)
 GOWALLA = (29_858, 40_981, 810_128)

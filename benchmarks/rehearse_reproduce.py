@@ -40,13 +40,13 @@ from harness import write_result
 from rehearsal.archives import md5, put_in_place, write_archive
 from rich.console import Console
 
-from bayescl.cli import main as bayescl
-from bayescl.experiments.images.paper.sizes import DATASETS, NUM_CLASSES
-from bayescl.vision.datasets import load_images
-from bayescl.vision.few_label_probe import few_label_probe
-from bayescl.vision.knn_probe import knn_probe
-from bayescl.vision.linear_probe import linear_probe
-from bayescl.vision.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.cli import main as bayescl
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.images.knn_probe import knn_probe
+from bayescl_lab.images.linear_probe import linear_probe
+from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES
 
 SHAPES = {
     "cifar10": (50_000, 10_000),

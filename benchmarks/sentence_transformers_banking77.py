@@ -51,8 +51,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from bayescl import losses
 from bayescl.integrations import sentence_transformers as ours
-from bayescl.runs.provenance import provenance
-from bayescl.vision.few_label_probe import few_label_probe
+from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.runs.provenance import provenance
 
 BASELINE = "MultipleNegativesRankingLoss"
 CLASSES = 77

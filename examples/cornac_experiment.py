@@ -7,7 +7,7 @@ import cornac
 import numpy as np
 from cornac.eval_methods import RatioSplit
 
-from bayescl.integrations.cornac import ContrastiveRecommender as Recommender
+from bayescl_lab.integrations.cornac import ContrastiveRecommender as Recommender
 
 generator = np.random.default_rng(0)
 ratings = []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from bayescl.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.images.settings import ImageSettings
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def shapes(tmp_path) -> str:
 @pytest.fixture
 def settings(shapes) -> ImageSettings:
     """Four epochs of three steps with a tiny encoder."""
-    from bayescl.runs.images.settings import ImageSettings
-    from bayescl.runs.losses import LossSettings
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.losses import LossSettings
 
     return ImageSettings(
         loss=LossSettings("bayesian", {"alpha": 0.8}),

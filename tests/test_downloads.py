@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayescl._downloads import (
+from bayescl_lab._downloads import (
     DataSource,
     RemoteFile,
     data_folder,

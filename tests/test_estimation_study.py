@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.simulation.tables import Table
+from bayescl_lab.paper.simulation.tables import Table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "estimation"

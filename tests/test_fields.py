@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from bayescl._fields import (
+from bayescl_lab._fields import (
     Count,
     NonNegative,
     Positive,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescl import _cores
-from bayescl._cores import usable_cores, usable_memory
-from bayescl._files import open_atomically, staged_file, staged_folder, write_atomically
+from bayescl_lab import _cores
+from bayescl_lab._cores import usable_cores, usable_memory
+from bayescl_lab._files import open_atomically, staged_file, staged_folder, write_atomically
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.cli._app import commands
-from bayescl.report.images.markdown import comparison_markdown
+from bayescl_lab.cli._app import commands
+from bayescl_lab.report.images.markdown import comparison_markdown
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from bayescl._downloads import DataSource
-from bayescl.vision import catalog, cifar, stl10, tiny_imagenet
+from bayescl_lab._downloads import DataSource
+from bayescl_lab.images import catalog, cifar, stl10, tiny_imagenet
 
 SMALLEST = 5
 """Images of a class that every part keeps, however small the share."""

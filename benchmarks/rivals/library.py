@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from bayescl._checks import check_choice, check_count, check_non_negative, check_positive
-from bayescl._cores import usable_cores
-from bayescl._files import write_atomically
-from bayescl._randomness import Purpose, derived_seed, seeded
-from bayescl.experiments.grids import Grid, check_same_budget, settings_of
-from bayescl.experiments.images.plans import PLANS
-from bayescl.report.tables import Table, counted, mean_text
-from bayescl.report.titles import data_title, loss_title, measure_title
-from bayescl.runs.folder import RunFolder, as_json, read_json
-from bayescl.runs.images.model import build_model
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.loop import fit_in_folder
-from bayescl.runs.losses import LossSettings, image_losses
-from bayescl.runs.parallel import Progress, train_runs
-from bayescl.runs.provenance import provenance
-from bayescl.runs.statistics import mean_and_spread
-from bayescl.vision.batches import EpochOrder, StoreBatches
-from bayescl.vision.datasets import load_images
-from bayescl.vision.few_label_probe import few_label_probe
-from bayescl.vision.probes import run_probes
-from bayescl.vision.simclr import SimCLR
-from bayescl.vision.splits import stratified_split
+from bayescl.checks import check_choice, check_count, check_non_negative, check_positive
+from bayescl_lab._cores import usable_cores
+from bayescl_lab._files import write_atomically
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.compare.grids import Grid, check_same_budget, settings_of
+from bayescl_lab.compare.images.plans import PLANS
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.images.probes import run_probes
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.splits import stratified_split
+from bayescl_lab.report.tables import Table, counted, mean_text
+from bayescl_lab.report.titles import data_title, loss_title, measure_title
+from bayescl_lab.runs.folder import RunFolder, as_json, read_json
+from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.losses import LossSettings, image_losses
+from bayescl_lab.runs.parallel import Progress, train_runs
+from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.statistics import mean_and_spread
 
 LOSSES = image_losses()
 """Names of the library's losses, in the order of tables."""

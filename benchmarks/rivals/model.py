@@ -37,7 +37,7 @@ class RivalSimCLR(SimCLR):
 
     Args:
         rival: the method.
-        **simclr: what :class:`~bayescl.vision.simclr.SimCLR` takes, but the loss.
+        **simclr: what :class:`~bayescl_lab.images.simclr.SimCLR` takes, but the loss.
     """
 
     def __init__(self, *, rival: Rival, **simclr: Any) -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from bayescl.runs.losses import RankingLoss
-from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.run import train_ranking
-from bayescl.runs.ranking.serving import load_recommender
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.settings import RankingSettings
 
 smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests
 epochs = 1 if smoke else 15

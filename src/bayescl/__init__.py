@@ -1,8 +1,8 @@
 """Contrastive learning that is not fooled by false negatives.
 
 Every unlabeled candidate is weighted by the posterior probability that it is a true negative.
-Importing this package costs nothing; using its first name imports torch. Images, recommenders and
-commands live in subpackages with their own requirements.
+Importing this package costs nothing; using its first name imports torch. What trains, compares and
+serves, and the command ``bayescl``, is in :mod:`bayescl_lab`.
 """
 
 from importlib import import_module
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         OracleContrastiveLoss,
         cached_backward,
     )
-    from bayescl.runs.loading import load
 
 __version__ = "0.1.0"
 
@@ -42,7 +41,6 @@ __all__ = [
     "cached_backward",
     "distributed",
     "functional",
-    "load",
 ]
 
 
@@ -52,8 +50,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = "runs.loading" if name == "load" else "losses"
-    value = getattr(import_module(f"{__name__}.{room}"), name)
+    value = getattr(import_module(f"{__name__}.losses"), name)
     globals()[name] = value
     return value
 

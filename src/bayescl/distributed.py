@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from bayescl._axes import Float, Tensor
+from bayescl.axes import Float, Tensor
 
 NOTE_BYTES = 4096
 _REFUSAL_CHARACTERS = 600

@@ -11,9 +11,9 @@ import pytest
 import rehearse_reproduce
 from rehearsal.archives import _SOURCES, md5, put_in_place, write_archive
 
-from bayescl.cli import main
-from bayescl.vision import catalog
-from bayescl.vision.datasets import load_images
+from bayescl_lab.cli import main
+from bayescl_lab.images import catalog
+from bayescl_lab.images.datasets import load_images
 
 SHARE = 0.006
 COUNTS = {
@@ -64,7 +64,8 @@ def test_one_command_fetches_what_is_missing_and_makes_the_table(tmp_path, monke
     with rehearse_reproduce.served(Path("served")) as address:
         file = {"url": f"{address}/{path.name}", "size": path.stat().st_size}
         put_in_place({"cifar10": {**file, "checksum": md5(path)}})
-        monkeypatch.setattr("bayescl.cli._data.IMAGES", catalog.SOURCES)  # imported before, maybe
+        # It may have been imported before.
+        monkeypatch.setattr("bayescl_lab.cli._data.IMAGES", catalog.SOURCES)
         words = "reproduce all --size rehearsal --datasets cifar10 --losses hard --device cpu"
         words = f"{words} --workers 1 --out table"
         assert main([*words.split(), "--datasets", "cifar10"]) == 2

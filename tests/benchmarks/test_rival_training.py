@@ -14,7 +14,7 @@ from rivals.plans import GRIDS, ORDER, image_plan
 from rivals.steps import Rival, Sizes
 from rivals.training import RIVALS, RivalSettings, build_rival, train_rival
 
-from bayescl.runs.images.run import train_images
+from bayescl_lab.runs.images.run import train_images
 
 SHARED = ImageSettings(
     LossSettings("info_nce", {"temperature": 0.3}),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bayescl.cli import main
+from bayescl_lab.cli import main
 
 
 class Outcome(NamedTuple):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescl._downloads import DataSource, RemoteFile
-from bayescl.recsys import local_copies
-from bayescl.recsys.catalog import Published
+from bayescl_lab._downloads import DataSource, RemoteFile
+from bayescl_lab.ranking import local_copies
+from bayescl_lab.ranking.catalog import Published
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 
@@ -46,7 +46,7 @@ def small_movielens(monkeypatch, tmp_path_factory):
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
         file = RemoteFile(url, "ml-100k.zip", len(data), checksum)
         source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
-        monkeypatch.setattr("bayescl.cli._data.INTERACTIONS", (source,))
+        monkeypatch.setattr("bayescl_lab.cli._data.INTERACTIONS", (source,))
         monkeypatch.setattr(local_copies, "SOURCES", (source,))
         monkeypatch.setitem(local_copies.PUBLISHED, "ml-100k", Published(4, 5, 20))
         yield served
@@ -129,7 +129,7 @@ def test_an_archive_of_images_is_checked_wherever_it_may_lie(bayescl, monkeypatc
     checksum = f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
     file = RemoteFile("http://127.0.0.1:9/", "photographs.bin", len(content), checksum)
     source = DataSource("photographs", "images", "Photographs", (file,), "cite", "home")
-    monkeypatch.setattr("bayescl.cli._data.IMAGES", (source,))
+    monkeypatch.setattr("bayescl_lab.cli._data.IMAGES", (source,))
     for place in (Path("data"), Path("data/photographs")):
         place.mkdir(exist_ok=True)
         (place / "photographs.bin").write_bytes(content)

@@ -77,7 +77,7 @@ def test_encoders_that_cannot_be_had_are_refused_in_one_line(
     bayescl, bars, own_module, monkeypatch, encoder, message
 ) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    monkeypatch.delitem(sys.modules, "bayescl.integrations.timm", raising=False)
+    monkeypatch.delitem(sys.modules, "bayescl_lab.integrations.timm", raising=False)
     outcome = bayescl(f"train images {bars} --out run --encoder {encoder}")
     assert outcome.status == 2
     assert message in outcome.complaint

@@ -69,7 +69,7 @@ def test_a_resumed_run_keeps_its_settings_and_refuses_others(bayescl, image_run)
 
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):
     bars = bars.replace("--epochs 3", "--epochs 5")
-    command = [sys.executable, "-m", "bayescl.cli", "train", "images", *bars.split()]
+    command = [sys.executable, "-m", "bayescl_lab.cli", "train", "images", *bars.split()]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     process = subprocess.Popen(
         [*command, "--out", "killed"], cwd=tmp_path, env=threads, stdout=subprocess.DEVNULL
@@ -131,7 +131,7 @@ def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp
     program = (
         "import runpy, signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "runpy.run_module('bayescl.cli', run_name='__main__', alter_sys=True)\n"
+        "runpy.run_module('bayescl_lab.cli', run_name='__main__', alter_sys=True)\n"
     )
     command = [sys.executable, "-c", program, "train", "images", *bars.split()]
     process = subprocess.Popen(
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp
 def test_help_answers_without_loading_torchvision_lightning_or_kornia():
     program = (
         "import sys\n"
-        "from bayescl.cli import main\n"
+        "from bayescl_lab.cli import main\n"
         "main(['--help']); main(['train', 'images', '--help'])\n"
         "heavy = {'lightning', 'kornia', 'torchvision', 'sklearn', 'matplotlib', 'rich'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"

@@ -10,12 +10,12 @@ import torch
 from ranking_data import write_groups
 
 from bayescl.diagnostics import diagnose, score_candidates
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.alpha import embedded_views
-from bayescl.runs.images.inspection import inspect_images
-from bayescl.runs.images.run import ImageRun
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.ranking.inspection import inspect_ranking
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.alpha import embedded_views
+from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.run import ImageRun
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.ranking.inspection import inspect_ranking
 
 FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-weights.png"]
 
@@ -41,7 +41,7 @@ def run(bayescl, bars, trained_once) -> str:
 @pytest.fixture(autouse=True)
 def _no_probes(monkeypatch) -> None:
     """Probes come after training and take longer than it."""
-    monkeypatch.setattr("bayescl.runs.images.run.run_probes", lambda *_, **__: {})
+    monkeypatch.setattr("bayescl_lab.runs.images.run.run_probes", lambda *_, **__: {})
 
 
 def pictures(run: str) -> list[str]:

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 import pytest
 import yaml
 
-from bayescl._fields import Count, at_least
-from bayescl.cli._options import OneEach, parse_options
 from bayescl.losses import InfoNCELoss
-from bayescl.runs.losses import LOSSES, LossOption, LossRow
+from bayescl_lab._fields import Count, at_least
+from bayescl_lab.cli._options import OneEach, parse_options
+from bayescl_lab.runs.losses import LOSSES, LossOption, LossRow
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from bayescl.cli._console import Bar
-from bayescl.cli._table_runs import RunLines
-from bayescl.experiments.images.paper.cost import RunCost
+from bayescl_lab.cli._console import Bar
+from bayescl_lab.cli._table_runs import RunLines
+from bayescl_lab.paper.images.cost import RunCost
 
 SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
 

@@ -153,11 +153,11 @@ def test_a_folder_moved_away_without_its_data_serves_as_before(bayescl, run, tmp
 def test_a_finished_run_recommends_without_lightning(bayescl, run):
     assert bayescl(f"train ranking {COLUMNS} --encoder ease --out ease").status == 0
     program = (
-        "import sys\nsys.modules['lightning'] = None\nfrom bayescl.cli import main\n"
+        "import sys\nsys.modules['lightning'] = None\nfrom bayescl_lab.cli import main\n"
         "assert main(['recommend', 'run', '--user', 'u-4']) == 0\n"
         "assert main(['recommend', 'ease', '--user', 'u-4']) == 0\n"
         "assert main(['embed', 'run', '--of', 'items', '--out', 'items.parquet']) == 0\n"
-        "import bayescl\nassert len(bayescl.load('run').similar_items('film 3', 4)) == 4\n"
+        "import bayescl\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 

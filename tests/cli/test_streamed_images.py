@@ -74,7 +74,7 @@ def test_ctrl_c_leaves_no_workers_behind(tmp_path):
     program = (
         "import runpy, signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "runpy.run_module('bayescl.cli', run_name='__main__', alter_sys=True)\n"
+        "runpy.run_module('bayescl_lab.cli', run_name='__main__', alter_sys=True)\n"
     )
     line = f"train images --data pets {OPTIONS} --epochs 100000 --out run"
     line += " --loader stream --loader-workers 2"

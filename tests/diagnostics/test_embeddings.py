@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from bayescl._figures import png
 from bayescl.diagnostics import diagnose_embeddings, similarity_figure
 from bayescl.estimation import tau_plus_of_labels
-from bayescl.runs.losses import LOSSES
+from bayescl.figures import png
+from bayescl_lab.runs.losses import LOSSES
 
 
 @pytest.fixture(scope="module")

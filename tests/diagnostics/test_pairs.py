@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import bayescl
-from bayescl._figures import png
 from bayescl.diagnostics import (
     calibration,
     candidate_weights,
@@ -16,6 +15,7 @@ from bayescl.diagnostics import (
     reliability_figure,
     score_candidates,
 )
+from bayescl.figures import png
 
 LAYOUTS = ["two_views", "in_batch", "sampled"]
 

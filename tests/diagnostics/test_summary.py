@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import bayescl
-from bayescl._figures import png
 from bayescl.diagnostics import (
     Diagnosis,
     diagnose,
@@ -14,7 +13,8 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.simulation.pair_order import independent_pair_auc
+from bayescl.figures import png
+from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
 
 
 def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from bayescl.cli._app import commands
+from bayescl_lab.cli._app import commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -25,7 +25,7 @@ import lightning.pytorch as pl
 import bayescl
 from bayescl.estimation import LinearRamp
 from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
-from bayescl.integrations.timm import TimmEncoder
+from bayescl_lab.integrations.timm import TimmEncoder
 encoder = TimmEncoder("resnet18", image_size=32)
 """,
     "docs/integrations/open_clip.md": """
@@ -42,7 +42,7 @@ view_1, view_2 = torch.randn(2, 8, 4)
     "docs/serving.md": """
 from pathlib import Path
 import numpy, torch
-from bayescl.cli import main
+from bayescl_lab.cli import main
 rows = [f"u-{user},i-{item}" for user in range(50) for item in range(30) if (user + item) % 3]
 Path("my.csv").write_text("user,item\\n" + "\\n".join(rows))
 images = torch.randint(256, (40, 1, 8, 8), dtype=torch.uint8)

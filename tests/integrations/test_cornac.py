@@ -9,7 +9,7 @@ import pytest
 import torch
 
 pytest.importorskip("cornac", reason="needs cornac")
-pytest.importorskip("lightning.pytorch", reason="needs bayescl[recsys]")
+pytest.importorskip("lightning.pytorch", reason="needs bayescl[ranking]")
 
 import cornac
 import lightning.pytorch as pl
@@ -17,16 +17,16 @@ from cornac.eval_methods import RatioSplit
 from cornac.exception import ScoreException
 
 import bayescl
-from bayescl._randomness import Purpose, derived_seed, seeded
-from bayescl.integrations.cornac import ContrastiveRecommender
-from bayescl.recsys.batches import PairBatches
-from bayescl.recsys.candidates import AllItems
-from bayescl.recsys.encoders import build_encoder
-from bayescl.recsys.full_ranking import full_ranking
-from bayescl.recsys.interactions import Interactions, RankingParts
-from bayescl.recsys.metrics import evaluate_ranking
-from bayescl.recsys.module import RankingModule
-from bayescl.recsys.scorers import EmbeddingScorer
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.integrations.cornac import ContrastiveRecommender
+from bayescl_lab.ranking.batches import PairBatches
+from bayescl_lab.ranking.candidates import AllItems
+from bayescl_lab.ranking.encoders import build_encoder
+from bayescl_lab.ranking.full_ranking import full_ranking
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.metrics import evaluate_ranking
+from bayescl_lab.ranking.module import RankingModule
+from bayescl_lab.ranking.scorers import EmbeddingScorer
 from integrations import examples
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 pytest.importorskip("safetensors", reason="needs safetensors")
-pytest.importorskip("torchvision", reason="needs bayescl[vision]")
+pytest.importorskip("torchvision", reason="needs bayescl[images]")
 
-from bayescl.integrations.hub import load_encoder, save_encoder
-from bayescl.vision.encoders import SmallConvEncoder
-from bayescl.vision.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.integrations.hub import load_encoder, save_encoder
 
 SMALL = {"channels": 1, "width": 4}
 
@@ -55,7 +55,7 @@ def test_a_network_of_torchvision_comes_back(tmp_path: Path) -> None:
 
 def test_a_network_of_timm_is_an_encoder_and_comes_back(tmp_path: Path) -> None:
     pytest.importorskip("timm", reason="needs timm")
-    from bayescl.integrations.timm import TimmEncoder
+    from bayescl_lab.integrations.timm import TimmEncoder
 
     arguments = {"name": "test_resnet", "channels": 1, "image_size": 32}
     encoder = TimmEncoder(**arguments)
@@ -70,8 +70,8 @@ def test_a_network_of_timm_is_an_encoder_and_comes_back(tmp_path: Path) -> None:
 def test_a_network_of_timm_trains_in_simclr() -> None:
     pytest.importorskip("timm", reason="needs timm")
     import bayescl
-    from bayescl.integrations.timm import TimmEncoder
-    from bayescl.vision.heads import ProjectionHead
+    from bayescl_lab.images.heads import ProjectionHead
+    from bayescl_lab.integrations.timm import TimmEncoder
 
     encoder = TimmEncoder("test_resnet", image_size=32)
     head = ProjectionHead(encoder.feature_dim, 16, 8)

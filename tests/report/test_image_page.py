@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.cli._app import commands
-from bayescl.experiments.images.summary import exceeds_noise, summarise
-from bayescl.experiments.images.tuning import PLANS
-from bayescl.report.images.markdown import comparison_markdown, difference_table
-from bayescl.report.images.page import comparison_part
-from bayescl.report.quoting import refreshed
-from bayescl.runs.losses import image_losses
+from bayescl_lab.cli._app import commands
+from bayescl_lab.compare.images.summary import exceeds_noise, summarise
+from bayescl_lab.compare.images.tuning import PLANS
+from bayescl_lab.report.images.markdown import comparison_markdown, difference_table
+from bayescl_lab.report.images.page import comparison_part
+from bayescl_lab.report.quoting import refreshed
+from bayescl_lab.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/images.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.report.quoting import BLOCK, INLINE, refresh_pages, refreshed, taken
+from bayescl_lab.report.quoting import BLOCK, INLINE, refresh_pages, refreshed, taken
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.cli import main
-from bayescl.report.html import report_page, section_of
-from bayescl.runs.folder import RunFolder
+from bayescl_lab.cli import main
+from bayescl_lab.report.html import report_page, section_of
+from bayescl_lab.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert('$x^{')</script>&\"><img src=http://evil.example>"

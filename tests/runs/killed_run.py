@@ -31,7 +31,7 @@ def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point:
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload(["bayescl.runs.images.run"])
+        context.set_forkserver_preload(["bayescl_lab.runs.images.run"])
     process = context.Process(target=_train, args=(settings, out, options, point))
     process.start()
     process.join(timeout=120)
@@ -40,12 +40,12 @@ def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point:
 
 
 def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> None:
-    from bayescl.recsys.module import RankingModule
-    from bayescl.runs.images.run import train_images
-    from bayescl.runs.images.settings import ImageSettings
-    from bayescl.runs.journal import Journal
-    from bayescl.runs.ranking.run import train_ranking
-    from bayescl.vision.augmentation import AffineNoise
+    from bayescl_lab.images.augmentation import AffineNoise
+    from bayescl_lab.ranking.module import RankingModule
+    from bayescl_lab.runs.images.run import train_images
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.journal import Journal
+    from bayescl_lab.runs.ranking.run import train_ranking
 
     torch.set_num_threads(1)
     kind, _, number = point.partition(" ")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl._files import write_atomically
-from bayescl.runs.folder import RunFolder, read_json
+from bayescl_lab._files import write_atomically
+from bayescl_lab.runs.folder import RunFolder, read_json
 
 
 def names_in(folder: Path) -> list[str]:

@@ -9,20 +9,20 @@ import torch
 from ranking_data import write_groups
 from typing_extensions import Unpack
 
-from bayescl._axes import Tensor
-from bayescl.experiments.images.comparison import ImageComparison, compare_images
+from bayescl.axes import Tensor
 from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
-from bayescl.report.images.figure import draw_comparison
-from bayescl.report.images.markdown import comparison_markdown
-from bayescl.runs import losses
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.inspection import inspect_images
-from bayescl.runs.images.run import train_images
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import (
+from bayescl_lab.compare.images.comparison import ImageComparison, compare_images
+from bayescl_lab.report.images.figure import draw_comparison
+from bayescl_lab.report.images.markdown import comparison_markdown
+from bayescl_lab.runs import losses
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.run import train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import (
     LOSSES,
     LossOption,
     LossRow,
@@ -32,10 +32,10 @@ from bayescl.runs.losses import (
     loss_options,
     ranking_losses,
 )
-from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.inspection import inspect_ranking
-from bayescl.runs.ranking.run import train_ranking
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.inspection import inspect_ranking
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.settings import RankingSettings
 
 
 class PowerLoss(ContrastiveLoss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from types import SimpleNamespace
 
-from bayescl.runs.parallel import train_runs
+from bayescl_lab.runs.parallel import train_runs
 
 
 def test_runs_are_saved_often_and_their_memory_is_free_before_the_next(tmp_path):

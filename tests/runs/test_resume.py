@@ -15,13 +15,13 @@ import torch
 from ranking_data import write_groups
 from runs.killed_run import lines_without_clock, train_until_killed
 
-import bayescl
-from bayescl.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
-from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.run import train_ranking
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl_lab import load
+from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.settings import RankingSettings
 
 STEPS_PER_EPOCH, EPOCHS = 6, 3
 STEPS = STEPS_PER_EPOCH * EPOCHS
@@ -313,7 +313,7 @@ def test_a_recommender_starts_from_the_embeddings_it_knows_by_id(ranking_setting
         init=str(first),
     )
     train_ranking(settings, second)
-    before, after = (bayescl.load(out).recommender for out in (first, second))
+    before, after = (load(out).recommender for out in (first, second))
     for of in ("users", "items"):
         old, new = (
             dict(zip(one["id"], one["embedding"].to_numpy(), strict=True))

@@ -9,7 +9,7 @@ import torch
 from runs.launched import run_on_ranks
 from runs.train_on_ranks import CASES, train_all
 
-from bayescl.runs.processes import Processes, ProcessRank, process_rank
+from bayescl_lab.runs.processes import Processes, ProcessRank, process_rank
 
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
 

@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss, OracleContrastiveLoss
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.loop import fit_in_folder
-from bayescl.runs.processes import process_rank
-from bayescl.vision.batches import EpochOrder, StoreBatches
-from bayescl.vision.optimizers import adam, lars
-from bayescl.vision.simclr import SimCLR
-from bayescl.vision.store import ImageStore
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.optimizers import adam, lars
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.processes import process_rank
 
 BATCH, EPOCHS, IMAGES = 16, 2, 50
 CASES = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.cli import main
-from bayescl.simulation.experiments import EXPERIMENTS
+from bayescl_lab.cli import main
+from bayescl_lab.paper.simulation.experiments import EXPERIMENTS
 
 QUICK = ["--anchors", "20", "--draws", "2"]
 

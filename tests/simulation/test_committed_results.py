@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayescl.simulation.experiments import EXPERIMENTS
+from bayescl_lab.paper.simulation.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "simulation.md"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bayescl import functional as F
-from bayescl.simulation import (
+from bayescl_lab.paper.simulation import (
     Observations,
     Settings,
     UniformProposals,
@@ -19,7 +19,7 @@ from bayescl.simulation import (
     observe,
     true_negative_mean,
 )
-from bayescl.simulation.estimators import TITLES
+from bayescl_lab.paper.simulation.estimators import TITLES
 
 SETTINGS = Settings(anchors=6, candidates=11, alpha=0.85, tau_plus=0.3, temperature=0.7)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescl.simulation import Settings
-from bayescl.simulation.experiments import EXPERIMENTS, Experiment, chosen, write
-from bayescl.simulation.tables import Table
+from bayescl_lab.paper.simulation import Settings
+from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, Experiment, chosen, write
+from bayescl_lab.paper.simulation.tables import Table
 
 SMALL = Settings(anchors=20, draws=2)
 EACH = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=[e.name for e in EXPERIMENTS])

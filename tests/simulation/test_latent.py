@@ -7,15 +7,15 @@ import torch
 from scipy.special import ive
 
 from bayescl.losses.class_memory import COMPONENTS_PER_CLASS
-from bayescl.simulation import Settings
-from bayescl.simulation.latent import (
+from bayescl_lab.paper.simulation import Settings
+from bayescl_lab.paper.simulation.latent import (
     TOGETHER,
     class_sizes,
     latent,
     latent_calibration,
     sample_component,
 )
-from bayescl.simulation.tables import Table
+from bayescl_lab.paper.simulation.tables import Table
 
 SMALL = Settings(draws=2)
 

@@ -9,16 +9,21 @@ import torch
 from scipy import integrate
 
 from bayescl import functional as F
-from bayescl.simulation import Settings, generator, observe
-from bayescl.simulation.acceptance import acceptance
-from bayescl.simulation.convergence import convergence
-from bayescl.simulation.error_bound import error_bound, mended_bound, stated_bound
-from bayescl.simulation.pair_order import independent_pair_auc, pair_order
-from bayescl.simulation.reliability import reliability
-from bayescl.simulation.sampling_bias import ATTAINED, FORMULA, density_ratio, sampling_bias
-from bayescl.simulation.statistics import fitted_rate, spread
-from bayescl.simulation.summaries import measured_rate
-from bayescl.simulation.tables import Table
+from bayescl_lab.paper.simulation import Settings, generator, observe
+from bayescl_lab.paper.simulation.acceptance import acceptance
+from bayescl_lab.paper.simulation.convergence import convergence
+from bayescl_lab.paper.simulation.error_bound import error_bound, mended_bound, stated_bound
+from bayescl_lab.paper.simulation.pair_order import independent_pair_auc, pair_order
+from bayescl_lab.paper.simulation.reliability import reliability
+from bayescl_lab.paper.simulation.sampling_bias import (
+    ATTAINED,
+    FORMULA,
+    density_ratio,
+    sampling_bias,
+)
+from bayescl_lab.paper.simulation.statistics import fitted_rate, spread
+from bayescl_lab.paper.simulation.summaries import measured_rate
+from bayescl_lab.paper.simulation.tables import Table
 
 
 @pytest.fixture(scope="module", name="bounds")

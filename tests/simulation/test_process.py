@@ -9,9 +9,9 @@ import torch
 from scipy import stats
 
 from bayescl import functional as F
-from bayescl.simulation import Settings, generator, observe
-from bayescl.simulation.process import CHUNK_ELEMENTS
-from bayescl.simulation.settings import SAMPLERS
+from bayescl_lab.paper.simulation import Settings, generator, observe
+from bayescl_lab.paper.simulation.process import CHUNK_ELEMENTS
+from bayescl_lab.paper.simulation.settings import SAMPLERS
 
 
 def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bayescl.simulation import (
+from bayescl_lab.paper.simulation import (
     NormalProposals,
     Proposals,
     Settings,

@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from bayescl import functional as F
-from bayescl.simulation import (
+from bayescl_lab.paper.simulation import (
     NormalProposals,
     Proposals,
     UniformProposals,

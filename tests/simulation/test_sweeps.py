@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bayescl.simulation import Settings, generator
-from bayescl.simulation.sweeps import SWEEPS, one_draw, sweep
-from bayescl.simulation.verdicts import verdict, verdicts
+from bayescl_lab.paper.simulation import Settings, generator
+from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw, sweep
+from bayescl_lab.paper.simulation.verdicts import verdict, verdicts
 
 DEFAULTS = Settings(draws=6)
 BAYESIAN = ("bayesian_upper", "bayesian_mid")

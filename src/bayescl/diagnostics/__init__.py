@@ -15,7 +15,7 @@
 """
 
 from bayescl.diagnostics.calibration import Calibration, calibration
-from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
+from bayescl.diagnostics.candidates import ScoredCandidates, in_eval_mode, score_candidates
 from bayescl.diagnostics.detection import Detection, false_negative_detection
 from bayescl.diagnostics.embeddings import (
     EmbeddingDiagnosis,
@@ -59,6 +59,7 @@ __all__ = [
     "effective_negatives",
     "extreme_candidates",
     "false_negative_detection",
+    "in_eval_mode",
     "reliability_figure",
     "score_candidates",
     "similarity_figure",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_count, check_mask
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count, check_mask
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ and temperature are those of training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
-from bayescl._axes import (
+from bayescl.axes import (
     Bool,
     CandidateMask,
     Float,
@@ -22,7 +24,7 @@ from bayescl._axes import (
     Tensor,
     UnlabeledLogits,
 )
-from bayescl._checks import check_choice, check_mask
+from bayescl.checks import check_choice, check_mask
 from bayescl.engines import ContrastiveBatch
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.losses import ContrastiveLoss
@@ -225,3 +227,15 @@ def _recorded(
 def _all_of(valid: Tensor | None, unlabeled: Tensor) -> Tensor:
     """A mask, created if there is none."""
     return torch.ones_like(unlabeled, dtype=torch.bool) if valid is None else valid
+
+
+@contextmanager
+def in_eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put every part of a model into ``eval()`` mode, and restore the modes afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from bayescl._axes import Float, Int, Tensor
-from bayescl._checks import check_choice, check_count, check_interval, check_shape
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_choice, check_count, check_interval, check_shape
 from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
 from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
 from bayescl.diagnostics.summary import Diagnosis, diagnose

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_count
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import torch
 
-from bayescl._axes import Bool, Float, Tensor
-from bayescl._checks import check_interval, check_mask
+from bayescl.axes import Bool, Float, Tensor
+from bayescl.checks import check_interval, check_mask
 
 
 class ConfidentPairs(NamedTuple):

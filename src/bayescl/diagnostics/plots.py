@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayescl._figures import (
+from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
+from bayescl.diagnostics.summary import Diagnosis
+from bayescl.figures import (
     FALSE_COLOUR,
     LEVELS,
     NEUTRAL,
@@ -13,8 +15,6 @@ from bayescl._figures import (
     legend_under,
     panels,
 )
-from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
-from bayescl.diagnostics.summary import Diagnosis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Float, Tensor
 from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.diagnostics.detection import Detection, false_negative_detection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Float, Tensor
 from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.functional import (
     empirical_cdf,

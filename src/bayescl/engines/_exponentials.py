@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from bayescl._axes import Float, Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.engines.batch import ContrastiveBatch, Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from bayescl._axes import Float, Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.engines._fused_tiles import Precision
 from bayescl.engines.batch import CandidateRule
 from bayescl.functional.histogram import inverse_widths, log2_weights

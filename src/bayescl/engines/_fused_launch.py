@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 import triton  # type: ignore[import-untyped]
 
-from bayescl._axes import Float, Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.engines import _fused_backward_kernels as backward_kernels
 from bayescl.engines import _fused_forward_kernels as forward_kernels
 from bayescl.engines import _fused_tuning as tuning

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bayescl._axes import Float, PerAnchor, Tensor
+from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import LOG2_E, add_log_weights
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.functional.log_space import softplus

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bayescl._axes import Float, PerAnchor, Tensor
+from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import Sums, exponentiate_weighted, sums_of
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)

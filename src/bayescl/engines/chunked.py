@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bayescl._axes import Float, PerAnchor
-from bayescl._checks import check_count
+from bayescl.axes import Float, PerAnchor
+from bayescl.checks import check_count
 from bayescl.engines._once import differentiable_once
 from bayescl.engines._one_piece import one_piece, softmax_in_one_piece
 from bayescl.engines._rows import row_losses

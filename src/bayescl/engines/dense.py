@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from bayescl._axes import (
+from bayescl.axes import (
     Bool,
     CandidateMask,
     Float,

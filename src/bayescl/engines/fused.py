@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from bayescl._axes import Float, PerAnchor, Tensor
-from bayescl._checks import check_choice
+from bayescl.axes import Float, PerAnchor, Tensor
+from bayescl.checks import check_choice
 from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums
 from bayescl.engines._fused_tiles import MAXIMUM_DIM, MAXIMUM_KEYS, PRECISIONS, Precision
 from bayescl.engines.batch import ContrastiveBatch

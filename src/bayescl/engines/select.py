@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from bayescl._axes import PerAnchor, Tensor
+from bayescl.axes import PerAnchor, Tensor
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss

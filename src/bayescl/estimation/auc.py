@@ -19,8 +19,8 @@ from typing import Literal
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import (
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import (
     check_choice,
     check_count,
     check_floating,

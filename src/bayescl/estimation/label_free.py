@@ -33,8 +33,8 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._axes import Bool, Float, Tensor
-from bayescl._checks import check_choice, check_floating, check_mask, check_shape
+from bayescl.axes import Bool, Float, Tensor
+from bayescl.checks import check_choice, check_floating, check_mask, check_shape
 from bayescl.estimation.auc import READINGS, MeasuredAlpha, Reading
 from bayescl.functional.mixture import check_tau_plus
 

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 import torch
 
-from bayescl._axes import Int, Tensor
-from bayescl._checks import check_count
+from bayescl.axes import Int, Tensor
+from bayescl.checks import check_count
 
 
 def tau_plus_of_class_count(num_classes: int) -> float:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from torch import nn
 
-from bayescl._checks import check_count, check_finite_number
+from bayescl.checks import check_count, check_finite_number
 
 
 class Schedule(Protocol):

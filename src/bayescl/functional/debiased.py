@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.functional.log_space import contrast
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import LogSumObjective

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl._checks import check_non_negative
+from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.checks import check_non_negative
 from bayescl.functional.debiased import subtract_positives
 from bayescl.functional.log_space import contrast
 from bayescl.functional.objective import LogSumObjective

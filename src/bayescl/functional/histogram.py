@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 
 OCTAVES = 12.0
 """Number of octaves in the fine half of the bins."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
+from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
 from bayescl.functional.objective import LogSumObjective
 
 

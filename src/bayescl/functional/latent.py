@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl._checks import check_interval, check_non_negative, check_shape
+from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.checks import check_interval, check_non_negative, check_shape
 from bayescl.functional.objective import LogSumObjective, PairTerms
 
 THRESHOLD = 0.5

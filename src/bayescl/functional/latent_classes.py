@@ -32,8 +32,8 @@ from functools import cached_property
 import torch
 from torch.nn import functional as F
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_count, check_floating, check_interval, check_positive, check_shape
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count, check_floating, check_interval, check_positive, check_shape
 from bayescl.functional.similarity import ordinary_lengths
 
 MAX_KAPPA = 60.0

@@ -7,7 +7,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Float, Tensor
 
 
 def masked_logsumexp(

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._axes import Float, Tensor
-from bayescl._checks import check_interval
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_interval
 
 
 @dataclass(frozen=True)

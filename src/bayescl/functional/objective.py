@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from bayescl._axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.functional.log_space import contrast, log_count, masked_logsumexp
 from bayescl.functional.ranks import Ranks, map_cdf
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayescl._axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
+from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
 from bayescl.functional.info_nce import info_nce_loss
 
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_choice
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_choice
 from bayescl.functional.histogram import check_bins, map_by_histogram
 from bayescl.functional.sorting import can_look, columns_in_order, sorted_rows
 

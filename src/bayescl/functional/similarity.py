@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from bayescl._axes import Float, Tensor
+from bayescl.axes import Float, Tensor
 from bayescl.functional.sorting import can_look
 
 _ORDINARY = (1e-10, 1e10)

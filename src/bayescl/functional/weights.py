@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from bayescl._axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Float, Tensor
 from bayescl.functional.mixture import hard_negatives
 from bayescl.functional.mixture import unlabeled as unlabeled_mixture
 from bayescl.functional.ranks import Ranks, map_cdf

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.functional import normalize as unit_length
 
-from bayescl._axes import Bool, Float, Int, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 
 NO_TEXT = torch.iinfo(torch.int64).min
 """Stands for the anchor's text if a candidate is nobody's positive."""

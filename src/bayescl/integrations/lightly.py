@@ -11,10 +11,10 @@ from typing import Any
 
 from torch import nn
 
-from bayescl._axes import Float, Tensor
-from bayescl._checks import check_count
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_count
 from bayescl.functional.similarity import unit_vectors
-from bayescl.integrations._extras import is_distributed, loss_named
+from bayescl.integrations.extras import is_distributed, loss_named
 from bayescl.losses import CandidateQueue
 
 __all__ = [

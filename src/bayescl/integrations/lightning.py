@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 
-from bayescl._axes import Tensor
-from bayescl._checks import check_count
-from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
+from bayescl.axes import Tensor
+from bayescl.checks import check_count
+from bayescl.diagnostics import Diagnosis, diagnose, in_eval_mode, score_candidates
 from bayescl.estimation.schedule import Schedule
-from bayescl.integrations._extras import missing
+from bayescl.integrations.extras import missing
 from bayescl.losses import ContrastiveLoss
-from bayescl.vision.features import in_eval_mode
 
 try:
     import lightning.pytorch as pl

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import nn
 
-from bayescl._axes import Float, Int, Tensor
-from bayescl.integrations._extras import is_distributed, loss_named
+from bayescl.axes import Float, Int, Tensor
 from bayescl.integrations._texts import text_keys
+from bayescl.integrations.extras import is_distributed, loss_named
 
 __all__ = [
     "BayesianClipLoss",

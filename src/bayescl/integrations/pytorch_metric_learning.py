@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl.integrations._extras import loss_named, missing
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.integrations.extras import loss_named, missing
 
 try:
     from pytorch_metric_learning import losses as theirs

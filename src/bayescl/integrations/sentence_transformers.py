@@ -18,10 +18,9 @@ import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl._axes import Float, Int, Tensor
-from bayescl._checks import check_choice, check_count, check_finite_number, check_positive
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_choice, check_count, check_finite_number, check_positive
 from bayescl.integrations._citations import citation_of
-from bayescl.integrations._extras import is_distributed, loss_named, missing
 from bayescl.integrations._memories import MemoryByDimension
 from bayescl.integrations._texts import (
     NO_TEXT,
@@ -30,6 +29,7 @@ from bayescl.integrations._texts import (
     repeats,
     text_keys,
 )
+from bayescl.integrations.extras import is_distributed, loss_named, missing
 from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 
 try:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from typing_extensions import TypedDict
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import (
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import (
     check_choice,
     check_count,
     check_finite,

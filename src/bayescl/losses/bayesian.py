@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import Unpack
 
-from bayescl._axes import Tensor
-from bayescl._checks import check_choice
+from bayescl.axes import Tensor
+from bayescl.checks import check_choice
 from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.histogram import check_bins
 from bayescl.functional.mixture import (

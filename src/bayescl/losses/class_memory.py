@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl._axes import Float, Tensor
-from bayescl._checks import check_count
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_count
 from bayescl.functional.latent_classes import (
     LatentClasses,
     Mixtures,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import Unpack
 
-from bayescl._axes import Tensor
-from bayescl._checks import check_finite_number
+from bayescl.axes import Tensor
+from bayescl.checks import check_finite_number
 from bayescl.functional.debiased import Debiased
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import Objective

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayescl import distributed
-from bayescl._axes import Tensor
+from bayescl.axes import Tensor
 from bayescl.engines import ContrastiveBatch
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bayescl._axes import Float, Tensor
+from bayescl.axes import Float, Tensor
 
 Loss = Callable[..., Tensor]
 """Called with one tensor of embeddings per view; returns a scalar."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import Unpack
 
-from bayescl._axes import Tensor
-from bayescl._checks import check_non_negative
+from bayescl.axes import Tensor
+from bayescl.checks import check_non_negative
 from bayescl.functional.hard import Hard
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import SharedOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from bayescl._checks import check_count, check_finite_number
+from bayescl.checks import check_count, check_finite_number
 
 
 class Hyperparameter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import Unpack
 
-from bayescl._axes import Tensor
+from bayescl.axes import Tensor
 from bayescl.functional.info_nce import InfoNCE
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions

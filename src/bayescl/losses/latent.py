@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from typing_extensions import Unpack
 
-from bayescl._axes import Float, Tensor
-from bayescl._checks import check_count, check_interval, check_non_negative
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_count, check_interval, check_non_negative
 from bayescl.engines import ContrastiveBatch, SameClass
 from bayescl.functional.latent import THRESHOLD, Latent
 from bayescl.functional.objective import Objective

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import torch
 
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_mask, check_shape, check_tensor
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_mask, check_shape, check_tensor
 from bayescl.engines import CandidateRule, ContrastiveBatch
 from bayescl.functional.sorting import can_look
 

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional as F
 from typing_extensions import Unpack
 
-from bayescl._axes import Tensor
-from bayescl._checks import check_non_negative
+from bayescl.axes import Tensor
+from bayescl.checks import check_non_negative
 from bayescl.engines import ContrastiveBatch, SameClass
 from bayescl.functional.latent import Latent
 from bayescl.functional.objective import Objective

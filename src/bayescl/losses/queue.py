@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl._axes import Bool, Float, Int, Tensor
-from bayescl._checks import check_count, check_floating, check_shape
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count, check_floating, check_shape
 from bayescl.losses.hyperparameters import state_numbers
 from bayescl.losses.layouts import check_groups
 

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import nn
 
-from bayescl._axes import Float, Tensor
-from bayescl._checks import check_interval, check_positive
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_interval, check_positive
 
 
 def check_temperature(temperature: float) -> float:

@@ -7,19 +7,19 @@ import torch
 
 from bayescl.estimation import LinearRamp, anchor_aucs
 from bayescl.functional import unit_vectors
-from bayescl.runs.checkpoints import read_checkpoint
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.alpha import (
+from bayescl_lab.images.augmentation import AffineNoise
+from bayescl_lab.runs.checkpoints import read_checkpoint
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.alpha import (
     LabelFreeAlpha,
     LabelledAlpha,
     alpha_callback,
     embedded_views,
     labelled_part,
 )
-from bayescl.runs.images.run import ImageRun, train_images
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import LossSettings
-from bayescl.vision.augmentation import AffineNoise
+from bayescl_lab.runs.images.run import ImageRun, train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 
 class PowerCut(BaseException):
@@ -42,7 +42,7 @@ def final_alpha(out) -> float:
 @pytest.fixture(autouse=True)
 def _no_probes(monkeypatch) -> None:
     """Probes come after training and take longer than it."""
-    monkeypatch.setattr("bayescl.runs.images.run.run_probes", lambda *_, **__: {})
+    monkeypatch.setattr("bayescl_lab.runs.images.run.run_probes", lambda *_, **__: {})
 
 
 def cut_power_at(monkeypatch, call: int) -> None:

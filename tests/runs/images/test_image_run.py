@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayescl.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import LossSettings
-from bayescl.vision.augmentation import AffineNoise
+from bayescl_lab.images.augmentation import AffineNoise
+from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 
 class PowerCut(BaseException):

@@ -11,16 +11,16 @@ from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.model import build_augmentation, build_encoder, build_model
-from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
-from bayescl.runs.images.settings import ImageSettings
-from bayescl.runs.losses import LossSettings
-from bayescl.vision.augmentation import AffineNoise
-from bayescl.vision.augmentation_recipe import SimCLRAugmentation
-from bayescl.vision.augmented_linear_probe import augmented_linear_probe
-from bayescl.vision.optimizers import Lars
-from bayescl.vision.store import store_from_arrays
+from bayescl_lab.images.augmentation import AffineNoise
+from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
+from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
+from bayescl_lab.images.optimizers import Lars
+from bayescl_lab.images.store import store_from_arrays
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.model import build_augmentation, build_encoder, build_model
+from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 PLAIN = ImageSettings(loss=LossSettings("info_nce"), device="cpu")
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 from PIL import Image
 
-from bayescl.runs.checkpoints import read_checkpoint
-from bayescl.runs.embeddings import run_embeddings
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.images.inspection import inspect_images
-from bayescl.runs.images.pairs import pair_columns
-from bayescl.runs.images.run import ImageRun, evaluate_images, train_images
-from bayescl.runs.losses import LossSettings
-from bayescl.vision import streaming
-from bayescl.vision.augmentation import AffineNoise
+from bayescl_lab.images import streaming
+from bayescl_lab.images.augmentation import AffineNoise
+from bayescl_lab.runs.checkpoints import read_checkpoint
+from bayescl_lab.runs.embeddings import run_embeddings
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.pairs import pair_columns
+from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
+from bayescl_lab.runs.losses import LossSettings
 
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

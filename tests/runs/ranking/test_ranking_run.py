@@ -10,18 +10,18 @@ import pytest
 import torch
 from ranking_data import write_groups
 
-from bayescl.recsys.candidates import SharedCandidates
-from bayescl.runs.checkpoints import read_checkpoint
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.losses import RankingLoss, ranking_losses
-from bayescl.runs.ranking.baselines import fit_baseline
-from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.evaluation import evaluate_run
-from bayescl.runs.ranking.inspection import inspect_ranking
-from bayescl.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
-from bayescl.runs.ranking.serving import load_recommender
-from bayescl.runs.ranking.settings import BaselineSettings, IALSSettings, RankingSettings
-from bayescl.runs.ranking.watch import best_epoch, stopping_epoch
+from bayescl_lab.ranking.candidates import SharedCandidates
+from bayescl_lab.runs.checkpoints import read_checkpoint
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.losses import RankingLoss, ranking_losses
+from bayescl_lab.runs.ranking.baselines import fit_baseline
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.evaluation import evaluate_run
+from bayescl_lab.runs.ranking.inspection import inspect_ranking
+from bayescl_lab.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
+from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.settings import BaselineSettings, IALSSettings, RankingSettings
+from bayescl_lab.runs.ranking.watch import best_epoch, stopping_epoch
 
 
 class PowerCut(BaseException):

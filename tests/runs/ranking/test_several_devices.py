@@ -87,7 +87,7 @@ def ended(process) -> tuple[int, str, str]:
 
 
 def test_the_command_line_starts_a_process_for_each_device(tmp_path):
-    status, out, err = ended(begun(tmp_path, "-m", "bayescl.cli"))
+    status, out, err = ended(begun(tmp_path, "-m", "bayescl_lab.cli"))
     assert status == 0, err
     assert out.count("run folder: ") == 1  # the second process shows nothing
     assert "Warning" not in err
@@ -111,7 +111,7 @@ def test_a_rank_that_fails_ends_all(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_run_that_is_told_to_end_ends_on_all_ranks(tmp_path):
-    process = begun(tmp_path, "-m", "bayescl.cli", epochs=100_000)
+    process = begun(tmp_path, "-m", "bayescl_lab.cli", epochs=100_000)
     deadline = time.monotonic() + SECONDS
     first = tmp_path / "run" / "checkpoints" / "last.ckpt"
     while not first.exists() and time.monotonic() < deadline:

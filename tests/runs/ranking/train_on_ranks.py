@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from bayescl.runs.folder import RunFolder
-from bayescl.runs.losses import RankingLoss
-from bayescl.runs.processes import Processes
-from bayescl.runs.ranking.data import RankingData
-from bayescl.runs.ranking.run import train_ranking
-from bayescl.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.processes import Processes
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.settings import RankingSettings
 
 CASES: dict[str, dict[str, Any]] = {
     "mf, shared, bayesian": {"weight_decay": 0.01, "schedule": "cosine"},

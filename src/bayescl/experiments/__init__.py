@@ -1,1 +1,0 @@
-"""Comparisons of losses over seeds, tuning, plans, and the paper's numbers."""

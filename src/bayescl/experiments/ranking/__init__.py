@@ -1,1 +1,0 @@
-"""The paper's table "Top-k ranking performance": plans, tuning, runs, and the figures of others."""

@@ -1,0 +1,112 @@
+"""One look for all figures. Matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# From the palette of Okabe and Ito, which colour-blind readers can tell apart.
+TRUE_COLOUR, FALSE_COLOUR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
+LEVELS = ("#E69F00", "#009E73", "#0072B2", "#CC79A7")
+"""Colours of up to four values of a parameter."""
+
+_STYLE: Any = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "bayescl",
+}
+
+
+def blank_figure(
+    width: float, height: float, *, layout: Literal["constrained"] | None = "constrained"
+) -> Figure:
+    """An empty figure that belongs to no window.
+
+    Args:
+        width: in inches.
+        height: in inches.
+        layout: what keeps axes and words apart, or None to place axes by hand.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as EmptyFigure
+
+    figure = EmptyFigure(figsize=(width, height), layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def panels(
+    rows: int, columns: int, *, width: float, height: float, title: str = ""
+) -> tuple[Figure, list[Axes]]:
+    """A figure with a grid of axes in the common style.
+
+    Args:
+        rows: of axes.
+        columns: of axes.
+        width: of the figure in inches.
+        height: of the figure in inches.
+        title: over the figure.
+
+    Returns:
+        The figure, and its axes row by row.
+    """
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE):
+        figure = blank_figure(width, height)
+        axes = figure.subplots(rows, columns, squeeze=False)
+        if title:
+            figure.suptitle(title, fontsize=12)
+    return figure, [axis for row in axes for axis in row]
+
+
+def legend_below(
+    figure: Figure,
+    axis: Axes,
+    *,
+    columns: int = 4,
+    note: str = "",
+    size: float | None = None,
+) -> None:
+    """Put one panel's legend under the figure, where it hides no curve, and a note under it."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=size,
+        title=note or None,
+        title_fontsize=9,
+    )
+
+
+def legend_under(axis: Axes, *, columns: int = 2, size: float = 9, distance: float = 0.2) -> None:
+    """Put a panel's own legend under it."""
+    axis.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -distance),
+        ncols=columns,
+        fontsize=size,
+        frameon=False,
+    )
+
+
+def png(figure: Figure, *, dpi: int = 110) -> bytes:
+    """The figure as a PNG file; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
+    stream = io.BytesIO()
+    with rc_context(_STYLE):
+        figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+    return stream.getvalue()

@@ -1,0 +1,102 @@
+"""Shared options on where and how a run is stored; a resumed run may change them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayescl_lab._fields import Count
+from bayescl_lab.cli._options import Circumstances
+
+if TYPE_CHECKING:
+    import torch
+    from lightning.pytorch.loggers import Logger
+
+
+@dataclass(frozen=True)
+class Place(Circumstances):
+    """The folder of a run.
+
+    Attributes:
+        out: the folder; default: a new one under runs/.
+        resume: continue the run in the folder, with its settings.
+    """
+
+    out: str | None = None
+    resume: bool = False
+
+    def folder(self, name: str) -> Path:
+        """The given folder, or a new one with a name."""
+        return default_folder(name, datetime.now()) if self.out is None else Path(self.out)
+
+    @contextmanager
+    def interruptible(self, command: str, folder: Path) -> Iterator[None]:
+        """On Ctrl-C within the block, print the command that continues the run.
+
+        Args:
+            command: the command that makes such runs, as typed after "bayescl".
+            folder: of the run.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not (folder / "config.yaml").is_file():
+                raise
+            words = shlex.quote(str(folder))
+            raise KeyboardInterrupt(
+                f"bayescl {command} --out {words} --resume continues from the last checkpoint"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Metrics(Circumstances):
+    """Where to write metrics besides the run's folder.
+
+    Attributes:
+        tensorboard: also write the metrics for TensorBoard.
+    """
+
+    tensorboard: bool = False
+
+    def loggers(self, folder: Path) -> list[Logger]:
+        """Lightning's loggers of a run in a folder."""
+        from bayescl_lab.runs.loop import tensorboard_logger
+
+        return [tensorboard_logger(folder)] if self.tensorboard else []
+
+
+@dataclass(frozen=True)
+class Workers(Circumstances):
+    """Runs side by side.
+
+    Attributes:
+        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
+    """
+
+    workers: Count | None = None
+
+    def number(self, device: torch.device, runs: int) -> int:
+        """Number of parallel runs, for a number of runs on a device."""
+        from bayescl_lab._cores import usable_cores
+
+        if self.workers is not None:
+            return self.workers
+        # On a GPU runs would only wait for one another.
+        return min(usable_cores(), runs) if device.type == "cpu" else 1
+
+
+def default_folder(name: str, now: datetime) -> Path:
+    """A new folder under ``runs/`` for a run without one.
+
+    Example:
+        >>> default_folder("hard-data/scans.npz", datetime(2024, 5, 6, 7, 8, 9)).as_posix()
+        'runs/hard-data-scans.npz-20240506-070809'
+    """
+    plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
+    return Path("runs") / f"{plain}-{now:%Y%m%d-%H%M%S}"

@@ -1,0 +1,84 @@
+"""``bayescl compare images``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from bayescl_lab._fields import Count
+from bayescl_lab.cli._folders import Place, Workers
+from bayescl_lab.cli._losses import ImageHyperparameters
+from bayescl_lab.runs.images.settings import ImageSettings
+
+
+def command(
+    *,
+    losses: tuple[str, ...] = (
+        "info_nce",
+        "debiased",
+        "hard",
+        "bayesian",
+        "latent",
+        "oracle",
+        "attracting_oracle",
+    ),
+    seeds: Count = 4,
+    given: ImageHyperparameters,
+    num_classes: int | None = None,
+    hyperparameters: dict[str, dict[str, Any]] | None = None,
+    settings: partial[ImageSettings],
+    workers: Workers,
+    place: Place,
+) -> int:
+    """Train several losses over several seeds and compare their encoders.
+
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same views, so losses are compared seed by seed.
+
+    Args:
+        losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
+            defaults are those recorded for the data set, or else the loss's own.
+        seeds: number of seeds; --seed is the first of them.
+        given: hyper-parameters.
+        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C unless they are set explicitly.
+        hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
+            files.
+        settings: of every run.
+        workers: parallel runs.
+        place: the folder; finished runs in it are kept.
+    """
+    from bayescl_lab.cli._comparison_tables import print_comparison, write_and_name_files
+    from bayescl_lab.cli._console import EpochBar, console
+    from bayescl_lab.compare.images.comparison import (
+        KIND,
+        ImageComparison,
+        compare_images,
+        settle_losses,
+        with_alpha,
+    )
+    from bayescl_lab.report.images.figure import draw_comparison
+    from bayescl_lab.report.images.markdown import comparison_markdown
+    from bayescl_lab.report.titles import data_title
+
+    data = settings.keywords["data"]
+    settled = settle_losses(
+        losses, data, given=given, num_classes=num_classes, hyperparameters=hyperparameters
+    )
+    first = with_alpha(settled)
+    comparison = ImageComparison(losses=settled, seeds=seeds, shared=settings(loss=first))
+    shared, runs = comparison.shared, comparison.runs()
+    folder = place.folder(f"compare-{data}")
+    with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
+        result = compare_images(
+            comparison,
+            folder,
+            resume=place.resume,
+            workers=workers.number(shared.torch_device(), len(runs)),
+            progress=lambda run, _, done: bar.update(run, done),
+        )
+    draw_comparison(result, folder / "comparison.png")
+    screen = console()
+    print_comparison(screen, result)
+    caption = f"{data_title(data)}, {shared.evaluate_on} part, accuracy in percent:"
+    write_and_name_files(screen, folder, f"{caption}\n\n{comparison_markdown(result)}")
+    return 0

@@ -1,0 +1,76 @@
+"""``bayescl compare ranking``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from bayescl_lab._fields import Count
+from bayescl_lab.cli._folders import Place, Workers
+from bayescl_lab.cli._losses import RankingHyperparameters
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.settings import EncoderName, RankingSettings
+
+
+def command(
+    *,
+    data: RankingData,
+    encoder: EncoderName = "mf",
+    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
+    seeds: Count = 4,
+    given: RankingHyperparameters,
+    hyperparameters: dict[str, dict[str, Any]] | None = None,
+    settings: partial[RankingSettings],
+    workers: Workers,
+    place: Place,
+) -> int:
+    """Train several losses over several seeds and compare their recommenders.
+
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same batches and candidates, so losses are compared seed by seed. Popularity
+    and EASE are added as baselines. This command uses the given settings; "reproduce ranking" also
+    chooses them on validation, for every loss.
+
+    Args:
+        data: the data, and how to read them.
+        encoder: the model of the embeddings.
+        losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
+        seeds: number of seeds; --seed is the first of them.
+        given: hyper-parameters.
+        hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
+            files.
+        settings: of every run.
+        workers: runs at a time.
+        place: the folder; finished runs in it are kept.
+    """
+    from bayescl_lab.cli._comparison_tables import print_cell, write_and_name_files
+    from bayescl_lab.cli._console import EpochBar, console
+    from bayescl_lab.cli._tables import print_guesses
+    from bayescl_lab.compare.ranking.comparison import (
+        KIND,
+        RankingComparison,
+        compare_ranking,
+        settle_losses,
+    )
+    from bayescl_lab.report.ranking.figure import draw_cells
+    from bayescl_lab.report.ranking.table import tables_markdown
+
+    settled = settle_losses(losses, given=given, hyperparameters=hyperparameters)
+    shared = settings(loss=settled[0], data=data, encoder=encoder)
+    comparison = RankingComparison(losses=settled, seeds=seeds, shared=shared)
+    runs, screen = comparison.runs(), console()
+    folder = place.folder(f"compare-{encoder}-{data.data}")
+    if not place.resume:
+        print_guesses(screen, data.guessed_columns())
+    with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
+        result = compare_ranking(
+            comparison,
+            folder,
+            resume=place.resume,
+            workers=workers.number(shared.torch_device(), len(runs)),
+            progress=lambda run, _, done: bar.update(run, done),
+        )
+    draw_cells([result], folder / "comparison.png")
+    print_cell(screen, result)
+    write_and_name_files(screen, folder, tables_markdown([result]))
+    return 0

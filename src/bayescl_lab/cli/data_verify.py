@@ -1,0 +1,74 @@
+"""``bayescl data verify``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bayescl_lab._downloads import DataSource
+
+
+def command(name: str) -> int:
+    """Check that a data set in the data folder can be read and matches known checksums.
+
+    Args:
+        name: a name from "bayescl data list".
+    """
+    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._data import source_of
+
+    source = source_of(name)
+    lines = _verified_images(source) if source.kind == "images" else _verified_interactions(source)
+    screen = console()
+    for line in lines:
+        screen.print(line, markup=False)
+    return 0
+
+
+def _verified_images(source: DataSource) -> list[str]:
+    """Check the archives of an image data set, or read it if there are none.
+
+    Returns:
+        One line per finding.
+
+    Raises:
+        ValueError: if a copy is missing or damaged.
+    """
+    from bayescl_lab._downloads import verify_file
+    from bayescl_lab.cli._data import archives
+
+    found = [(path, file) for path, file in archives(source) if path.is_file()]
+    for path, file in found:
+        verify_file(path, file.checksum)
+    if found:
+        return [f"{path} is the published file (its checksum matches)" for path, _ in found]
+
+    from bayescl_lab.images.datasets import load_images
+
+    parts = load_images(source.name)
+    test = 0 if parts.evaluation is None else len(parts.evaluation)
+    return [
+        f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
+        "there is no checksum without an archive"
+    ]
+
+
+def _verified_interactions(source: DataSource) -> list[str]:
+    """Check interactions against their published counts and checksums.
+
+    Returns:
+        One line per finding.
+
+    Raises:
+        ValueError: if a copy is missing, damaged or a different one.
+    """
+    from bayescl_lab.ranking.local_copies import verify_interactions
+
+    copy = verify_interactions(source.name)
+    pairs = f"{copy.train:,}" if copy.test is None else f"{copy.train:,} + {copy.test:,}"
+    return [
+        f"{copy.folder} is {source.name} as published: {copy.users:,} users, "
+        f"{copy.items:,} items, {pairs} interactions",
+        *(f"{file} is the published file (its checksum matches)" for file in copy.files),
+        *(f"{count:,} {phrase}" for phrase, count in copy.report.items()),
+    ]

@@ -1,0 +1,103 @@
+"""``bayescl recommend``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayescl_lab._fields import Count
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
+
+
+def command(
+    run: str,
+    *,
+    user: str | None = None,
+    items: tuple[str, ...] = (),
+    k: Count = 10,
+    all: bool = False,
+    out: str | None = None,
+    exclude: str | None = None,
+    allow_known: bool = False,
+) -> int:
+    """Show the best new items for a user, or write lists for all users.
+
+    Lists leave out the items that the user has in any part of the data. Users without items in the
+    training part get the most popular ones. For somebody who is not in the data, use --items. The
+    run's folder is enough; the data are not needed.
+
+    Args:
+        run: a run folder of "train ranking"; the run may still be training.
+        user: the user's id in the data set.
+        items: comma-separated ids of the items of somebody who is not in the data.
+        k: length of a list.
+        all: write lists for all users to the file given by --out.
+        out: a file that ends in .csv or .parquet.
+        exclude: a text file with the ids of further items to leave out, one per line.
+        allow_known: include items that the user already has.
+    """
+    from bayescl_lab.cli._files import check_table_file, write_table
+    from bayescl_lab.runs.ranking.serving import load_recommender
+
+    if sum((all, user is not None, bool(items))) != 1:
+        raise ValueError("give one of --user ID, --items A,B,... and --all, with --out FILE")
+    if all and out is None:
+        raise ValueError("--all needs --out, a file that ends in .csv or .parquet")
+    file = None if out is None else check_table_file(Path(out))
+    left_out = [] if exclude is None else _lines(Path(exclude))
+    recommender = load_recommender(Path(run))
+    lists = recommender.recommend(
+        user, k, items=items or None, exclude=left_out, allow_known=allow_known
+    )
+
+    from bayescl_lab.cli._console import console
+
+    whom = "somebody new" if items else f"user {user}"
+    if items:
+        is_popular = recommender.says_nothing(items)
+    else:
+        is_popular = user is not None and not recommender.is_trained_on(user)
+    if file is None:
+        console().print(_table(lists, f"for {whom}"))
+        if is_popular:
+            what = "these items" if items else whom
+            said = f"training saw nothing of {what}; these are the most popular items by users"
+            console().print(said, soft_wrap=True, markup=False)
+        return 0
+    write_table(lists, file)
+    count = lists["user"].n_unique() if all else 1
+    popular = recommender.untrained_users if all else int(is_popular)
+    remark = f" ({popular} of popular items, for want of training interactions)" if popular else ""
+    console().print(f"{count} lists{remark}: {file}", soft_wrap=True)
+    return 0
+
+
+def _lines(file: Path) -> list[str]:
+    """The non-empty lines of a text file.
+
+    Raises:
+        ValueError: if it cannot be read.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"cannot read the file of excluded items {file}") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _table(lists: pl.DataFrame, title: str) -> Table:
+    """One user's list."""
+    from bayescl_lab.cli._console import table
+
+    names = [name for name in lists.columns if name != "user"]
+    rows = [
+        [f"{value:.4f}" if name == "score" else value for name, value in row.items()]
+        for row in lists.select(names).rows(named=True)
+    ]
+    made = table(title, names, rows)
+    for column, name in zip(made.columns, names, strict=True):
+        column.justify = "left" if name in ("item", "title") else "right"
+    return made

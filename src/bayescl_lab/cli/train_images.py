@@ -1,0 +1,84 @@
+"""``bayescl train images``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from bayescl_lab._fields import Count
+from bayescl_lab.cli._folders import Metrics, Place
+from bayescl_lab.cli._losses import ImageHyperparameters, ImageLoss
+from bayescl_lab.cli._options import Circumstances, Typed
+from bayescl_lab.runs.images.settings import ImageSettings
+
+
+@dataclass(frozen=True)
+class Saving(Circumstances):
+    """How often a run saves checkpoints.
+
+    Attributes:
+        checkpoint_every: epochs between checkpoints.
+        checkpoint_every_steps: steps between further checkpoints within an epoch; default: none.
+    """
+
+    checkpoint_every: Count = 1
+    checkpoint_every_steps: Count | None = None
+
+
+def command(
+    *,
+    loss: ImageLoss = "bayesian",
+    given: ImageHyperparameters,
+    num_classes: int | None = None,
+    settings: partial[ImageSettings],
+    typed: Typed,
+    saving: Saving,
+    metrics: Metrics,
+    place: Place,
+) -> int:
+    """Train an encoder on images with one loss, and evaluate it with every probe.
+
+    Args:
+        loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
+            for the data set, if any, else the loss's own.
+        given: hyper-parameters.
+        num_classes: sets the defaults of tau_plus to 1/C and of beta to 1 - 1/C.
+        settings: settings of the run.
+        typed: options on the command line.
+        saving: how often it saves checkpoints.
+        metrics: where metrics are logged.
+        place: the run folder.
+    """
+    from bayescl_lab.cli._console import EpochBar, console
+    from bayescl_lab.cli._tables import probe_table
+    from bayescl_lab.compare.images.recorded import recorded_hyperparameters
+    from bayescl_lab.runs.images.encoder import own_encoder
+    from bayescl_lab.runs.images.run import train_images
+    from bayescl_lab.runs.losses import choose_hyperparameters
+
+    data = settings.keywords["data"]
+    recorded = {} if place.resume else recorded_hyperparameters(data, loss)
+    chosen = choose_hyperparameters(loss, given, num_classes=num_classes, recorded=recorded)
+    run = settings(loss=chosen)
+    own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
+    folder = place.folder(f"{loss}-{data}")
+    with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
+        result = train_images(
+            run,
+            folder,
+            encoder=own,
+            resume=place.resume,
+            checkpoint_every=saving.checkpoint_every,
+            checkpoint_every_steps=saving.checkpoint_every_steps,
+            progress=bar.epoch_done,
+            pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size),
+            loggers=metrics.loggers(folder),
+        )
+    if not result:  # the first process shows it
+        return 0
+    screen = console()
+    screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {run.evaluate_on} part"))
+    for remark in result.get("remarks", ()):
+        screen.print(remark, soft_wrap=True)
+    screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
+    return 0

@@ -1,0 +1,77 @@
+"""``bayescl train ranking``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from bayescl_lab._fields import among
+from bayescl_lab.cli._folders import Metrics, Place
+from bayescl_lab.cli._losses import RankingHyperparameters, RankingLossName
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.processes import Processes
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.settings import BASELINES, BaselineSettings, RankingSettings
+
+_Recommender = Annotated[str, among(lambda: (*ENCODERS, *BASELINES))]
+
+
+def command(
+    *,
+    data: RankingData,
+    encoder: _Recommender = "mf",
+    loss: RankingLossName = "bayesian",
+    given: RankingHyperparameters,
+    settings: partial[RankingSettings],
+    baseline: partial[BaselineSettings],
+    processes: Processes,
+    metrics: Metrics,
+    place: Place,
+) -> int:
+    """Train a recommender on interactions, and evaluate it by full ranking.
+
+    Args:
+        data: the data set and how to read it.
+        encoder: model of the embeddings, or a baseline without embeddings: popularity or ease.
+        loss: the loss to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
+            cosines and 1 with inner products, and tau_plus to the density of the interactions.
+        given: hyper-parameters.
+        settings: settings of a trained recommender.
+        baseline: settings of a baseline.
+        processes: the devices that train together.
+        metrics: where metrics are logged.
+        place: the run folder.
+    """
+    from bayescl_lab.cli._console import EpochBar, console
+    from bayescl_lab.cli._tables import print_guesses, print_ranking
+    from bayescl_lab.runs.losses import RankingLoss
+    from bayescl_lab.runs.ranking.baselines import fit_baseline
+    from bayescl_lab.runs.ranking.run import train_ranking
+
+    is_first = processes.this().rank == 0
+    if not place.resume and is_first:
+        print_guesses(console(), data.guessed_columns())
+    if encoder in BASELINES:
+        if not is_first:  # a baseline needs only one process
+            return 0
+        folder = place.folder(f"{encoder}-{data.data}")
+        fitted = baseline(encoder=encoder, data=data)
+        result = fit_baseline(fitted, folder, resume=place.resume, beside=True)
+        print_ranking(console(), result, folder)
+        return 0
+    run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder, processes=processes)
+    folder = place.folder(f"{encoder}-{loss}-{data.data}")
+    with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
+        result = train_ranking(
+            run,
+            folder,
+            resume=place.resume,
+            beside=True,
+            progress=bar.epoch_done,
+            pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
+            loggers=metrics.loggers(folder),
+        )
+    if not result:  # the first process shows it
+        return 0
+    print_ranking(console(), result, folder)
+    return 0

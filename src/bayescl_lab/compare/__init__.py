@@ -1,0 +1,1 @@
+"""Comparisons of losses over seeds, tuning and plans."""

@@ -1,0 +1,1 @@
+"""Losses compared on recommenders: comparisons, tuning and the plans behind them."""

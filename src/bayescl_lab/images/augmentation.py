@@ -1,0 +1,132 @@
+"""Normalisation, and views of small drawings; for photographs see ``augmentation_recipe``.
+
+Every augmentation works on a whole batch at once, with parameters per image.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import kornia.augmentation as kornia
+import torch
+from jaxtyping import UInt8
+from torch import nn
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_interval
+from bayescl_lab._randomness import seeded
+from bayescl_lab.images.store import ImageStore
+
+MEASURED_VALUES = 2**28
+"""Largest number of pixel values measured for mean and deviation."""
+_VALUES_AT_ONCE = 2**24
+"""Number of pixel values measured at a time; limits memory."""
+
+
+class Normalization(nn.Module):
+    """Scale pixel values to mean 0 and standard deviation 1 in every channel.
+
+    Mean and deviation are measured on the given images and are part of ``state_dict``. If they have
+    more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced images with that
+    many values are measured.
+
+    Args:
+        images: the images to measure, normally all training images, as a tensor or a store. They
+            are measured in parts, so they may be in a file and larger than memory.
+    """
+
+    mean: Float[Tensor, "1 channels 1 1"]
+    deviation: Float[Tensor, "1 channels 1 1"]
+
+    def __init__(self, images: UInt8[Tensor, "images channels height width"] | ImageStore) -> None:
+        super().__init__()
+        counts = _value_counts(images)
+        means, deviations = zip(*map(_mean_and_deviation, counts.tolist()), strict=True)
+        self.register_buffer("mean", torch.tensor(means).view(1, -1, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviations).view(1, -1, 1, 1))
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        """Normalise images with values in [0, 1]."""
+        return (images - self.mean) / self.deviation
+
+
+def _value_counts(
+    images: UInt8[Tensor, "images channels height width"] | ImageStore,
+) -> Int[Tensor, "channels 256"]:
+    """Number of occurrences of each pixel value in each channel."""
+    shape = images.image_shape if isinstance(images, ImageStore) else images.shape[1:]
+    counts = torch.zeros(shape[0], 256, dtype=torch.int64)
+    count = min(len(images), max(1, MEASURED_VALUES // math.prod(shape)))
+    measured = torch.arange(count) * len(images) // count
+    size = max(1, _VALUES_AT_ONCE // math.prod(shape))
+    batches = measured.split(size)
+    chunks = (
+        images.in_batches(batches, size)
+        if isinstance(images, ImageStore)
+        else (images[rows.to(images.device)] for rows in batches)
+    )
+    for chunk in chunks:
+        for channel, values in enumerate(chunk.unbind(dim=1)):
+            counts[channel] += torch.bincount(values.flatten(), minlength=256).cpu()
+    return counts
+
+
+def _mean_and_deviation(counts: list[int]) -> tuple[float, float]:
+    """Mean and standard deviation from the counts of pixel values, as shares of 255."""
+    total = sum(counts)
+    first, second = (
+        sum(count * value**power for value, count in enumerate(counts)) for power in (1, 2)
+    )
+    # In whole numbers, so that nothing cancels however little a channel varies.
+    variance = Fraction(second * total - first**2, total**2)
+    # A channel without any variation carries nothing; it becomes 0 rather than NaN.
+    return first / total / 255, math.sqrt(variance) / 255 if variance else 1.0
+
+
+class AffineNoise(nn.Module):
+    """Views of small drawings: a random affine map and Gaussian noise of random strength.
+
+    Every image draws its own rotation, shift, scale, shear and noise level. Images are never
+    mirrored, since most characters differ from their mirror image. Pixels from outside the image
+    are 0, the background.
+
+    At strength 1, rotations reach 15 degrees and shears 10 degrees in either direction, shifts 10 %
+    of the image's side, scales 0.85 to 1.15, and noise a standard deviation of 0.15, in units of
+    the range of pixel values. Other strengths scale all of these.
+
+    Args:
+        strength: how much views differ from their image, in [0, 5]; 0 leaves images unchanged.
+    """
+
+    def __init__(self, strength: float = 1.0) -> None:
+        super().__init__()
+        check_interval("strength", strength, 0.0, 5.0)
+        self.strength = strength
+        self.affine = kornia.RandomAffine(
+            degrees=15.0 * strength,
+            translate=(0.1 * strength, 0.1 * strength),
+            scale=(1 - 0.15 * strength, 1 + 0.15 * strength),
+            shear=(-10.0 * strength, 10.0 * strength),
+            p=1.0,
+        )
+
+    def forward(
+        self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
+    ) -> Float[Tensor, "batch channels height width"]:
+        """Draw one view of each image.
+
+        Args:
+            images: pixel values, 0 to 255.
+            seed: the same seed gives the same views.
+
+        Returns:
+            Views with values around [0, 1]; noise may exceed the interval.
+        """
+        pixels = images.float() / 255
+        with seeded(seed, images.device):
+            moved: Tensor = self.affine(pixels)
+            level = 0.15 * self.strength * torch.rand(len(moved), 1, 1, 1, device=moved.device)
+            return moved + level * torch.randn_like(moved)

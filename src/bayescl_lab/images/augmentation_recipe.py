@@ -1,0 +1,233 @@
+"""Views of photographs: the recipe of SimCLR, on a whole batch at once."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import UInt8
+from torch import nn
+
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count, check_interval
+from bayescl_lab.images.augmentation_operations import (
+    Operation,
+    adjust_brightness,
+    adjust_contrast,
+    adjust_hue,
+    adjust_saturation,
+    apply_where,
+    gaussian_blur,
+    resized_crop,
+    to_grey,
+)
+
+CROP_AREA = 0.08
+"""Smallest share of the image's area that a crop keeps, at strength 1."""
+CROP_RATIO = (3 / 4, 4 / 3)
+"""Width over height of a crop."""
+JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
+"""Largest deviation of each factor from 1 (hue: from 0) at strength 1, in the order of
+``jitter_order``."""
+BLUR_SIGMA = (0.1, 2.0)
+MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
+"""The share of images that each step changes."""
+_ATTEMPTS = 10
+_CHANGES: tuple[Operation, ...] = (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_saturation,
+    adjust_hue,
+)
+
+
+class SimCLRAugmentation(nn.Module):
+    """Views of photographs: crop, mirror, colour jitter, grey and blur.
+
+    Every image draws its own parameters. The steps are: a crop of 8 % to 100 % of the area,
+    resized; a mirror image (half of the images); brightness, contrast, saturation and hue changed
+    by up to 0.4, 0.4, 0.4 and 0.1 in random order (80 %); conversion to grey (20 %); and a blur of
+    3 by 3 pixels with a deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
+
+    Args:
+        strength: how much views differ from their image, in [0, 5]; 1 is the recipe. See
+            :func:`draw_view_parameters`.
+        size: side of the views in pixels; default: that of the images.
+
+    Reference:
+        Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations",
+        ICML 2020; with the blur of Chuang et al., "Debiased Contrastive Learning", NeurIPS 2020.
+    """
+
+    def __init__(self, strength: float = 1.0, size: int | None = None) -> None:
+        super().__init__()
+        self.strength = check_interval("strength", strength, 0.0, 5.0)
+        self.size = None if size is None else check_count("size", size, 1)
+
+    def forward(
+        self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
+    ) -> Float[Tensor, "batch channels size size"]:
+        """Draw one view of each image.
+
+        Args:
+            images: pixel values, 0 to 255.
+            seed: fixes the draw; the same seed gives the same views.
+
+        Returns:
+            Views with values in [0, 1].
+        """
+        batch, _, height, width = images.shape
+        parameters = draw_view_parameters(
+            batch,
+            height,
+            width,
+            strength=self.strength,
+            generator=torch.Generator().manual_seed(seed),
+        )
+        return self.apply_parameters(images, parameters)
+
+    @torch.no_grad()
+    def apply_parameters(
+        self, images: UInt8[Tensor, "batch channels height width"], parameters: ViewParameters
+    ) -> Float[Tensor, "batch channels size size"]:
+        """The views for given parameters."""
+        device = images.device
+        height, width = images.shape[2:]
+        size = (height, width) if self.size is None else (self.size, self.size)
+        top, left, box_height, box_width = (
+            part.to(device, non_blocking=True) for part in parameters[:4]
+        )
+        jitter = parameters.jitter.to(device, non_blocking=True)
+        sigma = parameters.sigma.to(device, non_blocking=True)
+        # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
+        with torch.autocast(device.type, enabled=False):
+            mirrored = parameters.is_mirrored.to(device, non_blocking=True)
+            views = resized_crop(
+                images.float() / 255, top, left, box_height, box_width, size, mirrored
+            )
+            colours = images.shape[1] == 3
+            for step in range(4):
+                kind = parameters.jitter_order[:, step]
+                for number, change in enumerate(_CHANGES if colours else _CHANGES[:2]):
+                    chosen = parameters.is_jittered & (kind == number)
+                    apply_where(views, chosen, change, jitter[:, number])
+            if colours:
+                apply_where(views, parameters.is_grey, lambda part, _: to_grey(part), sigma)
+            apply_where(views, parameters.is_blurred, gaussian_blur, sigma)
+        return views
+
+
+class ViewParameters(NamedTuple):
+    """The parameters of one view of each image, on the CPU.
+
+    Attributes:
+        top: first row of the crop.
+        left: first column of the crop.
+        height: rows of the crop.
+        width: columns of the crop.
+        is_mirrored: whether the image is mirrored.
+        is_jittered: whether colours are changed.
+        jitter_order: the order of brightness 0, contrast 1, saturation 2 and hue 3.
+        jitter: factor of each, where 1 changes nothing; for hue, the shift in turns.
+        is_grey: whether the image is converted to grey.
+        is_blurred: whether the image is blurred.
+        sigma: standard deviation of the blur in pixels.
+    """
+
+    top: Int[Tensor, " batch"]
+    left: Int[Tensor, " batch"]
+    height: Int[Tensor, " batch"]
+    width: Int[Tensor, " batch"]
+    is_mirrored: Bool[Tensor, " batch"]
+    is_jittered: Bool[Tensor, " batch"]
+    jitter_order: Int[Tensor, "batch 4"]
+    jitter: Float[Tensor, "batch 4"]
+    is_grey: Bool[Tensor, " batch"]
+    is_blurred: Bool[Tensor, " batch"]
+    sigma: Float[Tensor, " batch"]
+
+
+def draw_view_parameters(
+    count: int, height: int, width: int, *, strength: float = 1.0, generator: torch.Generator
+) -> ViewParameters:
+    """Draw the parameters of one view of each image.
+
+    Args:
+        count: number of images.
+        height: of the images, in pixels.
+        width: of the images, in pixels.
+        strength: in [0, 5]. Scales the range of every jitter (hue's up to 0.5), and sets the
+            smallest crop to a share of ``0.08 ** strength`` of the area.
+        generator: a generator on the CPU, so that all devices see the same parameters.
+
+    Returns:
+        The parameters, on the CPU.
+
+    Example:
+        >>> drawn = draw_view_parameters(3, 32, 32, generator=torch.Generator().manual_seed(0))
+        >>> drawn.jitter.shape, bool((drawn.left + drawn.width <= 32).all())
+        (torch.Size([3, 4]), True)
+    """
+    check_interval("strength", strength, 0.0, 5.0)
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator)
+
+    boxes = _crop_boxes(count, height, width, CROP_AREA**strength, generator)
+    reach = torch.tensor(list(JITTER.values())) * strength
+    low = torch.tensor([1.0, 1.0, 1.0, 0.0]) - reach
+    low[:3].clamp_(min=0.0)
+    low[3].clamp_(min=-0.5)
+    high = torch.tensor([1.0, 1.0, 1.0, 0.0]) + reach
+    high[3].clamp_(max=0.5)
+    blur_low, blur_high = BLUR_SIGMA
+    return ViewParameters(
+        *boxes,
+        is_mirrored=uniform(count) < MIRROR_SHARE,
+        is_jittered=uniform(count) < JITTER_SHARE,
+        jitter_order=uniform(count, 4).argsort(dim=1),
+        jitter=low + (high - low) * uniform(count, 4),
+        is_grey=uniform(count) < GREY_SHARE,
+        is_blurred=uniform(count) < BLUR_SHARE,
+        sigma=blur_low + (blur_high - blur_low) * uniform(count),
+    )
+
+
+def _crop_boxes(
+    count: int, height: int, width: int, smallest: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Top, left, height and width of a crop of each image, as torchvision draws them.
+
+    Area and log-ratio are uniform. The first of ten attempts that fits into the image is used; if
+    none does, the largest centred box of an allowed ratio.
+    """
+    shape = (count, _ATTEMPTS)
+    area = smallest + (1 - smallest) * torch.rand(shape, generator=generator)
+    low, high = (math.log(ratio) for ratio in CROP_RATIO)
+    ratio = (low + (high - low) * torch.rand(shape, generator=generator)).exp()
+    widths = (height * width * area * ratio).sqrt().round().long()
+    heights = (height * width * area / ratio).sqrt().round().long()
+    fits = (widths >= 1) & (widths <= width) & (heights >= 1) & (heights <= height)
+
+    first = fits.long().argmax(dim=1, keepdim=True)
+    found = fits.any(dim=1)
+    whole_height, whole_width = _largest_box(height, width)
+    chosen_height = torch.where(found, heights.gather(1, first).squeeze(1), whole_height)
+    chosen_width = torch.where(found, widths.gather(1, first).squeeze(1), whole_width)
+    places = torch.rand(count, 2, generator=generator)
+    places = torch.where(found[:, None], places, torch.full_like(places, 0.5))
+    top = (places[:, 0] * (height - chosen_height + 1)).long()
+    left = (places[:, 1] * (width - chosen_width + 1)).long()
+    # 0.5 of an odd number of places is the middle one; of an even number the later of two.
+    return top, left, chosen_height, chosen_width
+
+
+def _largest_box(height: int, width: int) -> tuple[int, int]:
+    """Height and width of the largest crop of an allowed ratio."""
+    low, high = CROP_RATIO
+    if width / height < low:
+        return round(width / low), width
+    if width / height > high:
+        return height, round(height * high)
+    return height, width

@@ -1,0 +1,137 @@
+"""Batches of a store in an order that depends only on seed and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import torch
+from jaxtyping import UInt8
+
+from bayescl.axes import Int, Tensor
+from bayescl.checks import check_count
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.streaming import ImageStream
+
+
+class ImageBatch(NamedTuple):
+    """Some images and their labels."""
+
+    images: UInt8[Tensor, "batch channels height width"]
+    labels: Int[Tensor, " batch"]
+
+
+class EpochOrder:
+    """A sampler that yields the rows of whole batches, in the order of the current epoch.
+
+    Images that do not fill a batch are left out, different ones in each epoch. Several devices
+    share the same batches, so their number does not change the order.
+
+    Args:
+        size: number of images.
+        batch_size: images per batch of all devices, at least 2 and at most ``size``.
+        seed: the seed of the run.
+        rank: number of this device.
+        num_ranks: number of devices; it must divide ``batch_size``.
+
+    Raises:
+        ValueError: if there are fewer images than a batch holds, or devices cannot share a batch
+            equally.
+    """
+
+    def __init__(
+        self, size: int, batch_size: int, seed: int, *, rank: int = 0, num_ranks: int = 1
+    ) -> None:
+        check_count("batch_size", batch_size, 2)
+        if batch_size % num_ranks:
+            raise ValueError(
+                f"batch_size must be divisible by the number of devices, "
+                f"got {batch_size} for {num_ranks} devices"
+            )
+        if size < batch_size:
+            raise ValueError(
+                f"batch_size must be at most the number of training images, "
+                f"got {batch_size} for {size} images"
+            )
+        self.size = size
+        self.batch_size = batch_size
+        self.seed = seed
+        self.rank = rank
+        self.num_ranks = num_ranks
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Switch to the order of another epoch; Lightning calls this at the start of each."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return self.size // self.batch_size
+
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
+        """Yield this device's rows of each batch."""
+        seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
+        rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
+        for batch in rows[: len(self) * self.batch_size].split(self.batch_size):
+            yield batch.chunk(self.num_ranks)[self.rank]
+
+
+class StoreBatches:
+    """The batches of a store, on the store's own device.
+
+    Its state is a position in an epoch; ``load_state_dict`` continues the epoch from there.
+
+    Args:
+        store: the images.
+        sampler: the rows of each batch.
+    """
+
+    def __init__(self, store: ImageStore, sampler: EpochOrder) -> None:
+        self.store = store
+        self.sampler = sampler
+        self._epoch = 0
+        self._given = 0
+        self._resume = (0, 0)
+        self._left = _Left(sampler)
+        size = sampler.batch_size // sampler.num_ranks
+        self._images = store.in_batches(self._left, size)
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch and the number of its batches yielded so far."""
+        return {"epoch": self._epoch, "batches": self._given}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Continue an epoch where it stopped; other epochs start at their beginning."""
+        self._resume = (state_dict["epoch"], state_dict["batches"])
+
+    def close(self) -> None:
+        """Stop the workers that decode streamed images; the next pass starts new ones."""
+        if isinstance(self._images, ImageStream):
+            self._images.close()
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[ImageBatch]:
+        """Yield the batches of the sampler's current epoch."""
+        self._epoch = self.sampler.epoch
+        epoch, done = self._resume
+        self._given = done if epoch == self._epoch and done < len(self) else 0
+        self._left.done = self._given
+        for rows, images in zip(self._left, self._images, strict=True):
+            self._given += 1
+            yield ImageBatch(images, self.store.labels[rows.to(self.store.device)])
+
+
+class _Left:
+    """The rows of each remaining batch of an epoch."""
+
+    def __init__(self, sampler: EpochOrder) -> None:
+        self.sampler = sampler
+        self.done = 0
+
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
+        return islice(self.sampler, self.done, None)

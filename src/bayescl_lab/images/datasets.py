@@ -1,0 +1,258 @@
+"""Data sets by name, with training and evaluation images."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from bayescl.checks import check_choice
+from bayescl_lab.images.cifar import load_cifar10, load_cifar100
+from bayescl_lab.images.folder_store import LOADERS, load_folder
+from bayescl_lab.images.resizing import with_image_size
+from bayescl_lab.images.splits import stratified_split
+from bayescl_lab.images.stl10 import load_stl10
+from bayescl_lab.images.store import UNLABELLED, ImageStore, store_from_arrays
+from bayescl_lab.images.subsets import (
+    CLASS_SEED,
+    SUBSET_SEED,
+    balanced_rows,
+    chosen_classes,
+    only_classes,
+)
+from bayescl_lab.images.tiny_imagenet import load_tiny_imagenet
+
+TRAIN_SHARE = 0.7
+VALIDATION_SHARE = 0.3
+SPLIT_SEED = 0
+"""Splits never depend on the seed of a run: every run of every loss sees the same ones."""
+
+EVALUATION_PARTS = ("test", "validation")
+
+
+class LabelledParts(NamedTuple):
+    """Images of known class: those that probes learn from, and those they are scored on."""
+
+    train: ImageStore
+    evaluation: ImageStore
+
+
+@dataclass(frozen=True)
+class ImageParts:
+    """Training and evaluation images, without overlap.
+
+    Attributes:
+        train: images for contrastive training; their labels serve only the probes, and may be
+            unknown for some or all.
+        evaluation: images that probes are scored on; None if no image has a label.
+        evaluated_on: which part ``evaluation`` is, "test" or "validation".
+        remarks: one line for each kind of file left out of the data set.
+    """
+
+    train: ImageStore
+    evaluation: ImageStore | None
+    evaluated_on: str
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether probes have labels to learn from and to be scored on."""
+        return self.evaluation is not None
+
+    def labelled(self) -> LabelledParts:
+        """Both parts without the images of unknown class.
+
+        Raises:
+            ValueError: if no image has a label.
+        """
+        if self.evaluation is None:
+            raise ValueError(f"{self.train.name}: the images have no labels to evaluate with")
+        return LabelledParts(self.train.labelled(), self.evaluation.labelled())
+
+    def to(self, device: torch.device | str) -> ImageParts:
+        """The same parts on another device."""
+        evaluation = None if self.evaluation is None else self.evaluation.to(device)
+        return replace(self, train=self.train.to(device), evaluation=evaluation)
+
+
+def load_images(
+    data: str,
+    *,
+    evaluate_on: str = "test",
+    classes: int | str | Sequence[str] | None = None,
+    class_seed: int = CLASS_SEED,
+    max_train_images: int | None = None,
+    image_size: int | None = None,
+    loader: str = "auto",
+    loader_workers: int | None = None,
+) -> ImageParts:
+    """Load a data set as training and evaluation images.
+
+    Use ``evaluate_on="validation"`` to choose settings: it evaluates on a stratified part that is
+    held out of the training images, and the test images stay unseen. Images without a label are
+    used only for training.
+
+    Args:
+        data: a known name (see :func:`known_data_sets`); or a folder of images, see
+            :func:`~bayescl_lab.images.folder.find_parts` for its form; or the path of an ``.npz``
+            file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean).
+            Without a test part, 30 % of each class become the test part.
+        evaluate_on: "test" or "validation".
+        classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
+            images without a label are left out. Default: all classes.
+        class_seed: fixes which classes are drawn.
+        max_train_images: train on at most this many images, drawn with a fixed seed, equally many
+            of each class; default: all.
+        image_size: side in pixels to which every image is scaled and cropped. Default: the images'
+            own size, or if a folder holds several sizes, see
+            :func:`~bayescl_lab.images.decoding.common_format`.
+        loader: how a folder is read: "auto", "memory" or "stream". All give the same pixels; see
+            :func:`~bayescl_lab.images.folder_store.load_folder`.
+        loader_workers: processes that decode streamed images; default: one less than the number of
+            usable cores.
+
+    Returns:
+        Training and evaluation images; the choice depends only on these arguments.
+
+    Raises:
+        ValueError: if the name is unknown, the data are missing or damaged, or do not have the
+            chosen classes or labels.
+
+    Example:
+        >>> parts = load_images("digits")
+        >>> len(parts.train), len(parts.evaluation), parts.train.image_shape
+        (1258, 539, (1, 8, 8))
+        >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
+        tensor([50, 50])
+    """
+    check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
+    check_choice("loader", loader, LOADERS)
+    train, test, remarks = _load(data, image_size, loader, loader_workers)
+    if classes is not None:
+        if not train.class_names:
+            raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
+        names = chosen_classes(train.class_names, classes, seed=class_seed)
+        train = only_classes(train, names)
+        test = None if test is None else only_classes(test, names)
+    if evaluate_on == "validation":
+        train, test = _held_out(train)
+    if max_train_images is not None:
+        rows = balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED)
+        train = train.subset(rows)
+        if test is not None and (train.labels == UNLABELLED).all():
+            raise ValueError(
+                f"max_train_images must leave a labelled image, got {max_train_images}"
+            )
+    return ImageParts(train, test, evaluate_on, remarks)
+
+
+def _load(
+    data: str, image_size: int | None, loader: str, workers: int | None
+) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
+    """Training images, test images if there are labels, and what was left out."""
+    remarks: tuple[str, ...] = ()
+    test: ImageStore | None
+    if loader == "stream" and not Path(data).is_dir():
+        raise ValueError(f"loader stream is for folders of images, got {data}")
+    if data in _LOADERS:
+        train, test = _LOADERS[data]()
+        train, test = train.numbered("train/"), test.numbered("test/")
+    elif data.endswith(".npz"):
+        train, test = _npz(Path(data))
+    elif Path(data).is_dir():
+        train, test, remarks = load_folder(
+            Path(data), image_size=image_size, loader=loader, workers=workers
+        )
+        if test is None and train.class_names:
+            train, test = _split(train)
+        elif not train.class_names:
+            test = None
+            remarks += (f"{data}: the images have no labels: they are only trained on",)
+    else:
+        known = ", ".join(known_data_sets())
+        raise ValueError(
+            f"no data set is called {data!r}; known are {known}, "
+            "or give a folder of images or the path of an .npz file"
+        )
+    if image_size is not None:
+        train = with_image_size(train, image_size)
+        test = None if test is None else with_image_size(test, image_size)
+    return train, test, remarks
+
+
+def _held_out(train: ImageStore) -> tuple[ImageStore, ImageStore]:
+    """Split training images into those that stay and a part of each class held out."""
+    labelled = (train.labels != UNLABELLED).nonzero().squeeze(1)
+    if len(labelled) == 0:
+        raise ValueError(f"{train.name}: a validation part needs labels, the images have none")
+    labels = train.labels[labelled]
+    rest, held_out = stratified_split(labels, share=1 - VALIDATION_SHARE, seed=SPLIT_SEED)
+    if len(rest) == 0 or len(held_out) == 0:
+        raise ValueError(f"{train.name}: {len(labels)} training images are too few to hold any out")
+    unlabelled = (train.labels == UNLABELLED).nonzero().squeeze(1)
+    rows = torch.cat([labelled[rest], unlabelled]).sort().values
+    return train.subset(rows), train.subset(labelled[held_out])
+
+
+def known_data_sets() -> tuple[str, ...]:
+    """Names that :func:`load_images` knows."""
+    return tuple(_LOADERS)
+
+
+def _digits() -> tuple[ImageStore, ImageStore]:
+    """Scans of handwritten digits, 8 by 8 pixels of 17 grey values, from scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    store = store_from_arrays(bunch.images / 16, bunch.target, name="digits").numbered()
+    return _split(store)
+
+
+def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
+    """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    try:
+        # NumPy does not close a file that it opened itself if that is not an archive.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"cannot read {path}: {error}") from None
+    missing = {"images", "labels"} - arrays.keys()
+    if missing:
+        raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
+    store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name).numbered()
+    if "is_train" not in arrays:
+        return _split(store)
+    is_train = arrays["is_train"]
+    if is_train.dtype != np.bool_ or is_train.shape != (len(store),):
+        raise ValueError(
+            f"{path}: is_train must hold one boolean per image, "
+            f"got {is_train.dtype} of shape {list(is_train.shape)}"
+        )
+    if is_train.all() or not is_train.any():
+        raise ValueError(f"{path}: is_train must leave images for both parts")
+    mask = torch.from_numpy(is_train)
+    return store.subset(mask.nonzero().squeeze(1)), store.subset((~mask).nonzero().squeeze(1))
+
+
+def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
+    """Training and test part of images that came without a split."""
+    train, test = stratified_split(store.labels, share=TRAIN_SHARE, seed=SPLIT_SEED)
+    if len(train) == 0 or len(test) == 0:
+        raise ValueError(f"{store.name}: {len(store)} images are too few to split")
+    return store.subset(train), store.subset(test)
+
+
+_LOADERS: dict[str, Callable[[], tuple[ImageStore, ImageStore]]] = {
+    "digits": _digits,
+    "cifar10": load_cifar10,
+    "cifar100": load_cifar100,
+    "stl10": load_stl10,
+    "tiny-imagenet": load_tiny_imagenet,
+}

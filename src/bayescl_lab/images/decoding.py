@@ -1,0 +1,241 @@
+"""Decode image files of any mode and size into one array, and list unreadable files."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+
+from bayescl.checks import check_count
+from bayescl_lab._cores import usable_cores
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""Suffixes of image files, in lower case; other files are not images."""
+
+LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
+"""Without a given size: the largest common size that is kept, and the largest new size, in
+pixels."""
+
+_GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
+_BLOCK = 64  # images per task of a thread
+
+# What Pillow raises on files that are damaged, or so large that they look like an attack.
+_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+class Header(NamedTuple):
+    """Contents of the header of an image file."""
+
+    width: int
+    height: int
+    is_grey: bool
+
+
+class Skipped(NamedTuple):
+    """A file that is not a readable image."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class ImageFormat:
+    """Format of every decoded image.
+
+    Attributes:
+        channels: 1 for grey values, 3 for colours.
+        height: pixels.
+        width: pixels.
+    """
+
+    channels: int
+    height: int
+    width: int
+
+
+def read_headers(files: Sequence[Path]) -> tuple[list[Header | None], list[Skipped]]:
+    """Read the header of each image file, without its pixels.
+
+    Args:
+        files: image files.
+
+    Returns:
+        A header per file, or None if it is not an image; and the files that are not, with reasons.
+    """
+    headers: list[Header | None] = []
+    skipped = []
+    for path, result in zip(files, _in_threads(_header, files), strict=True):
+        headers.append(result if isinstance(result, Header) else None)
+        if isinstance(result, str):
+            skipped.append(Skipped(path, result))
+    return headers, skipped
+
+
+def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
+    """The format for all images.
+
+    Args:
+        headers: headers of the images, at least one.
+        image_size: the side of square images. Default: images of a single size of at most 512
+            pixels keep it; others become squares whose side is the most frequent shorter side, at
+            most 224 pixels.
+
+    Returns:
+        The format; grey only if every image is.
+
+    Example:
+        >>> common_format([Header(32, 32, True), Header(32, 48, False)])
+        ImageFormat(channels=3, height=32, width=32)
+    """
+    channels = 1 if all(header.is_grey for header in headers) else 3
+    if image_size is not None:
+        check_count("image_size", image_size, 1)
+        return ImageFormat(channels, image_size, image_size)
+    width, height, _ = headers[0]
+    is_common = all((header.width, header.height) == (width, height) for header in headers)
+    if is_common and max(width, height) <= LARGEST_KEPT:
+        return ImageFormat(channels, height, width)
+    shorter = Counter(min(header.width, header.height) for header in headers)
+    side = max(shorter, key=lambda side: (shorter[side], side))
+    return ImageFormat(channels, min(side, LARGEST_DEFAULT), min(side, LARGEST_DEFAULT))
+
+
+def decode_into(
+    pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat
+) -> list[Skipped]:
+    """Decode files into the first rows of an array.
+
+    An image of another size is scaled to cover the target and cropped at the centre. Palettes and
+    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8.
+
+    Args:
+        pixels: ``[files, channels, height, width]``; rows after the readable images are undefined.
+        files: image files.
+        wanted: format of the images.
+
+    Returns:
+        The files that could not be read, in order; the others fill the first rows, in order.
+    """
+    skipped: list[Skipped] = []
+    row = 0
+    results = _in_threads(partial(decode, wanted=wanted), files)
+    for path, result in zip(files, results, strict=True):
+        if isinstance(result, str):
+            skipped.append(Skipped(path, result))
+        else:
+            pixels[row] = result
+            row += 1
+    return skipped
+
+
+def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
+    """Results in order, with a bounded number of tasks; Pillow releases the interpreter lock."""
+
+    def results(block: list[_Task]) -> list[_Result]:
+        return [function(task) for task in block]
+
+    workers = usable_cores()
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: list[Future[list[_Result]]] = []
+        for block in _blocks(tasks):
+            waiting.append(pool.submit(results, block))
+            if len(waiting) > 2 * workers:
+                yield from waiting.pop(0).result()
+        for future in waiting:
+            yield from future.result()
+
+
+def _blocks(tasks: Iterable[_Task]) -> Iterator[list[_Task]]:
+    """Tasks in groups that are large enough for a thread."""
+    block: list[_Task] = []
+    for task in tasks:
+        block.append(task)
+        if len(block) == _BLOCK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _header(path: Path) -> Header | str:
+    """Size and kind of an image, or the reason why it cannot be read."""
+    try:
+        with path.open("rb") as file, Image.open(file) as image:
+            width, height = image.size
+            if _turned(image):
+                width, height = height, width
+            return Header(width, height, image.mode in _GREY)
+    except _DAMAGE as error:
+        return _reason(error)
+
+
+def decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8] | str:
+    """Decode one file, as :func:`decode_into` does many.
+
+    Returns:
+        Pixels ``[channels, height, width]``, or the reason why they cannot be read.
+    """
+    try:
+        with path.open("rb") as file, Image.open(file) as image:
+            # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
+            image.draft(None, (wanted.width, wanted.height))
+            if _orientation(image) != 1:
+                image = ImageOps.exif_transpose(image)
+            image = _with_channels(image, wanted.channels)
+        if image.size != (wanted.width, wanted.height):
+            image = ImageOps.fit(
+                image, (wanted.width, wanted.height), method=Image.Resampling.BICUBIC
+            )
+        array = np.asarray(image, dtype=np.uint8)
+    except _DAMAGE as error:
+        return _reason(error)
+    return array[None] if wanted.channels == 1 else array.transpose(2, 0, 1)
+
+
+def _with_channels(image: Image.Image, channels: int) -> Image.Image:
+    """The image in 8 bits, grey or coloured; reads the pixels."""
+    if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
+        values = np.asarray(image).astype(np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("pixels of 32 bits")
+        image = Image.fromarray((values >> 8).astype(np.uint8))
+    elif image.mode == "F":
+        raise ValueError("floating-point pixels")
+    elif image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode == mode:
+        image.load()  # convert would copy the pixels
+        return image
+    return image.convert(mode)
+
+
+def _orientation(image: Image.Image) -> int:
+    """The EXIF orientation; 1 if upright."""
+    return image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
+
+
+def _turned(image: Image.Image) -> bool:
+    """Whether width and height are swapped when the image is turned upright."""
+    return _orientation(image) in (5, 6, 7, 8)
+
+
+def _reason(error: Exception) -> str:
+    """The reason why a file cannot be read, in a few words without its path."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image"
+    strerror = getattr(error, "strerror", None)
+    return (strerror or str(error).partition("\n")[0] or type(error).__name__).lower()

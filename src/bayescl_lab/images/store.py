@@ -1,0 +1,287 @@
+"""Images with labels: one uint8 tensor, or files that look like one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+
+from bayescl.axes import Int, Tensor
+from bayescl_lab.images.streaming import ImageStream, StreamedPixels
+
+UNLABELLED = -1
+"""The label of an image of unknown class."""
+
+LAZY_BYTES = 1 << 28
+"""Size from which a subset is a list of rows rather than a copy."""
+
+
+@dataclass(frozen=True)
+class ImageStore:
+    """Images as one uint8 tensor, so that a batch is one indexing operation.
+
+    The tensor may be a memory-mapped file, and the store may be only some of its rows. Streamed
+    images have no tensor; they are decoded from their files on each access.
+
+    Attributes:
+        pixels: pixel values, 0 to 255, or the files to decode them from.
+        labels: the class of each image, counted from 0; -1 where it is unknown.
+        class_names: one name per class.
+        name: name of the images in tables and messages.
+        rows: the rows of ``pixels`` that are the images; None for all of them.
+        ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
+    """
+
+    pixels: UInt8[Tensor, "pixels channels height width"] | StreamedPixels
+    labels: Int[Tensor, " images"]
+    class_names: tuple[str, ...]
+    name: str = "images"
+    rows: Int[Tensor, " images"] | None = None
+    ids: NDArray[np.str_] | None = None
+
+    def __post_init__(self) -> None:
+        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
+            raise ValueError(
+                f"{self.name}: images must be uint8 of shape [images, channels, height, width], "
+                f"got {self.pixels.dtype} of shape {list(self.pixels.shape)}"
+            )
+        count = len(self)
+        if count == 0:
+            raise ValueError(f"{self.name}: there are no images")
+        if self.labels.shape != (count,):
+            raise ValueError(
+                f"{self.name}: there must be one label per image, "
+                f"got {count} images and labels of shape {list(self.labels.shape)}"
+            )
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if low < UNLABELLED or high >= len(self.class_names):
+            raise ValueError(
+                f"{self.name}: labels must lie in [0, {len(self.class_names) - 1}], "
+                f"got {low} to {high}"
+            )
+
+    def __len__(self) -> int:
+        """The number of images."""
+        return len(self.pixels if self.rows is None else self.rows)
+
+    @property
+    def images(self) -> UInt8[Tensor, "images channels height width"]:
+        """All images; a copy if the store is some rows of a larger tensor, or streamed."""
+        if self.rows is None and isinstance(self.pixels, Tensor):
+            return self.pixels
+        return self.take(torch.arange(len(self), device=self.device))
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether images are decoded from their files on each access."""
+        return isinstance(self.pixels, StreamedPixels)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, including those without an image."""
+        return len(self.class_names)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        channels, height, width = self.pixels.shape[1:]
+        return channels, height, width
+
+    @property
+    def device(self) -> torch.device:
+        """Where the images are."""
+        return self.pixels.device
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the class of every image is known."""
+        return bool((self.labels != UNLABELLED).all())
+
+    def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
+        """The images of some rows, as a new tensor."""
+        return self.pixels[rows if self.rows is None else self.rows[rows]]
+
+    def in_batches(
+        self, order: Iterable[Int[Tensor, " batch"]], size: int
+    ) -> Iterable[UInt8[Tensor, "batch channels height width"]]:
+        """The images of many batches of rows; streamed images are decoded ahead of time.
+
+        Args:
+            order: the rows of each batch. The result can be iterated over as often as ``order``.
+            size: largest number of rows in a batch.
+        """
+        if isinstance(self.pixels, StreamedPixels):
+            return ImageStream(self.pixels, _Rows(order, self.rows), size)
+        return _Taken(self, order)
+
+    def to(self, device: torch.device | str) -> ImageStore:
+        """The same images on another device; streamed images are moved there after decoding."""
+        if torch.empty(0, device=device).device == self.device:
+            return self
+        labels = self.labels.to(device)
+        if isinstance(self.pixels, StreamedPixels):
+            rows = None if self.rows is None else self.rows.to(device)
+            return replace(self, pixels=self.pixels.to(device), labels=labels, rows=rows)
+        return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
+
+    def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
+        """The images of some rows, in that order; a large subset shares this store's pixels."""
+        rows = rows.to(self.device)
+        labels = self.labels[rows]
+        ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
+        size = len(rows) * math.prod(self.image_shape)
+        if self.is_streamed or size >= LAZY_BYTES:
+            own = rows if self.rows is None else self.rows[rows]
+            return replace(self, labels=labels, rows=own, ids=ids)
+        return replace(self, pixels=self.take(rows), labels=labels, rows=None, ids=ids)
+
+    def numbered(self, part: str = "") -> ImageStore:
+        """The same images with their numbers as ids, prefixed with the name of a part.
+
+        Existing ids are kept.
+        """
+        if self.ids is not None:
+            return self
+        ids = np.array([f"{part}{number}" for number in range(len(self))])
+        return replace(self, ids=ids)
+
+    def require_labels(self, purpose: str) -> None:
+        """Raise if the class of an image is unknown.
+
+        Args:
+            purpose: what needs the classes, for the message.
+
+        Raises:
+            ValueError: if the class of an image is unknown.
+        """
+        unknown = int((self.labels == UNLABELLED).sum())
+        if unknown:
+            raise ValueError(
+                f"{purpose} needs the class of every image, "
+                f"{unknown} of {len(self)} images of {self.name} have none"
+            )
+
+    def labelled(self) -> ImageStore:
+        """The images whose class is known.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        if self.is_labelled:
+            return self
+        rows = (self.labels != UNLABELLED).nonzero().squeeze(1)
+        if len(rows) == 0:
+            raise ValueError(f"{self.name}: the images have no labels")
+        return self.subset(rows)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Batches of a tensor, each indexed on demand."""
+
+    store: ImageStore
+    order: Iterable[Tensor]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self.store.take(rows.to(self.store.device)) for rows in self.order)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Batches of a store's rows as rows of its pixels."""
+
+    order: Iterable[Tensor]
+    rows: Tensor | None
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.rows is None:
+            return iter(self.order)
+        return (self.rows[rows.to(self.rows.device)] for rows in self.order)
+
+
+def store_from_arrays(
+    images: NDArray[np.generic],
+    labels: NDArray[np.generic],
+    *,
+    class_names: tuple[str, ...] | None = None,
+    name: str = "arrays",
+) -> ImageStore:
+    """Make an image store from arrays of images and labels, after checking them.
+
+    Args:
+        images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
+            numbers from 0 to 255, or floating-point numbers from 0 to 1.
+        labels: one whole number per image; any values, in class order.
+        class_names: a name for each label value in ascending order; default: the values themselves.
+        name: name of the images in tables and messages.
+
+    Returns:
+        A store whose labels are counted from 0.
+
+    Raises:
+        ValueError: if shapes do not match, there are no images, or values are NaN, infinite or
+            out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> store = store_from_arrays(np.zeros((4, 8, 8)), np.array([3, 5, 3, 5]))
+        >>> store.image_shape, store.labels.tolist(), store.class_names
+        ((1, 8, 8), [0, 1, 0, 1], ('3', '5'))
+    """
+    images, labels = np.asarray(images), np.asarray(labels)
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4:
+        raise ValueError(
+            f"{name}: images must have shape [images, height, width] or "
+            f"[images, channels, height, width], got {list(images.shape)}"
+        )
+    if labels.ndim != 1 or len(labels) != len(images):
+        raise ValueError(
+            f"{name}: there must be one label per image, "
+            f"got {len(images)} images and labels of shape {list(labels.shape)}"
+        )
+    if len(images) == 0 or images[0].size == 0:
+        raise ValueError(f"{name}: there are no images")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{name}: labels must be whole numbers, got {labels.dtype}")
+
+    values, positions = np.unique(labels, return_inverse=True)
+    names = tuple(str(value) for value in values) if class_names is None else class_names
+    if len(names) != len(values):
+        raise ValueError(
+            f"{name}: there must be one class name per label value, "
+            f"got {len(names)} names and {len(values)} values"
+        )
+    return ImageStore(
+        pixels=torch.from_numpy(_as_bytes(images, name)),
+        labels=torch.from_numpy(positions.astype(np.int64)),
+        class_names=names,
+        name=name,
+    )
+
+
+def _as_bytes(images: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
+    """Pixel values as uint8; other values are refused."""
+    if images.dtype == np.uint8:
+        return np.array(images)
+    if np.issubdtype(images.dtype, np.floating):
+        bad = int((~np.isfinite(images)).sum())
+        if bad:
+            raise ValueError(f"{name}: images must be finite, got {bad} NaN or infinite values")
+        limit, scale = 1, 255
+    elif np.issubdtype(images.dtype, np.integer):
+        limit, scale = 255, 1
+    else:
+        raise ValueError(f"{name}: images must hold numbers, got {images.dtype}")
+    low, high = images.min(), images.max()
+    if low < 0 or high > limit:
+        raise ValueError(
+            f"{name}: {images.dtype} images must lie in [0, {limit}], got {low} to {high}"
+        )
+    return np.round(images.astype(np.float64) * scale).astype(np.uint8)

@@ -1,0 +1,119 @@
+"""Subsets of a data set: a number of images or some classes, drawn with fixed seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from bayescl.axes import Int, Tensor
+from bayescl.checks import check_count
+from bayescl_lab.images.store import UNLABELLED, ImageStore
+
+SUBSET_SEED = 0
+"""Seed for limiting images; independent of a run's seed, so that every run sees the same ones."""
+
+CLASS_SEED = 0
+"""Seed for drawing classes, likewise."""
+
+
+def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
+    """Choose rows with equally many of every class, as far as possible.
+
+    A class that is too small gives all its rows, and the others make up for it. Images without a
+    label keep their share of the whole.
+
+    Args:
+        labels: the class of each row, -1 where unknown.
+        count: how many rows to choose, at least 1.
+        seed: seed for drawing rows. A larger count includes the rows of a smaller one if no class
+            runs out.
+
+    Returns:
+        ``count`` rows, ascending; every row if there are no more.
+
+    Example:
+        >>> labels = torch.tensor([0] * 2 + [1] * 20 + [2] * 20)
+        >>> labels[balanced_rows(labels, 12, seed=0)].bincount().tolist()
+        [2, 5, 5]
+    """
+    check_count("count", count, 1)
+    labels = labels.cpu()
+    if count >= len(labels):
+        return torch.arange(len(labels))
+    generator = torch.Generator().manual_seed(seed)
+    unlabelled = (labels == UNLABELLED).nonzero().squeeze(1)
+    classes = [(labels == label).nonzero().squeeze(1) for label in labels.unique() if label >= 0]
+    chosen = []
+    if len(unlabelled):
+        share = min(count, round(count * len(unlabelled) / len(labels)))
+        order = torch.randperm(len(unlabelled), generator=generator)
+        chosen.append(unlabelled[order[:share]])
+        count -= share
+    # The smallest class first: what it cannot give, the larger ones do.
+    orders = [rows[torch.randperm(len(rows), generator=generator)] for rows in classes]
+    orders.sort(key=len)
+    for position, rows in enumerate(orders):
+        share = min(len(rows), count // (len(orders) - position))
+        chosen.append(rows[:share])
+        count -= share
+    return torch.cat(chosen).sort().values
+
+
+def chosen_classes(
+    class_names: Sequence[str], classes: int | str | Sequence[str], *, seed: int = CLASS_SEED
+) -> tuple[str, ...]:
+    """The classes that a user chose.
+
+    Args:
+        class_names: every class.
+        classes: names of classes, as a sequence or comma-separated, or how many to draw.
+        seed: seed for drawing classes; a larger number includes the classes of a smaller one.
+
+    Returns:
+        The names in the order of ``class_names``.
+
+    Raises:
+        ValueError: if a name is unknown or there are fewer than two, or more than there are.
+
+    Example:
+        >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
+        ('airplane', 'ship')
+        >>> len(chosen_classes(("airplane", "bird", "ship"), 2))
+        2
+    """
+    if isinstance(classes, str):
+        parts = [part.strip() for part in classes.split(",") if part.strip()]
+        # One class alone is not a choice, so that a lone number is a number even of digits.
+        classes = int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() else parts
+    if isinstance(classes, int):
+        check_count("classes", classes, 2)
+        if classes > len(class_names):
+            raise ValueError(f"classes must be at most {len(class_names)}, got {classes}")
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randperm(len(class_names), generator=generator)[:classes].tolist()
+        return tuple(class_names[index] for index in sorted(drawn))
+    unknown = [name for name in classes if name not in class_names]
+    if unknown:
+        known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
+        raise ValueError(f"unknown class {', '.join(unknown)}; the classes are {known}")
+    if len(set(classes)) < 2:
+        raise ValueError(f"classes must name at least two classes, got {', '.join(classes)!r}")
+    return tuple(name for name in class_names if name in classes)
+
+
+def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
+    """The images of some classes, with renumbered labels; unlabelled images are left out.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    position = {name: index for index, name in enumerate(classes)}
+    # The last entry serves the images without a label, whose index is -1.
+    table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])
+    labels = table.to(store.device)[store.labels]
+    rows = (labels >= 0).nonzero().squeeze(1)
+    if len(rows) == 0:
+        raise ValueError(f"{store.name}: there are no images of {', '.join(classes)}")
+    return replace(store.subset(rows), labels=labels[rows], class_names=tuple(classes))

@@ -1,0 +1,59 @@
+"""What the runs of a table take, counted before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bayescl_lab.images.datasets import ImageParts, load_images
+from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.settings import ImageSettings
+
+UNIT = 32
+"""Side in pixels of the views in which work is counted."""
+_COPIES = 4
+"""Copies of the parameters in a run's folder: weights, and a checkpoint with Adam's two moments."""
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What one run takes.
+
+    Attributes:
+        data: name of the data set.
+        epochs: passes over the training images.
+        steps: steps of the optimizer.
+        views: trained views, as many as have the same pixels at 32 x 32.
+        disk: bytes of its checkpoint and weights.
+    """
+
+    data: str
+    epochs: int
+    steps: int
+    views: float
+    disk: int
+
+
+def costs_of(runs: Iterable[ImageSettings]) -> list[RunCost]:
+    """What each of some runs takes, from its settings and number of images.
+
+    Raises:
+        ValueError: if a data set cannot be used.
+    """
+    parts: dict[tuple[str, str | None, int | None], ImageParts] = {}
+    bytes_of: dict[str, int] = {}
+    found = []
+    for settings in runs:
+        key = settings.data, settings.classes, settings.max_train_images
+        if key not in parts:
+            parts[key] = load_images(settings.data, **settings.choice_of_images())
+        train = parts[key].train
+        if settings.encoder not in bytes_of:
+            model = build_model(settings, train, steps_per_epoch=1)
+            bytes_of[settings.encoder] = 4 * sum(one.numel() for one in model.parameters())
+        side = settings.view_size or max(train.image_shape[1:])
+        steps = settings.epochs * (len(train) // settings.batch_size)
+        views = 2 * settings.batch_size * steps * (side / UNIT) ** 2
+        disk = _COPIES * bytes_of[settings.encoder]
+        found.append(RunCost(settings.data, settings.epochs, steps, views, disk))
+    return found

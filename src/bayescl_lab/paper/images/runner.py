@@ -1,0 +1,269 @@
+"""Train every cell of a table over several seeds, and write its figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bayescl.checks import check_count
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.paper.images.request import TableRequest
+from bayescl_lab.paper.images.sizes import PROTOCOL, UNSTATED
+from bayescl_lab.paper.images.table import SECONDS, Cell, PaperTable
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.run import KIND, ImageRun, train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import BASELINE, SUBJECT
+from bayescl_lab.runs.parallel import Progress, train_runs
+from bayescl_lab.runs.run import Result, Work, run_in_folder
+from bayescl_lab.runs.statistics import mean_and_spread
+
+ALL = "all"
+"""Name of the command that makes every table."""
+
+
+def reproduce_table(
+    table: PaperTable,
+    request: TableRequest,
+    out: Path,
+    *,
+    resume: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+    elsewhere: Mapping[str, Path] | None = None,
+) -> Result:
+    """Train every cell over every seed, and write ``result.json``.
+
+    Args:
+        table: the table.
+        request: the part of the table and its size.
+        out: the folder; every run has its own run folder in ``out/runs``.
+        resume: continue the table in ``out``: finished runs are kept, an interrupted one continues
+            from its last checkpoint.
+        workers: number of parallel processes, each with one thread; one if the table measures time.
+        progress: called after every epoch.
+        elsewhere: folders of finished runs with the same settings, by the name of the run here;
+            they are not trained again.
+
+    Returns:
+        The content of ``result.json``: every cell with our figures and the paper's, protocol,
+        remarks, provenance.
+
+    Raises:
+        ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds
+            another one.
+    """
+    check_count("workers", workers, 1)
+    cells = request.cells(table)
+    runs = request.runs(table)
+
+    there = {} if elsewhere is None else elsewhere
+
+    def begin() -> Work:
+        # Bad input, a data set that is not there among it, is found before there is a folder.
+        ImageRun(next(iter(runs.values())))
+        for data in {cell.settings.data for cell in cells[1:]} - {cells[0].settings.data}:
+            load_images(data)
+        return carry_out
+
+    def carry_out(folder: RunFolder) -> Result:
+        results = {name: RunFolder.open(path, KIND).read_result() for name, path in there.items()}
+        results |= train_runs(
+            {name: settings for name, settings in runs.items() if name not in there},
+            folder.path / "runs",
+            train=train_images,
+            workers=1 if table.is_timed else workers,
+            progress=progress,
+        )
+        return summary_of(table, request, cells, results)
+
+    kind = f"reproduce {table.name}"
+    return run_in_folder(out, kind, request, begin, resume=resume, what="table")
+
+
+def reproduce_tables(
+    tables: Sequence[PaperTable],
+    request: TableRequest,
+    out: Path,
+    *,
+    resume: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+    finished: Callable[[Result, Path], None] | None = None,
+) -> Result:
+    """Make several tables one after the other; what two of them share is trained once.
+
+    Args:
+        tables: the tables.
+        request: the part of the tables and their size.
+        out: the folder; every table has its own folder in it, as :func:`reproduce_table` makes it.
+        resume: continue the tables in ``out``.
+        workers: number of parallel processes, each with one thread.
+        progress: called after every epoch; it counts the epochs of all tables.
+        finished: called after every table with its result and folder.
+
+    Returns:
+        The content of ``result.json``: the names of the tables.
+
+    Raises:
+        ValueError: if a data set cannot be used, or ``out`` cannot hold the tables or holds others.
+    """
+    check_count("workers", workers, 1)
+    by_name = {table.name: table for table in tables}
+    requests = request.within(tables)
+    plan = runs_of_tables(by_name, requests)
+
+    def begin() -> Work:
+        for data in {settings.data for runs in plan.values() for settings in runs.values()}:
+            load_images(data)
+        return carry_out
+
+    def carry_out(folder: RunFolder) -> Result:
+        places: dict[str, Path] = {}
+        before = 0
+        for name, own in requests.items():
+            path = folder.path / name
+            runs = own.runs(by_name[name])
+            elsewhere = {
+                run: places[_identity(settings)]
+                for run, settings in runs.items()
+                if run not in plan[name]
+            }
+            result = reproduce_table(
+                by_name[name],
+                own,
+                path,
+                resume=path.is_dir(),
+                workers=workers,
+                progress=None if progress is None else partial(_after, progress, name, before),
+                elsewhere=elsewhere,
+            )
+            places |= {_identity(plan[name][run]): path / "runs" / run for run in plan[name]}
+            before += sum(settings.epochs for settings in plan[name].values())
+            if finished is not None:
+                finished(result, path)
+        return {"tables": list(requests)}
+
+    return run_in_folder(
+        out, f"reproduce {ALL}", request, begin, resume=resume, what="set of tables"
+    )
+
+
+def runs_of_tables(
+    tables: Mapping[str, PaperTable], requests: Mapping[str, TableRequest]
+) -> dict[str, dict[str, ImageSettings]]:
+    """The runs to train for each table: those that no table before it has, and all timed ones.
+
+    Args:
+        tables: the tables by name.
+        requests: the request for each table, as :meth:`TableRequest.within` gives them.
+    """
+    known: set[str] = set()
+    plan = {}
+    for name, request in requests.items():
+        runs = request.runs(tables[name])
+        plan[name] = {
+            run: settings
+            for run, settings in runs.items()
+            if tables[name].is_timed or _identity(settings) not in known
+        }
+        known |= {_identity(settings) for settings in runs.values()}
+    return plan
+
+
+def _identity(settings: ImageSettings) -> str:
+    """Equal for runs that come to the same figures."""
+    return json.dumps(settings.as_config(), sort_keys=True)
+
+
+def _after(progress: Progress, table: str, before: int, run: str, epoch: int, done: int) -> None:
+    """Pass progress on, with the epochs of earlier tables."""
+    progress(f"{table}/{run}", epoch, before + done)
+
+
+def summary_of(
+    table: PaperTable,
+    request: TableRequest,
+    cells: list[Cell],
+    results: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """A finished table as plain values.
+
+    Args:
+        table: the table.
+        request: the request.
+        cells: its cells, as :meth:`TableRequest.cells` gives them.
+        results: the ``result.json`` of every run, by the names of
+            :meth:`TableRequest.runs`.
+    """
+    seeds = request.seeds or table.seeds[request.size]
+    comparable = request.is_comparable(table)
+    rows = []
+    for cell in cells:
+        of_cell = [results[f"{cell.name}-seed{seed}"] for seed in range(seeds)]
+        settings = cell.settings.as_config()
+        del settings["seed"]
+        rows.append(
+            {
+                "keys": dict(cell.keys),
+                "measures": {
+                    measure: mean_and_spread([_measured(one, measure) for one in of_cell])
+                    for measure in table.measures
+                },
+                "paper": (
+                    {name: asdict(figure) for name, figure in cell.paper.items()}
+                    if comparable
+                    else {}
+                ),
+                "settings": settings,
+            }
+        )
+    remarks = [*table.remarks, *(UNSTATED if request.size == "paper" else ())]
+    if request.size == "paper" and not comparable:
+        said = [] if request.epochs is None else [f"{request.epochs} epochs"]
+        if request.max_train_images is not None:
+            said.append(f"at most {request.max_train_images} images")
+        remarks.insert(0, f"{', '.join(said)}: the paper's values do not belong beside it.")
+    return {
+        "table": table.name,
+        "title": table.title,
+        "in_paper": table.label,
+        "size": request.size,
+        "protocol": PROTOCOL[request.size],
+        "is_comparable": comparable,
+        "seeds": list(range(seeds)),
+        "spread": "standard deviation over seeds",
+        "cells": rows,
+        "remarks": remarks + (_ratios(cells, rows) if table.is_timed else []),
+    }
+
+
+def _measured(result: Mapping[str, Any], measure: str) -> float:
+    """One measure of a run: accuracies in percent, as in the paper, or seconds."""
+    if measure == SECONDS:
+        return float(result[measure])
+    return 100 * float(result["probes"][measure])
+
+
+def _ratios(cells: list[Cell], rows: list[dict[str, Any]]) -> list[str]:
+    """Ratio of the Bayesian loss's seconds to InfoNCE's, for every data set."""
+    seconds: dict[tuple[str, str], list[float]] = {
+        (cell.settings.data, cell.settings.loss.loss): row["measures"][SECONDS]["values"]
+        for cell, row in zip(cells, rows, strict=True)
+    }
+    said = []
+    for data in dict.fromkeys(cell.settings.data for cell in cells):
+        baseline, subject = seconds.get((data, BASELINE)), seconds.get((data, SUBJECT))
+        if baseline and subject:
+            pairs = zip(subject, baseline, strict=True)
+            ratio = mean_and_spread([slow / fast for slow, fast in pairs])
+            spread = "" if ratio["spread"] is None else f" ± {ratio['spread']:.3f}"
+            said.append(
+                f"{data}: an epoch with the Bayesian loss takes {ratio['mean']:.3f}{spread} times "
+                "as long as one with InfoNCE."
+            )
+    return said

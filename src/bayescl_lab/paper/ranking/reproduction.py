@@ -1,0 +1,121 @@
+"""One cell of the ranking table: a data set and an encoder, every loss over several seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bayescl.checks import check_count
+from bayescl_lab._files import write_atomically
+from bayescl_lab.compare.ranking.cells import RankingCell
+from bayescl_lab.compare.ranking.summary import ALIKE, SPREAD, baseline_summary, loss_summary
+from bayescl_lab.compare.ranking.tuning import tune, tuned_baselines
+from bayescl_lab.ranking.ease import ease_precision
+from bayescl_lab.runs.folder import as_json
+from bayescl_lab.runs.parallel import Progress, train_runs
+from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.ranking.baselines import fit_baseline
+from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
+from bayescl_lab.runs.ranking.settings import RankingSettings
+
+KIND = "reproduce ranking"
+"""The kind of run: the command that makes it."""
+
+
+def check_cell(cell: RankingCell) -> None:
+    """Raise input errors before a folder exists.
+
+    Raises:
+        ValueError: if the data cannot be used.
+    """
+    RankingRun(cell.plan.tried("info_nce", cell.plan.shared_loss, {}))
+
+
+def reproduce_cell(
+    cell: RankingCell,
+    folder: Path,
+    *,
+    baselines: Path | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Choose settings on validation, retrain on training plus validation, evaluate on test.
+
+    Every run has its own folder; finished runs are kept and an interrupted one continues from its
+    last checkpoint, so call this again to continue an interrupted cell.
+
+    Args:
+        cell: the cell.
+        folder: of the cell's runs and its ``cell.json``.
+        baselines: folder of the baselines' runs, which cells of the same data can share; default:
+            ``folder / "baselines"``.
+        workers: processes that train at a time, each with one thread.
+        progress: called after every epoch.
+
+    Returns:
+        The content of ``cell.json``: every setting tried, the choice, figures of every seed with
+        mean and spread, baselines, cost, remarks, and provenance. EASE is left out, with a remark,
+        if it does not fit into memory.
+
+    Raises:
+        ValueError: if the data cannot be used, or the folder holds runs with other settings.
+    """
+    check_count("workers", workers, 1)
+    origin = provenance()
+    plan = cell.plan
+    folder.mkdir(parents=True, exist_ok=True)
+    tuning = tune(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
+    shared = tuning["shared"]["choice"]
+    finals: dict[str, RankingSettings] = {
+        f"{loss}-seed{seed}": plan.final(
+            loss,
+            tuning["losses"][loss]["choice"],
+            shared,
+            epochs=tuning["losses"][loss]["epochs"],
+            seed=seed,
+            item_norm_exponent=tuning["losses"][loss]["item_norm_exponent"],
+        )
+        for seed in range(cell.seeds)
+        for loss in cell.losses
+    }
+    results = train_runs(
+        finals, folder / "final", train=train_ranking, workers=workers, progress=progress
+    )
+    example = next(iter(results.values()))
+    remarks = []
+    try:
+        ease_precision(example["interactions"]["items"])
+    except ValueError as error:
+        remarks.append(f"EASE is left out: {error}")
+        plan = replace(plan, regularizations=())
+    beside = folder / "baselines" if baselines is None else baselines
+    tuned = tuned_baselines(plan, beside / "tuning")
+    fitted = train_runs(
+        {name: settings for name, (settings, _) in tuned.items()},
+        beside / "final",
+        train=fit_baseline,
+    )
+    record = {
+        "data": plan.fixed.data.title,
+        "encoder": plan.fixed.encoder,
+        "seeds": cell.seeds,
+        "spread": SPREAD,
+        **{key: example[key] for key in ALIKE},
+        "tuning": tuning,
+        "losses": {
+            loss: loss_summary([results[f"{loss}-seed{seed}"] for seed in range(cell.seeds)])
+            for loss in cell.losses
+        },
+        "baselines": {
+            name: {**baseline_summary(fitted[name]), "tuning": tried}
+            for name, (_, tried) in tuned.items()
+        },
+        "remarks": remarks,
+        "workers": workers,
+        "threads_per_run": 1,
+        "commits_of_runs": sorted({str(result["commit"]) for result in results.values()}),
+        **origin,
+    }
+    write_atomically(folder / "cell.json", as_json(record))
+    return record

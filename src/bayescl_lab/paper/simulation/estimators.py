@@ -1,0 +1,123 @@
+r"""Estimators of the mean observation of an anchor's true negatives.
+
+Every contrastive loss here is :math:`-\log\frac{e^{s^+}}{e^{s^+} + N\hat\theta}` for some estimate
+:math:`\hat\theta` of that mean, so each estimate can be read off from the loss. The debiased and
+the hard estimate are obtained that way from the library's own objectives, including the floor, so
+the experiments measure what trains. Supervised, biased and Bayesian estimates are weighted or
+unweighted means.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from bayescl import functional as F
+from bayescl.axes import Float, PerAnchor, Tensor
+from bayescl.functional.ranks import EXACT_RANKS
+from bayescl_lab.paper.simulation.process import Observations
+from bayescl_lab.paper.simulation.settings import Settings
+
+SUPERVISED = "supervised"
+
+TITLES = {
+    SUPERVISED: "supervised (true negatives only)",
+    "biased": "biased (InfoNCE)",
+    "debiased": "debiased",
+    "hard": "hard negatives",
+    "bayesian_upper": "Bayesian, upper ranks",
+    "bayesian_upper_normalized": "Bayesian, upper ranks, self-normalised",
+    "bayesian_mid": "Bayesian, mid-ranks",
+    "bayesian_mid_normalized": "Bayesian, mid-ranks, self-normalised",
+}
+"""Every estimator by name; the paper's Bayesian one is ``bayesian_upper``."""
+
+
+def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
+    r"""Every estimator's value for each anchor.
+
+    =========================== ===============================================================
+    ``supervised``              realised mean of the anchor's true negatives (Eq. "true"); NaN
+                                for an anchor that has none
+    ``biased``                  mean of all candidates
+    ``debiased``                the candidates' sum less the positives' share, from K positives
+                                (Eq. "DCLEstimator"), not below the floor :math:`e^{-1/t}`
+    ``hard``                    the same with candidates weighted by a power of themselves
+    ``bayesian_upper``          mean of candidates times importance weights, from upper ranks
+    ``bayesian_mid``            the same from mid-ranks
+    ``..._normalized``          the same, divided by the weights' mean
+    =========================== ===============================================================
+
+    Args:
+        observed: anchors with their candidates and positives.
+        settings: ``alpha``, ``beta``, ``tau_plus``, ``temperature`` and ``concentration`` are used.
+
+    Returns:
+        Values by the names in :data:`TITLES`, float64.
+
+    Example:
+        >>> from bayescl_lab.paper.simulation import generator, observe
+        >>> settings = Settings(anchors=2, alpha=0.5)
+        >>> values = estimates(next(observe(settings, generator(0))), settings)
+        >>> values["bayesian_mid"].allclose(values["biased"])
+        True
+
+    Reference:
+        Liu et al., ICML 2024, Eqs. "true", "BiasedEstimator", "DCLEstimator" and "ome1"; Robinson
+        et al., ICLR 2021, Eq. 4.
+    """
+    observation = observed.unlabeled.exp()
+    counted = observed.true_negative
+    found = {
+        SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
+        "biased": observation.mean(dim=1),
+    }
+    # The losses know one positive logit; K positives enter as the logarithm of their mean.
+    positive = observed.positives.logsumexp(dim=1) - math.log(observed.positives.shape[1])
+    count = observed.unlabeled.shape[1]
+    floor = -1 / settings.temperature
+    debiased = F.debiased_loss(
+        positive, observed.unlabeled, tau_plus=settings.tau_plus, minimum_logit=floor
+    )
+    found["debiased"] = implied_mean(debiased, positive, count)
+    hard = F.hard_loss(
+        positive,
+        observed.unlabeled,
+        tau_plus=settings.tau_plus,
+        concentration=settings.concentration,
+        minimum_logit=floor,
+    )
+    found["hard"] = implied_mean(hard, positive, count)
+    for ranks in EXACT_RANKS:
+        weight = F.logit_weights(
+            observed.unlabeled,
+            alpha=settings.alpha,
+            beta=settings.beta,
+            tau_plus=settings.tau_plus,
+            ranks=ranks,
+        )
+        raw = (weight * observation).mean(dim=1)
+        found[f"bayesian_{ranks}"] = raw
+        found[f"bayesian_{ranks}_normalized"] = raw / weight.mean(dim=1)
+    return {name: found[name] for name in TITLES}
+
+
+def implied_mean(
+    loss: Float[Tensor, "*shape"], positive: Float[Tensor, "*shape"], count: int
+) -> Float[Tensor, "*shape"]:
+    r"""The mean negative observation that a contrastive loss implies.
+
+    Solves :math:`\mathrm{loss} = \log(1 + N\theta\,e^{-s^+})` for :math:`\theta`.
+
+    Args:
+        loss: values of the loss, at least 0.
+        positive: the positive's logit.
+        count: number N of candidates.
+
+    Example:
+        >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
+        >>> implied_mean(F.info_nce_loss(positive, unlabeled), positive, 2), unlabeled.exp().mean()
+        (tensor([1.8591]), tensor(1.8591))
+    """
+    return positive.exp() * torch.expm1(loss) / count

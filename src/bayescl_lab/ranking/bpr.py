@@ -1,0 +1,105 @@
+"""Bayesian personalised ranking, with the interface of the contrastive losses."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bayescl.axes import Bool, Float, Tensor
+from bayescl.checks import check_floating, check_mask, check_positive, check_shape
+from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
+from bayescl.losses.gathering import Gathering
+
+
+class BPRLoss(nn.Module):
+    r"""Logistic loss of the positive against each candidate.
+
+    .. math::
+        \frac{1}{N} \sum_i -\log \sigma\bigl((s^+ - s_i) / t\bigr)
+
+    The usual BPR has one candidate per pair, inner products and temperature 1. L2 regularisation
+    is the optimizer's weight decay.
+
+    Args:
+        temperature: divisor of score differences, positive.
+        normalize: whether embeddings are scaled to length 1 first, so that scores are cosines.
+        gather: whether the processes of the default process group share a batch. Their losses then
+            average to the mean over all pairs, even with unequal numbers of pairs. Each process
+            scores its own candidates.
+
+    Raises:
+        ValueError: if ``temperature`` is not positive.
+
+    Example:
+        >>> loss = BPRLoss()
+        >>> users, items = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]])
+        >>> loss.sampled(users, items, torch.tensor([[[0.0, 1.0], [1.0, 0.0]]]))
+        tensor(0.2201)
+
+    Reference:
+        Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit Feedback", UAI 2009.
+    """
+
+    def __init__(
+        self, *, temperature: float = 1.0, normalize: bool = False, gather: bool = False
+    ) -> None:
+        super().__init__()
+        self.temperature = check_positive("temperature", temperature)
+        self.normalize = normalize
+        self.gather = gather
+
+    def sampled(
+        self,
+        anchors: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "batch dim"],
+        candidates: Float[Tensor, "*own candidates dim"],
+        *,
+        valid: Bool[Tensor, "batch candidates"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """Compute the mean over pairs of the mean over each pair's candidates.
+
+        Args:
+            anchors: embeddings of users.
+            positives: embeddings of each user's item, in the same order.
+            candidates: ``[batch, candidates, dim]`` if each pair has its own, or
+                ``[candidates, dim]`` if all share them.
+            valid: True where a candidate counts. A pair without candidates has loss 0.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            ValueError: if shapes do not match; with ``gather``, on all processes if on any.
+            RuntimeError: with ``gather``, if there is no process group.
+        """
+        gathering = Gathering.of("sampled", self.gather)
+        with gathering.refusals():
+            for name, rows in (
+                ("anchors", anchors),
+                ("positives", positives),
+                ("candidates", candidates),
+            ):
+                check_floating(name, rows)
+            batch, dim = anchors.shape
+            check_shape("positives", positives, (batch, dim))
+            own = () if candidates.ndim == 2 else (batch,)
+            check_shape("candidates", candidates, (*own, "candidates", dim))
+            if valid is not None:
+                check_mask("valid", valid, (batch, candidates.shape[-2]))
+        share = gathering.mean_share(batch)
+        if self.normalize:
+            anchors, positives, candidates = map(unit_vectors, (anchors, positives, candidates))
+        negative = candidate_logits(anchors, candidates, self.temperature)
+        positive = pair_logits(anchors, positives, self.temperature)
+        each = F.softplus(negative - positive[:, None])
+        if valid is None:
+            mean = each.mean()
+        else:
+            counts = valid.sum(dim=1).clamp(min=1)
+            mean = (torch.where(valid, each, 0.0).sum(dim=1) / counts).mean()
+        return mean if share == 1 else mean * share
+
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        return f"temperature={self.temperature:g}, normalize={self.normalize}"

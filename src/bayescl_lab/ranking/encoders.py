@@ -1,0 +1,69 @@
+"""The table of encoders. To add one, write a module and add a row here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bayescl.checks import check_choice
+from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.light_gcn import LightGCN
+from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
+
+SHARED = ("dim", "score", "initial_scale")
+"""Settings that every encoder takes."""
+
+
+@dataclass(frozen=True)
+class EncoderKind:
+    """One row of the table.
+
+    Attributes:
+        title: name in tables and figures.
+        make: called as ``make(train, dim=..., score=..., initial_scale=..., **own)``.
+    """
+
+    title: str
+    make: Callable[..., Encoder]
+
+    @property
+    def own_settings(self) -> tuple[str, ...]:
+        """The settings in its signature besides :data:`SHARED`."""
+        _, *parameters = inspect.signature(self.make).parameters.values()
+        named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        return tuple(name for name in named if name not in SHARED)
+
+
+ENCODERS: Mapping[str, EncoderKind] = {
+    "mf": EncoderKind("matrix factorisation", MatrixFactorization.of),
+    "lightgcn": EncoderKind("LightGCN", LightGCN),
+}
+"""Every encoder by its name, in the order of the paper's tables."""
+
+
+def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
+    """Build an encoder by its name, with weights from torch's global generator.
+
+    Args:
+        name: one of :data:`ENCODERS`.
+        train: the interactions to train on.
+        settings: values by name: all of :data:`SHARED` and the encoder's own. Settings of other
+            encoders are ignored.
+
+    Raises:
+        ValueError: if there is no such encoder, or a setting is out of range.
+        KeyError: if a setting is missing.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
+        >>> settings = {"dim": 4, "layers": 2, "score": "cosine", "initial_scale": 0.1}
+        >>> build_encoder("lightgcn", train, settings)
+        LightGCN(2 users, 3 items, dim=4, 'cosine', layers=2)
+        >>> build_encoder("mf", train, settings)
+        MatrixFactorization(2 users, 3 items, dim=4, 'cosine')
+    """
+    check_choice("encoder", name, tuple(ENCODERS))
+    kind = ENCODERS[name]
+    return kind.make(train, **{name: settings[name] for name in (*SHARED, *kind.own_settings)})

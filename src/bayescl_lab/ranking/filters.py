@@ -1,0 +1,196 @@
+"""Turn the ids of a file into rows and columns, and filter interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from bayescl.checks import check_count, check_finite_number
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.readers.columns import common_ids, looked_up
+from bayescl_lab.ranking.readers.raw import RawInteractions
+
+
+def numbered_interactions(
+    raw: RawInteractions, *, min_rating: float | None = None, k_core: int = 0
+) -> tuple[Interactions, Interactions | None, Mapping[str, int]]:
+    """Interactions with a row for every remaining user and a column for every remaining item.
+
+    First, ratings below the minimum are left out; then repeated pairs are merged at their earliest
+    time; then the k-core is taken. Ids are sorted, as numbers if all are. If files give a test
+    part, both parts have the rows and columns of all ids in either. Test pairs that are also in
+    training are left out.
+
+    Args:
+        raw: result of a reader.
+        min_rating: the lowest rating that counts as an interaction.
+        k_core: see :func:`core`; only for data without a given test part. 0 leaves all.
+
+    Returns:
+        All interactions or their training part; the given test part or None; and a report of what
+        was left out or merged, as phrase and count.
+
+    Raises:
+        ValueError: if there are no ratings to compare, a k-core would change a given test part,
+            or nothing is left.
+    """
+    check_count("k_core", k_core, 0)
+    if k_core and raw.test is not None:
+        raise ValueError(f"k_core would change the given test part of {raw.name}")
+    report = dict(raw.report)
+    frames = [raw.train] if raw.test is None else [raw.train, raw.test]
+    if min_rating is not None:
+        frames = _at_least(frames, check_finite_number("min_rating", min_rating), raw, report)
+    user_ids, rows = _numbered([frame["user"] for frame in frames])
+    item_ids, columns = _numbered([frame["item"] for frame in frames])
+    timed = all("timestamp" in frame.columns for frame in frames)
+    titles = _titles(raw.titles, item_ids)
+    parts = [
+        Interactions.from_pairs(
+            rows[number],
+            columns[number],
+            user_ids=user_ids,
+            item_ids=item_ids,
+            timestamps=frame["timestamp"].to_numpy() if timed else None,
+            item_titles=titles,
+            name=raw.name,
+        )
+        for number, frame in enumerate(frames)
+    ]
+    if any(part.num_interactions == 0 for part in parts):
+        raise ValueError(f"{raw.name}: no interactions are left")
+    repeated = sum(map(len, rows)) - sum(part.num_interactions for part in parts)
+    _add(report, "duplicate pairs merged", repeated)
+    if len(parts) == 1:
+        whole = core(parts[0], k_core)
+        _add(report, f"users outside the {k_core}-core", len(user_ids) - whole.num_users)
+        _add(report, f"items outside the {k_core}-core", len(item_ids) - whole.num_items)
+        return whole, None, report
+    train, test = parts
+    return train, _without_known(train, test, report), report
+
+
+def core(interactions: Interactions, k: int) -> Interactions:
+    """Repeatedly leave out users and items with fewer than ``k`` interactions until none is left.
+
+    Args:
+        interactions: the interactions to start from.
+        k: the smallest number of interactions, at least 0; 0 and 1 keep everybody with any.
+
+    Returns:
+        The largest set of interactions in which every user and every item has at least ``k``; rows
+        and columns of the others are removed.
+
+    Raises:
+        ValueError: if nothing is left.
+
+    Example:
+        >>> triangle = Interactions.from_pairs([0, 0, 1, 1, 2], [0, 1, 0, 1, 1], user_ids=3,
+        ...     item_ids=2)
+        >>> core(triangle, 2).matrix.toarray().tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+    """
+    check_count("k_core", k, 0)
+    if k == 0:
+        return interactions
+    users, items = interactions.pairs()
+    kept = np.arange(len(users))
+    while True:
+        per_user = np.bincount(users[kept], minlength=interactions.num_users)
+        per_item = np.bincount(items[kept], minlength=interactions.num_items)
+        enough = (per_user[users[kept]] >= k) & (per_item[items[kept]] >= k)
+        if enough.all():
+            break
+        kept = kept[enough]
+    if len(kept) == 0:
+        raise ValueError(f"{interactions.name}: no interactions are left in the {k}-core")
+    return _without_empty(interactions.subset(kept))
+
+
+def _without_empty(interactions: Interactions) -> Interactions:
+    """The same interactions without empty rows and columns."""
+    matrix, titles = interactions.matrix, interactions.item_titles
+    users = np.diff(matrix.indptr) > 0
+    items = np.bincount(matrix.indices, minlength=matrix.shape[1]) > 0
+    new_columns = (np.cumsum(items) - 1).astype(matrix.indices.dtype)
+    indptr = np.concatenate([matrix.indptr[:1], matrix.indptr[1:][users]])
+    return replace(
+        interactions,
+        matrix=csr_array(
+            (matrix.data, new_columns[matrix.indices], indptr),
+            shape=(int(users.sum()), int(items.sum())),
+        ),
+        user_ids=interactions.user_ids[users],
+        item_ids=interactions.item_ids[items],
+        item_titles=None if titles is None else titles[items],
+    )
+
+
+def _at_least(
+    frames: list[pl.DataFrame], min_rating: float, raw: RawInteractions, report: dict[str, int]
+) -> list[pl.DataFrame]:
+    """Rows with at least the minimum rating."""
+    if any("rating" not in frame.columns for frame in frames):
+        raise ValueError(f"min_rating needs ratings, but {raw.name} has none")
+    kept = [frame.filter(pl.col("rating") >= min_rating) for frame in frames]
+    lost = sum(frame.height for frame in frames) - sum(frame.height for frame in kept)
+    _add(report, f"ratings below {min_rating:g} left out", lost)
+    for what in ("user", "item"):
+        before = pl.concat(common_ids([frame[what] for frame in frames])).n_unique()
+        after = pl.concat(common_ids([frame[what] for frame in kept])).n_unique()
+        _add(report, f"{what}s without a rating of {min_rating:g} left out", before - after)
+    return kept
+
+
+def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
+    """Sorted ids of several columns together, and each column by the numbers of its ids."""
+    columns = common_ids(columns)
+    together = pl.concat(columns)
+    distinct = together.unique()
+    if together.dtype == pl.Int64:
+        ids = np.sort(distinct.to_numpy())
+        numbers = np.searchsorted(ids, together.to_numpy())
+    else:
+        names = distinct.cast(pl.String)
+        ids = np.array(names.sort().to_list(), dtype=np.str_)
+        places = (names.rank("ordinal") - 1).cast(pl.Int64).to_numpy()
+        numbers = looked_up(together, names, places)
+    ends = np.cumsum([len(column) for column in columns])[:-1]
+    return ids, np.split(numbers, ends)
+
+
+def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.str_] | None:
+    """The title of each item, empty if it has none."""
+    if titles is None:
+        return None
+    by_id = dict(zip(titles["item"].cast(pl.String), titles["title"], strict=True))
+    return np.array([by_id.get(str(item), "") for item in item_ids], dtype=np.str_)
+
+
+def _without_known(train: Interactions, test: Interactions, report: dict[str, int]) -> Interactions:
+    """The test part without training pairs, which a full ranking leaves out."""
+    in_training, in_test = _flat(train), _flat(test)
+    nearest = np.searchsorted(in_training, in_test)
+    known = in_training[np.minimum(nearest, len(in_training) - 1)] == in_test
+    _add(report, "test pairs that are also in training left out", int(known.sum()))
+    if known.all():
+        raise ValueError(f"{test.name}: the training part has every pair of the test part")
+    return test.subset(~known) if known.any() else test
+
+
+def _flat(interactions: Interactions) -> NDArray[np.int64]:
+    """One number for each pair, ascending."""
+    users, items = interactions.pairs()
+    return users * interactions.num_items + items
+
+
+def _add(report: dict[str, int], phrase: str, count: int) -> None:
+    """Report non-zero counts."""
+    if count:
+        report[phrase] = report.get(phrase, 0) + count

@@ -1,0 +1,73 @@
+r"""Scores for a user who was not in training, from the user's items.
+
+Training gives a vector to each of its users. A newcomer with items :math:`I` has none, so it is
+predicted from the mean of the items' vectors, by the linear map that works best for the users in
+training:
+
+.. math::
+    u = W^\top \frac{1}{|I|} \sum_{i \in I} v_i, \qquad
+    W = \arg\min_W \sum_{u'} \Big\| u' - W^\top \frac{1}{|I_{u'}|} \sum_{i \in I_{u'}} v_i \Big\|^2
+        + \lambda \|W\|^2 .
+
+The mean itself lies too close to the centre, near popular items and hence all users. Least squares
+on the user's own items is about as good as the mean. Training a vector with the loss is better with
+cosines and much worse with inner products, and would need the loss and its settings wherever a run
+serves. ``benchmarks/fold_in.py`` measures all of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+
+_SHRINKAGE = 0.01
+"""The penalty of the map, relative to the mean square of a coordinate; a factor of ten changes
+little."""
+
+
+class NewcomerScorer:
+    """Embeddings and scores of users who were not in training.
+
+    Args:
+        scorer: the embeddings of the users and items in training.
+        train: the interactions that training saw.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 2, 3], user_ids=2, item_ids=4)
+        >>> items = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        >>> newcomers = NewcomerScorer(EmbeddingScorer(torch.eye(2), items, "inner"), train)
+        >>> newcomers.scores_from(torch.tensor([0])).round(decimals=1)
+        tensor([1., 1., 0., 0.])
+    """
+
+    def __init__(self, scorer: EmbeddingScorer, train: Interactions) -> None:
+        self.items = scorer.items.cpu()
+        counts = np.diff(train.matrix.indptr)
+        there = np.flatnonzero(counts)
+        shares = csr_array(
+            (
+                np.repeat(1 / counts[there], counts[there]).astype(np.float32),
+                train.matrix.indices,
+                train.matrix.indptr,
+            ),
+            shape=train.matrix.shape,
+        )
+        means = torch.from_numpy(shares @ self.items.numpy())[there].double()
+        gram = means.T @ means
+        penalty = _SHRINKAGE * gram.diagonal().mean().clamp(min=torch.finfo(torch.float32).tiny)
+        gram.diagonal().add_(penalty)
+        users = scorer.users.cpu()[there].double()
+        self.map: Tensor = torch.linalg.solve(gram, means.T @ users).float()
+
+    def embedding(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " dim"]:
+        """Return the predicted vector of somebody with at least one item."""
+        return self.items[items].mean(dim=0) @ self.map
+
+    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
+        """Return the scores of all items for somebody with at least one item."""
+        return self.items @ self.embedding(items)

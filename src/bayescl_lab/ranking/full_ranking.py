@@ -1,0 +1,162 @@
+"""The best unseen items of every user, out of all items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_count
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.known_items import KnownItems
+from bayescl_lab.ranking.scorers import Scorer
+
+_BLOCK_SCORES = 2**22
+"""Scores held at a time: 16 MB, which fit into the caches of most machines."""
+
+_CHUNK = 64
+"""Items that share a maximum in the first pass."""
+
+
+@dataclass(frozen=True)
+class TopItems:
+    """The best items of some users.
+
+    Attributes:
+        users: the users, ``[users]``.
+        items: each user's items from best to worst, ``[users, k]``, padded with -1 if there are
+            fewer unseen items.
+        scores: the scores of the items; -inf for padding.
+    """
+
+    users: Int[Tensor, " users"]
+    items: Int[Tensor, "users k"]
+    scores: Float[Tensor, "users k"]
+
+
+def full_ranking(
+    scorer: Scorer,
+    k: int,
+    *,
+    seen: Interactions | None = None,
+    users: Int[Tensor, " users"] | None = None,
+    block_size: int | None = None,
+) -> TopItems:
+    """Rank all items for each user and keep the first ``k``.
+
+    Users are processed in blocks, so the scores of all users are never held together. Equal scores
+    are ranked by item number, lowest first, so lists depend on blocks and the number of threads
+    only as far as the scores do.
+
+    Args:
+        scorer: scores all items for some users.
+        k: length of the lists, at most the number of items.
+        seen: interactions to leave out of the lists, usually those of training.
+        users: users to rank for; default: all.
+        block_size: users at a time; default: chosen automatically.
+
+    Returns:
+        The lists, in the order of ``users``.
+
+    Raises:
+        ValueError: if ``k`` or ``block_size`` is below 1, ``seen`` has other users or items, or a
+            score is NaN.
+
+    Example:
+        >>> from bayescl_lab.ranking.scorers import EmbeddingScorer
+        >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[0.0, 1.0], [3.0, 4.0]]))
+        >>> full_ranking(scorer, k=1).items
+        tensor([[1],
+                [0]])
+    """
+    k = min(check_count("k", k, 1), scorer.num_items)
+    if block_size is None:
+        block_size = max(1, _BLOCK_SCORES // scorer.num_items)
+    check_count("block_size", block_size, 1)
+    shape = (scorer.num_users, scorer.num_items)
+    if seen is not None and seen.matrix.shape != shape:
+        raise ValueError(
+            f"seen must have the scorer's users and items, {list(shape)}, "
+            f"got {list(seen.matrix.shape)}"
+        )
+    known = None if seen is None else KnownItems(seen)
+    users = torch.arange(scorer.num_users) if users is None else users.cpu()
+    items = torch.empty(len(users), k, dtype=torch.int64)
+    scores = torch.empty(len(users), k)
+    for start in range(0, len(users), block_size):
+        rows = slice(start, start + block_size)
+        block = scorer.scores(users[rows])
+        if known is not None:
+            block[known.of(users[rows])] = -torch.inf
+        values, columns = top_columns(block, k)
+        scores[rows], items[rows] = values, columns.masked_fill(values == -torch.inf, -1)
+    return TopItems(users, items, scores)
+
+
+@torch.no_grad()
+def top_columns(
+    scores: Float[Tensor, "rows columns"], k: int
+) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+    """The ``k`` largest entries of each row in descending order, equal ones by column.
+
+    ``torch.topk`` does not define which of equal entries it returns. It is also slow for wide rows
+    on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with the largest
+    maxima hold the ``k`` largest values.
+
+    Args:
+        scores: any numbers but NaN.
+        k: entries per row, at most the number of columns.
+
+    Returns:
+        Values and columns.
+
+    Raises:
+        ValueError: if there is a NaN.
+
+    Example:
+        >>> top_columns(torch.tensor([[1.0, 3.0, 2.0, 3.0, 2.0]]), k=3)
+        (tensor([[3., 3., 2.]]), tensor([[1, 3, 2]]))
+    """
+    rows, width = scores.shape
+    chunks = width // _CHUNK
+    if chunks <= 4 * k:
+        _refuse_nan(scores)
+        kept, columns, left = scores, None, None
+    else:
+        body = scores[:, : chunks * _CHUNK].unflatten(1, (chunks, _CHUNK))
+        maxima = body.amax(dim=2)
+        _refuse_nan(maxima)
+        _refuse_nan(scores[:, chunks * _CHUNK :])
+        largest, which = maxima.topk(k + 1)
+        left = largest[:, k]  # what the best chunk that is left out could have offered
+        which = which[:, :k].sort(dim=1).values[:, :, None]
+        inside = torch.arange(_CHUNK, device=scores.device)
+        tail = torch.arange(chunks * _CHUNK, width, device=scores.device).expand(rows, -1)
+        columns = torch.cat([(which * _CHUNK + inside).flatten(1), tail], dim=1)
+        kept = scores.gather(1, columns)
+    values, places = kept.topk(min(k + 1, kept.shape[1]))
+    last = values[:, k - 1]
+    # Rows where an entry that was not taken equals the last one that was: there columns decide.
+    tied = values[:, k] == last if values.shape[1] > k else torch.zeros_like(last, dtype=torch.bool)
+    if left is not None:
+        tied |= left == last
+    places = places[:, :k].sort(dim=1).values
+    columns = places if columns is None else columns.gather(1, places)
+    if bool(tied.any()):
+        columns[tied] = _first_columns(scores[tied], last[tied], k)
+    values, order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
+    return values, columns.gather(1, order)
+
+
+def _first_columns(scores: Tensor, last: Tensor, k: int) -> Tensor:
+    """Columns above each row's ``k``-th largest value, and the first ones that equal it."""
+    above, equal = scores > last[:, None], scores == last[:, None]
+    wanted = k - above.sum(dim=1, keepdim=True)
+    taken = above | (equal & (equal.cumsum(dim=1, dtype=torch.int32) <= wanted))
+    return taken.nonzero()[:, 1].reshape(-1, k)
+
+
+def _refuse_nan(values: Tensor) -> None:
+    if bool(values.isnan().any()):
+        raise ValueError("scores must not be NaN")

@@ -1,0 +1,141 @@
+"""iALS: matrix factorisation by alternating least squares over all pairs of users and items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_count, check_non_negative, check_positive
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+
+_BLOCK_ENTRIES = 2**22
+"""Entries of the embeddings, or of the matrices, of one block of rows."""
+
+
+class IALS(EmbeddingScorer):
+    r"""Fit inner products of embeddings to 1 for interactions, and weakly to 0 for all pairs.
+
+    With the interactions :math:`S`, and :math:`n_u` or :math:`n_i` of them for a user or an item,
+    the embeddings :math:`w_u` and :math:`h_i` minimise
+
+    .. math::
+        \sum_{(u, i) \in S} (w_u^T h_i - 1)^2 + \alpha_0 \sum_u \sum_i (w_u^T h_i)^2
+        + \lambda \Big( \sum_u (n_u + \alpha_0 |I|)^\nu \|w_u\|^2
+        + \sum_i (n_i + \alpha_0 |U|)^\nu \|h_i\|^2 \Big) .
+
+    Given the users, each item is the solution of a linear system of size ``dim``, and vice versa.
+    An epoch solves for all items and then for all users. Rows are solved in blocks of similar
+    counts, so memory grows with the embeddings and the interactions only. The same seed gives the
+    same embeddings.
+
+    Args:
+        train: the interactions to learn from.
+        dim: length of an embedding, at least 1.
+        regularization: the penalty lambda, positive.
+        unobserved_weight: alpha_0, the weight of all pairs beside the weight 1 of interactions;
+            positive.
+        frequency_exponent: nu, non-negative. At 0 the penalty is the same for all rows; at 1 it
+            grows with the weight of a row's pairs.
+        epochs: number of epochs, at least 1.
+        initial_scale: standard deviation of a user's random initial embedding, times the square
+            root of ``dim``; positive.
+        seed: seed of the initial embeddings.
+
+    Raises:
+        ValueError: if a number is out of its range, or ``regularization`` is so small that a system
+            is singular in float32.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
+        >>> IALS(train, dim=2).scores(torch.tensor([0, 1])).round().abs()
+        tensor([[1., 1., 0.],
+                [0., 0., 1.]])
+
+    Reference:
+        Rendle et al., "Revisiting the Performance of iALS on Item Recommendation Benchmarks",
+        RecSys 2022; after Hu et al., "Collaborative Filtering for Implicit Feedback Datasets",
+        ICDM 2008.
+    """
+
+    def __init__(
+        self,
+        train: Interactions,
+        *,
+        dim: int = 64,
+        regularization: float = 0.003,
+        unobserved_weight: float = 0.1,
+        frequency_exponent: float = 1.0,
+        epochs: int = 16,
+        initial_scale: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        check_count("dim", dim, 1)
+        check_count("epochs", epochs, 1)
+        check_positive("initial_scale", initial_scale)
+        self.regularization = check_positive("regularization", regularization)
+        self.unobserved_weight = check_positive("unobserved_weight", unobserved_weight)
+        self.frequency_exponent = check_non_negative("frequency_exponent", frequency_exponent)
+        generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.WEIGHTS))
+        users = torch.randn(train.num_users, dim, generator=generator) * initial_scale / dim**0.5
+        by_item = train.matrix.T.tocsr()
+        for _ in range(epochs):
+            items = self._solved(by_item, users)
+            users = self._solved(train.matrix, items)
+        super().__init__(users, items, "inner")
+
+    @torch.no_grad()
+    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
+        """Return the scores of all items for somebody with some items."""
+        chosen = items.numpy()
+        one = (np.ones(len(chosen), dtype=np.float32), chosen, np.array([0, len(chosen)]))
+        user = self._solved(csr_array(one, shape=(1, self.num_items)), self.items)[0]
+        return self.items @ user
+
+    def _solved(
+        self, interactions: csr_array, others: Float[Tensor, "others dim"]
+    ) -> Float[Tensor, "rows dim"]:
+        """The embeddings of all rows, given those of the other side."""
+        counts = np.diff(interactions.indptr)
+        penalties = (counts + self.unobserved_weight * len(others)) ** self.frequency_exponent
+        penalties = torch.from_numpy(self.regularization * penalties).to(others)
+        everywhere = self.unobserved_weight * others.T @ others
+        padded = torch.cat([others, others.new_zeros(1, others.shape[1])])
+        found = others.new_empty(len(counts), others.shape[1])
+        for rows in _blocks(counts, others.shape[1]):
+            observed = padded[torch.from_numpy(_padded_columns(interactions, rows))]
+            systems = observed.mT @ observed + everywhere
+            systems.diagonal(dim1=1, dim2=2).add_(penalties[rows, None])
+            factors, failed = torch.linalg.cholesky_ex(systems)
+            if bool(failed.any()):
+                raise ValueError(
+                    f"regularization {self.regularization:g} is too small for float32: "
+                    "a linear system is singular"
+                )
+            found[rows] = torch.cholesky_solve(observed.sum(dim=1)[..., None], factors)[..., 0]
+        return found
+
+
+def _blocks(counts: NDArray[np.integer], dim: int) -> Iterator[NDArray[np.int64]]:
+    """All rows, those with the most interactions first, in blocks of bounded memory."""
+    order = np.argsort(-counts, kind="stable")
+    start = 0
+    while start < len(order):
+        size = max(1, _BLOCK_ENTRIES // (max(int(counts[order[start]]), dim) * dim))
+        yield order[start : start + size]
+        start += size
+
+
+def _padded_columns(interactions: csr_array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The columns of each of some rows, padded with the number of columns."""
+    block = interactions[rows]
+    counts = np.diff(block.indptr)
+    columns = np.full((len(rows), counts.max()), interactions.shape[1], dtype=np.int64)
+    columns[np.arange(counts.max()) < counts[:, None]] = block.indices
+    return columns

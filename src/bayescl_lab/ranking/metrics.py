@@ -1,0 +1,129 @@
+r"""Metrics of top-k lists, averaged over users.
+
+For a list of :math:`k` items, :math:`h_i \in \{0, 1\}` says whether the item at rank :math:`i` is
+relevant, :math:`n` is the number of relevant items, and :math:`m = \min(k, n)`:
+
+=============  ===================================================================================
+``precision``  :math:`\frac{1}{k} \sum_i h_i`; a user with fewer than k unseen items still has k
+               places
+``recall``     :math:`\frac{1}{n} \sum_i h_i`; divided by all that should be found, even beyond k
+``ndcg``       :math:`\sum_i \frac{h_i}{\log_2(i + 1)} \big/ \sum_{i \le m} \frac{1}{\log_2(i+1)}`;
+               the ideal list ends after k places
+``hit_rate``   1 if any :math:`h_i` is 1
+``mrr``        one over the rank of the first hit, 0 without any
+``map``        :math:`\frac{1}{m} \sum_i h_i \cdot \frac{1}{i} \sum_{j \le i} h_j`
+=============  ===================================================================================
+
+Users with :math:`n = 0` have no metrics: they are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count
+from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.known_items import KnownItems
+from bayescl_lab.ranking.scorers import Scorer
+
+METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
+"""The names of the metrics, in the order of the table above."""
+
+
+def evaluate_ranking(
+    scorer: Scorer,
+    parts: RankingParts,
+    ks: Sequence[int] = (5, 10, 20),
+    *,
+    block_size: int | None = None,
+) -> dict[str, float]:
+    """Rank all items that a user has not seen in training, and evaluate the top ``k``.
+
+    Args:
+        scorer: scores all items for some users: ``encoder.scorer()``, a baseline, or an
+            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
+        parts: the interactions seen in training, and those that should be found.
+        ks: lengths of lists.
+        block_size: users at a time; default: chosen automatically.
+
+    Returns:
+        ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k; and ``users`` and
+        ``users_left_out``, the number of users in the means, and of users without relevant items.
+
+    Raises:
+        ValueError: if a k is below 1, or no user has relevant items.
+    """
+    judged = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
+    deepest = max(check_count("k", k, 1) for k in ks)
+    top = full_ranking(scorer, deepest, seen=parts.train, users=judged, block_size=block_size)
+    figures = ranking_metrics(top, parts.evaluation, ks)
+    figures["users_left_out"] = parts.evaluation.num_users - len(judged)
+    return figures
+
+
+def ranking_metrics(
+    top: TopItems, wanted: Interactions, ks: Sequence[int] = (5, 10, 20)
+) -> dict[str, float]:
+    """Evaluate lists by the items that should be found.
+
+    Args:
+        top: lists at least as long as each k, unless there are fewer items.
+        wanted: the items that should be found.
+        ks: lengths of lists.
+
+    Returns:
+        As :func:`evaluate_ranking`. Users without a list are not counted.
+
+    Raises:
+        ValueError: if a k is below 1 or above the length of the lists, or no user with a list has
+            relevant items.
+
+    Example:
+        >>> wanted = Interactions.from_pairs([0, 0], [2, 3], user_ids=1, item_ids=5)
+        >>> lists = TopItems(torch.tensor([0]), torch.tensor([[1, 2]]), torch.tensor([[2.0, 1.0]]))
+        >>> figures = ranking_metrics(lists, wanted, ks=[2])
+        >>> figures["precision@2"], figures["mrr@2"], round(figures["ndcg@2"], 4)
+        (0.5, 0.5, 0.3869)
+    """
+    known = KnownItems(wanted)
+    counts = known.counts(top.users)
+    judged = counts > 0
+    if not bool(judged.any()):
+        raise ValueError(f"{wanted.name} holds no item of any user who has a list")
+    items = top.items[judged]
+    users = top.users[judged][:, None].expand_as(items)
+    hits = known.contains(users, items)
+    figures: dict[str, float] = {}
+    for k in ks:
+        if check_count("k", k, 1) > hits.shape[1] and hits.shape[1] < wanted.num_items:
+            raise ValueError(f"k must be at most the lists' length {hits.shape[1]}, got {k}")
+        values = _at(k, hits[:, :k], counts[judged])
+        figures |= {f"{name}@{k}": float(values[name].mean()) for name in METRICS}
+    figures["users"] = int(judged.sum())
+    figures["users_left_out"] = len(top.users) - int(judged.sum())
+    return figures
+
+
+def _at(
+    k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, " users"]
+) -> dict[str, Float[Tensor, " users"]]:
+    """Every metric of every user; lists have ``k`` places, or one for every item."""
+    hits = hits.double()
+    ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)
+    found = hits.cumsum(dim=1)
+    total = found[:, -1]
+    discounts = 1 / torch.log2(ranks + 1)
+    reachable = wanted.clamp(max=hits.shape[1])
+    return {
+        "precision": total / k,
+        "recall": total / wanted,
+        "ndcg": hits @ discounts / discounts.cumsum(0)[reachable - 1],
+        "hit_rate": (total > 0).double(),
+        "mrr": (hits / ranks).amax(dim=1),
+        "map": (hits * found / ranks).sum(dim=1) / reachable,
+    }

@@ -1,0 +1,105 @@
+"""A recommender as a Lightning module, built from an encoder, a loss and a candidate source."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_count, check_non_negative, check_positive
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.ranking.batches import PairBatch
+from bayescl_lab.ranking.candidates import CandidateSource
+from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.scorers import EmbeddingScorer, check_item_norm_exponent
+
+
+class RankingModule(pl.LightningModule):
+    """Train an encoder so that users score their items above the candidates.
+
+    Candidates are derived from (``seed``, epoch, step); see :mod:`bayescl_lab._randomness`.
+
+    Args:
+        encoder: embeddings of users and items.
+        loss: any loss of :mod:`bayescl.losses`, or :class:`~bayescl_lab.ranking.bpr.BPRLoss` with
+            drawn candidates. It is a part of the module, so its state is in every checkpoint. Needs
+            ``gather=True`` if several processes share batches.
+        candidates: the source of each pair's candidates, which also calls the loss.
+        learning_rate: learning rate of Adam; the initial one with ``total_steps``.
+        weight_decay: weight decay of Adam, an L2 penalty on all embeddings at every step, including
+            those that the step does not use.
+        total_steps: steps of the whole run, over which the learning rate follows half a cosine down
+            to 0; None keeps it constant.
+        item_norm_exponent: exponent of the item norm in ranking; training does not depend on it.
+            See :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
+        seed: the seed of the run.
+
+    Raises:
+        ValueError: if an argument is out of range, or the loss scales embeddings to length 1
+            while the encoder scores by inner products, or the other way around.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: Encoder,
+        loss: torch.nn.Module,
+        candidates: CandidateSource,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        total_steps: int | None = None,
+        item_norm_exponent: float = 0.0,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        normalize = getattr(loss, "normalize", None)
+        if normalize is not None and normalize != (encoder.score == "cosine"):
+            raise ValueError(
+                f"the loss must score like the encoder, by {encoder.score}: "
+                f"got normalize={normalize}"
+            )
+        self.encoder = encoder
+        self.loss = loss
+        self.candidates = candidates
+        self.learning_rate = check_positive("learning_rate", learning_rate)
+        self.weight_decay = check_non_negative("weight_decay", weight_decay)
+        if total_steps is not None:
+            check_count("total_steps", total_steps, 1)
+        self.total_steps = total_steps
+        self.item_norm_exponent = check_item_norm_exponent(item_norm_exponent, encoder.score)
+        self.seed = check_count("seed", seed, 0)
+
+    def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
+        """The loss of one batch of pairs."""
+        seed = derived_seed(self.seed, Purpose.CANDIDATES, self.current_epoch, batch_idx)
+        loss: Tensor = self.candidates(
+            self.loss, self.encoder, batch.users, batch.items, seed=seed, own=batch.own
+        )
+        # The mean over processes is the mean over all pairs.
+        pairs = len(batch.users)
+        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)
+        return loss
+
+    def scorer(self) -> EmbeddingScorer:
+        """A scorer with the current embeddings, for a full ranking."""
+        return self.encoder.scorer(item_norm_exponent=self.item_norm_exponent)
+
+    def configure_optimizers(self) -> Any:
+        """Adam, with a learning rate that is constant or follows half a cosine."""
+        optimizer = torch.optim.Adam(
+            self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
+        )
+        if self.total_steps is None:
+            return optimizer
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._cosine)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def _cosine(self, step: int) -> float:
+        """The remaining share of the learning rate at a step."""
+        return 0.5 * (1 + math.cos(math.pi * min(step / (self.total_steps or 1), 1.0)))

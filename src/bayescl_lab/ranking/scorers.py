@@ -1,0 +1,103 @@
+"""The interface of recommenders: scores of all items for some users."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import torch
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_choice, check_floating, check_non_negative, check_shape
+from bayescl.functional.similarity import unit_vectors
+
+Score = Literal["cosine", "inner"]
+"""Score of two embeddings: by their angle, or by their inner product."""
+
+SCORES: tuple[Score, ...] = ("cosine", "inner")
+
+
+class Scorer(Protocol):
+    """A model that scores every item for some users; higher is better."""
+
+    num_users: int
+    num_items: int
+
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
+        """Return the score of every item for each of some users.
+
+        The caller may overwrite what it receives.
+        """
+        ...
+
+
+class ScoresNewcomers(Protocol):
+    """A model that scores every item for somebody who was not in training."""
+
+    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
+        """Return the score of every item for somebody with at least one item."""
+        ...
+
+
+class EmbeddingScorer:
+    """Scores from embeddings of users and items.
+
+    Args:
+        users: one row per user.
+        items: one row per item.
+        score: ``"cosine"``, or ``"inner"`` for the inner product.
+        item_norm_exponent: cosines are multiplied by this power of the item's length. Lengths grow
+            with an item's number of pairs, through training steps or LightGCN's propagation, so the
+            product restores popularity, which angles learn slowly.
+
+    Raises:
+        ValueError: if the shapes do not fit together, the exponent is negative, or it is not 0 with
+            inner products, which include lengths already.
+
+    Example:
+        >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
+        >>> scorer.scores(torch.tensor([0]))
+        tensor([[1.0000, 0.7071]])
+    """
+
+    def __init__(
+        self,
+        users: Float[Tensor, "users dim"],
+        items: Float[Tensor, "items dim"],
+        score: Score = "cosine",
+        *,
+        item_norm_exponent: float = 0.0,
+    ) -> None:
+        check_choice("score", score, SCORES)
+        check_item_norm_exponent(item_norm_exponent, score)
+        for name, rows in (("users", users), ("items", items)):
+            check_floating(name, rows)
+        check_shape("users", users, ("users", "dim"))
+        check_shape("items", items, ("items", users.shape[1]))
+        users, items = users.detach(), items.detach()
+        if score == "cosine":
+            lengths = items.norm(dim=1, keepdim=True)
+            users, items = unit_vectors(users), unit_vectors(items)
+            if item_norm_exponent > 0:
+                items = items * lengths**item_norm_exponent
+        self.score = score
+        self.users = users
+        self.items = items
+        self.num_users = len(users)
+        self.num_items = len(items)
+
+    @torch.no_grad()
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
+        """Return the score of every item for each of some users."""
+        return self.users[users.to(self.users.device)] @ self.items.T
+
+
+def check_item_norm_exponent(value: float, score: Score | str) -> float:
+    """Return the exponent.
+
+    Raises:
+        ValueError: if it is negative, or not 0 with inner products.
+    """
+    check_non_negative("item_norm_exponent", value)
+    if value > 0 and score != "cosine":
+        raise ValueError(f"item_norm_exponent must be 0 if the score is {score}, got {value:g}")
+    return value

@@ -1,0 +1,103 @@
+"""Splits into training and evaluation interactions.
+
+A split depends only on the interactions and on its own seed, never on the seed of a run, so every
+run of every method sees the same one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl.checks import check_choice, check_count, check_interval
+from bayescl_lab.ranking.interactions import Interactions
+
+PER_USER, RANDOM, LAST = "per-user", "random", "last"
+SPLITS = (PER_USER, RANDOM, LAST)
+
+
+def split_interactions(
+    interactions: Interactions, kind: str, *, share: float, seed: int, draw: int = 0
+) -> tuple[Interactions, Interactions]:
+    """Split interactions into a training part and a held-out part.
+
+    =============  ============================================================================
+    ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
+                   whole ones (halves up), so that every user is divided alike. Who has too few
+                   for one to be held out, keeps all in training: up to 2 at a share of 0.2, up
+                   to 4 at 0.1
+    ``random``     at random from all, regardless of users; a user may lose all or none
+    ``last``       by time, the last interaction of every user who has at least two; among
+                   equal times the one furthest right in the matrix; ``share`` has no meaning
+    =============  ============================================================================
+
+    Args:
+        interactions: interactions to split.
+        kind: "per-user", "random" or "last".
+        share: the part to hold out, in (0, 1).
+        seed: seed of the draw.
+        draw: number of the draw, to make independent draws with one seed.
+
+    Returns:
+        The training part and the held-out part; every interaction is in exactly one.
+
+    Raises:
+        ValueError: if the kind is unknown, the share is out of range, times are needed but missing,
+            or nothing could be held out.
+
+    Example:
+        >>> all_pairs = np.divmod(np.arange(30), 10)
+        >>> chosen = Interactions.from_pairs(*all_pairs, user_ids=3, item_ids=10)
+        >>> train, test = split_interactions(chosen, "per-user", share=0.2, seed=0)
+        >>> train.matrix.sum(axis=1).tolist(), test.matrix.sum(axis=1).tolist()
+        ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
+    """
+    check_choice("split", kind, SPLITS)
+    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
+    check_count("split_seed", seed, 0)
+    if kind == LAST:
+        held_out = _last(interactions)
+    else:
+        generator = np.random.default_rng([seed, draw])
+        order = generator.permutation(interactions.num_interactions)
+        held_out = (_first_of_users if kind == PER_USER else _first)(interactions, order, share)
+    if not held_out.any() or held_out.all():
+        raise ValueError(
+            f"{interactions.name}: {interactions.num_interactions} interactions of "
+            f"{interactions.num_users} users are too few to split ({kind})"
+        )
+    return interactions.subset(~held_out), interactions.subset(held_out)
+
+
+def _first_of_users(
+    interactions: Interactions, order: NDArray[np.int64], share: float
+) -> NDArray[np.bool_]:
+    """The entries of each user that come first in an order of all entries."""
+    users, _ = interactions.pairs()
+    per_user = np.diff(interactions.matrix.indptr)
+    sizes = np.minimum(np.floor(share * per_user + 0.5).astype(np.int64), per_user - 1)
+    by_user_then_order = np.argsort(users * len(order) + order)
+    position = np.arange(len(users)) - np.repeat(interactions.matrix.indptr[:-1], per_user)
+    held_out = np.zeros(len(users), dtype=bool)
+    held_out[by_user_then_order] = position < np.repeat(sizes, per_user)
+    return held_out
+
+
+def _first(interactions: Interactions, order: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
+    """The entries that come first in an order of all entries."""
+    held_out: NDArray[np.bool_] = order < np.floor(share * interactions.num_interactions + 0.5)
+    return held_out
+
+
+def _last(interactions: Interactions) -> NDArray[np.bool_]:
+    """The latest entry of each user with at least two."""
+    if interactions.timestamps is None:
+        raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
+    per_user = np.diff(interactions.matrix.indptr)
+    starts = interactions.matrix.indptr[:-1][per_user > 0]
+    latest = np.maximum.reduceat(interactions.timestamps, starts)
+    is_latest = interactions.timestamps == np.repeat(latest, per_user[per_user > 0])
+    entries = np.where(is_latest, np.arange(len(is_latest)), -1)
+    held_out = np.zeros(len(entries), dtype=bool)
+    held_out[np.maximum.reduceat(entries, starts)[per_user[per_user > 0] > 1]] = True
+    return held_out

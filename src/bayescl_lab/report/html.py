@@ -1,0 +1,296 @@
+"""One or several runs, comparisons or tables as a self-contained HTML page."""
+
+from __future__ import annotations
+
+import base64
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
+
+from bayescl.figures import panels, png
+from bayescl_lab.report.images.figure import comparison_figure
+from bayescl_lab.report.images.findings import findings
+from bayescl_lab.report.images.markdown import accuracy_table, difference_table
+from bayescl_lab.report.images.page import what_was_run
+from bayescl_lab.report.images.paper_table import table_rows
+from bayescl_lab.report.ranking.beside import baseline_sentences
+from bayescl_lab.report.ranking.collection import read_cells
+from bayescl_lab.report.ranking.differences import against_paper
+from bayescl_lab.report.ranking.figure import cells_figure
+from bayescl_lab.report.ranking.table import (
+    cell_title,
+    differences_table,
+    figures_table,
+    note,
+    settings_table,
+)
+from bayescl_lab.report.tables import Table, counted
+from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
+from bayescl_lab.runs.folder import RunFolder, read_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CAPTIONS = {
+    "comparison": "Accuracy by loss; a dot is a seed, a bar the mean over seeds.",
+    "inspection-candidates": "Anchors with the candidates of smallest and largest weight.",
+    "inspection-reliability": "The posterior against the share of true negatives.",
+    "inspection-weights": "The weights of candidates.",
+    "ranking": "Metrics by loss and baseline.",
+}
+_ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "threads_per_run")
+_LARGEST_PICTURE = 16 * 2**20
+
+
+@dataclass
+class Section:
+    """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
+
+    Attributes:
+        title: its heading.
+        lead: paragraphs below it.
+        tables: with their own titles and notes.
+        findings: sentences made from the figures.
+        pictures: captions with PNG files.
+        settings: names and values.
+        origin: what produced the figures.
+        scores: one column per score in the table of several runs.
+    """
+
+    title: str
+    lead: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    pictures: list[tuple[str, bytes]] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, str] = field(default_factory=dict)
+
+
+def report_page(folders: Sequence[Path]) -> str:
+    """Settings, tables, figures, pictures and provenance of runs, comparisons and paper tables.
+
+    Args:
+        folders: folders of runs of any kind, finished or not, or with a ``comparison.json`` or
+            cells of the ranking table.
+
+    Returns:
+        Self-contained HTML. Content of the files is shown as text.
+
+    Raises:
+        ValueError: if a folder is missing or holds no results, or if a file in it is damaged.
+    """
+    return page_of([section_of(folder) for folder in folders], "made from result files")
+
+
+def page_of(sections: Sequence[Section], source: str) -> str:
+    """Sections as one HTML page, with a table of scores on top if there are several.
+
+    Args:
+        sections: at least one; a single one gives the page its title.
+        source: short description of where the figures come from.
+    """
+    columns = list(dict.fromkeys(name for section in sections for name in section.scores))
+    overview = Table(
+        ["run", *columns],
+        [
+            [section.title, *(section.scores.get(name, "") for name in columns)]
+            for section in sections
+            if section.scores
+        ],
+    )
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
+    title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
+    text = environment.get_template("page.html").render(
+        title=title,
+        source=source,
+        sections=sections,
+        overview=overview if len(overview.rows) > 1 else None,
+    )
+    return text.encode("utf-8", "replace").decode("utf-8")  # names may hold half a letter
+
+
+def section_of(folder: Path) -> Section:
+    """The section of a folder.
+
+    Raises:
+        ValueError: as :func:`report_page` does.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
+    config = None
+    if (folder / "config.yaml").is_file():
+        config = RunFolder.find(folder).config()
+    files = [folder / name for name in ("result.json", "comparison.json", "evaluation.json")]
+    file = next((file for file in files if file.is_file()), None)
+    try:
+        if file is not None:
+            section = _result_section(folder, read_json(file))
+        elif cells := read_cells(folder):
+            section = _cells_section(folder, cells)
+        elif config is not None:
+            section = Section(folder.resolve().name, ["Not finished: no result yet."])
+        else:
+            raise ValueError(f"{folder} holds no run and no results")
+        section.settings = section.settings or config or {}
+        drawn = dict(section.pictures)
+        for picture in sorted(folder.glob("*.png")):
+            content = picture.read_bytes()
+            if content.startswith(b"\x89PNG") and len(content) <= _LARGEST_PICTURE:
+                drawn[_CAPTIONS.get(picture.stem, picture.stem)] = content
+        curves = _training_curves(folder)
+        section.pictures = [*drawn.items(), *([curves] if curves else [])]
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"{file or folder} is damaged: {type(error).__name__} {error}") from None
+    except (StopIteration, ValueError) as error:
+        if str(folder) in str(error):  # it says already what is wrong with which file
+            raise
+        raise ValueError(f"{file or folder} is damaged: {error or 'it is empty'}") from None
+    return section
+
+
+def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
+    """A comparison, a table of the paper or a single run."""
+    settings = result.get("settings", {})
+    origin = {name: result[name] for name in _ORIGIN if result.get(name) is not None}
+    if "cells" in result:
+        head, rows, notes = table_rows(result)
+        spread = f"Mean ± {result['spread']} ({counted(len(result['seeds']), 'seed')})."
+        table = Table(head, rows, note=spread, numeric=False)
+        remarks = [f"[{number}] {text}." for number, text in enumerate(notes, start=1)]
+        found = [*remarks, *result["remarks"]]
+        return Section(result["title"], [result["protocol"]], [table], found, origin=origin)
+    if "summary" in result:
+        losses = result["summary"]["losses"]
+        title = f"{len(losses)} losses on {data_title(settings['data'])}"
+        section = Section(title, [what_was_run(result)], [accuracy_table(result)])
+        if "info_nce" in losses and len(losses) > 1:
+            section.tables.append(difference_table(result))
+            section.findings = findings(result)
+        if not (folder / "comparison.png").is_file():
+            section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
+        section.settings, section.origin = settings, origin
+        return section
+    if {"losses", "baselines"} <= result.keys():
+        return replace(_cells_section(folder, [dict(result)]), settings=settings)
+    name = settings["loss"] if "loss" in settings else settings["encoder"]
+    title = f"{loss_title(name)} on {data_title(settings['data'])}"
+    words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
+    words += [f"seed {settings['seed']}"] if "seed" in settings else []
+    words += [f"scored on the {settings['evaluate_on']} part"]
+    lead = [f"Run `{folder.resolve().name}`: {', '.join(words)}."]
+    lead += [str(remark) for remark in result.get("remarks", [])]
+    lead += [f"{sentence}." for sentence in baseline_sentences(result)]
+    if "metrics" in result:
+        figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
+        tops = list(dict.fromkeys(name.partition("@")[2] for name in figures))
+        names = list(dict.fromkeys(name.partition("@")[0] for name in figures))
+        rows = [[name, *(figures.get(f"{name}@{top}", "") for top in tops)] for name in names]
+        table = Table(["", *(f"@{top}" for top in tops)], rows)
+        scores = {measure_title(name): figures[name] for name in figures if name.endswith("@20")}
+    else:
+        probes = {k: v for k, v in result["probes"].items() if not k.endswith("_spread")}
+        figures = {measure_title(name): f"{100 * value:.1f}" for name, value in probes.items()}
+        table, scores = Table(["probe", "accuracy, %"], [*map(list, figures.items())]), figures
+    return Section(title, lead, [table], settings=settings, origin=origin, scores=scores)
+
+
+def _cells_section(folder: Path, cells: list[dict[str, Any]]) -> Section:
+    """The cells of the ranking table."""
+    section = Section("Top-k ranking", [f"{counted(len(cells), 'cell')} of the table."])
+    for cell in cells:
+        section.tables.append(
+            Table(
+                figures_table(cell).head,
+                figures_table(cell).rows,
+                title=f"**{cell_title(cell)}.** {note(cell)}",
+                note=against_paper(cell),
+            )
+        )
+        section.tables += [
+            table for table in (differences_table(cell), settings_table(cell)) if table.rows
+        ]
+    if not (folder / "ranking.png").is_file():
+        section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
+    section.origin = {name: cells[0][name] for name in _ORIGIN if cells[0].get(name) is not None}
+    return section
+
+
+def _training_curves(folder: Path) -> tuple[str, bytes] | None:
+    """Loss by epoch of the run in a folder, or of all runs in ``runs`` below it."""
+    curves: list[tuple[str, list[dict[str, float]]]] = []
+    for file in sorted([*folder.glob("metrics.csv"), *folder.glob("runs/*/metrics.csv")]):
+        rows = RunFolder(file.parent, "").read_metrics()
+        rows = [row for row in rows if {"epoch", "loss"} <= row.keys()]
+        if rows and (file.parent / "config.yaml").is_file():
+            loss = str(RunFolder.find(file.parent).config().get("loss", ""))
+            curves.append((loss, rows))
+    if not curves:
+        return None
+    judged = next((name for name in ("knn", "ndcg@20") if name in curves[0][1][-1]), None)
+
+    def draw(_: object) -> Figure:
+        from matplotlib.ticker import MaxNLocator
+
+        shown = ["loss", *([judged] if judged else [])]
+        figure, axes = panels(1, len(shown), width=5.2 * len(shown), height=3.6)
+        for axis, name in zip(axes, shown, strict=True):
+            told: set[str] = set()
+            for loss, rows in curves:
+                points = [(row["epoch"], row[name]) for row in rows if name in row]
+                label = "" if loss in told else loss_title(loss)
+                told.add(loss)
+                axis.plot(*zip(*points, strict=True), color=loss_colour(loss), lw=1.3, label=label)
+            axis.set_xlabel("epoch")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.set_ylabel(name if name == "loss" else measure_title(name))
+            if len(told) > 1:
+                axis.legend(fontsize=8)
+        return figure
+
+    return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", figure_png(draw, None)
+
+
+def figure_png(figure: Any, content: object) -> bytes:
+    """A figure as PNG; names are drawn literally, even if no font has their letters."""
+    from matplotlib import rc_context
+
+    with warnings.catch_warnings(), rc_context({"text.parse_math": False}):
+        warnings.simplefilter("ignore")
+        return png(figure(content), dpi=130)
+
+
+def _rich(text: object) -> Markup:
+    """Text with asterisks and backticks turned into markup; everything else is escaped."""
+    safe = str(escape(text))
+    for pattern, tag in ((r"`([^`]+)`", "code"), (r"\*\*(.+?)\*\*", "strong")):
+        safe = re.sub(pattern, rf"<{tag}>\1</{tag}>", safe)
+    return Markup(re.sub(r"^\*([^*]+)\*$", r"<em>\1</em>", safe))
+
+
+def _shown(value: object) -> str:
+    """A setting as text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _uri(content: bytes) -> str:
+    """A PNG file as a data URI."""
+    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
+
+
+def _is_wide(content: bytes) -> bool:
+    """Whether a picture is too wide for a phone."""
+    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+    return width > 1.6 * height

@@ -1,0 +1,252 @@
+"""Numbers and tables in Markdown pages, copied from result files instead of typed.
+
+A comment says what is quoted. A number comes right before its comment::
+
+    an error of 0.00116<!-- quote: value ../results/simulation/mse.csv mse:.5f value=0.9 -->
+
+and a table or a paragraph between two comments, each on its own line::
+
+    <!-- quote: cell ../results/ranking/gowalla-mf.json -->
+    <!-- /quote -->
+
+After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
+quotation, split as a shell would. A file may contain a ``*``; if several match, the last by name is
+used, which is the newest if names are dates. ``bayescl report --pages`` rewrites the quotes of
+pages, or with ``--check`` compares them.
+
+Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
+``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
+values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. The
+rows of a CSV file are a list of records: either the conditions select one, or ``count``, ``max``,
+``min``, ``largest`` (of the absolute values) or ``rate`` (the exponent of a power law in the number
+of candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
+``~`` drops the zero before the point.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bayescl_lab._files import write_atomically
+from bayescl_lab.paper.simulation.statistics import fitted_rate
+from bayescl_lab.paper.simulation.tables import Table as Records
+from bayescl_lab.paper.simulation.tables import parsed
+from bayescl_lab.report.images.page import comparison_quote, probes_quote
+from bayescl_lab.report.ranking.page import best_quote, cell_quote, paired_quote
+from bayescl_lab.report.tables import Table, origin
+from bayescl_lab.runs.folder import read_json
+
+INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"^(<!-- quote: ((?:(?!-->).)*?) -->\n).*?^(<!-- /quote -->)$", re.DOTALL | re.MULTILINE
+)
+_MARK = "<!-- quote:"
+
+
+def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
+    """Update the quotes of pages.
+
+    Args:
+        paths: Markdown files, or folders that hold some.
+        check: do not write the files.
+
+    Returns:
+        The pages whose quotes were out of date.
+
+    Raises:
+        ValueError: if there is no such page, or a quote's source is missing.
+    """
+    stale = []
+    for path in paths:
+        if not path.exists():
+            raise ValueError(f"there is no page {path}")
+        for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
+            text = page.read_text(encoding="utf-8")
+            try:
+                written = refreshed(text, page.parent)
+            except ValueError as error:
+                raise ValueError(f"{page}: {error}") from None
+            if written != text:
+                stale.append(page)
+                if not check:
+                    write_atomically(page, written)
+    return stale
+
+
+def refreshed(text: str, folder: Path) -> str:
+    """A page with every quote brought up to date.
+
+    Args:
+        text: the page.
+        folder: the page's folder.
+
+    Raises:
+        ValueError: if a quote is malformed, or its file is missing or has nothing at its place.
+    """
+    inline, blocks = len(INLINE.findall(text)), len(BLOCK.findall(text))
+    if inline + blocks != text.count(_MARK) or blocks != text.count("<!-- /quote -->"):
+        raise ValueError("a quote has neither a number before it nor an end after it")
+    text = BLOCK.sub(lambda quote: f"{quote[1]}\n{_quoted(quote[2], folder)}\n\n{quote[3]}", text)
+    return INLINE.sub(lambda quote: _quoted(quote[3], folder) + quote[2], text)
+
+
+def _quoted(words: str, folder: Path) -> str:
+    """The text of a quote."""
+    try:
+        name, file, *rest = shlex.split(words)
+        if name not in QUOTATIONS:
+            raise ValueError(f"there is no quotation {name}, only {', '.join(QUOTATIONS)}")
+        found = sorted(folder.glob(file)) if "*" in file else [folder / file]
+        if not found or not found[-1].is_file():
+            raise ValueError(f"there is no file {folder / file}")
+        return QUOTATIONS[name](found[-1], *rest)
+    except KeyError as error:
+        raise ValueError(f"cannot quote '{words}': there is no {error}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cannot quote '{words}': {error}") from None
+
+
+def value(file: Path, what: str, *conditions: str) -> str:
+    """One number of a file."""
+    return filled(what if "{" in what else f"{{{what}}}", _content(file), _where(conditions))
+
+
+def table(file: Path, place: str, *words: str) -> str:
+    """A table with a row for each record at a place; what a record lacks is left empty."""
+    columns = dict(word.split("=", 1) for word in words if "{" in word)
+    where = _where(word for word in words if "{" not in word)
+    records = taken(_content(file), f"{place}/all", where)
+
+    def cell(template: str, record: object) -> str:
+        try:
+            return filled(template, record)
+        except ValueError:
+            return ""
+
+    rows = [[cell(template, record) for template in columns.values()] for record in records]
+    return Table(list(columns), rows).markdown()
+
+
+QUOTATIONS: dict[str, Callable[..., str]] = {
+    "value": value,
+    "table": table,
+    "origin": lambda file: origin(read_json(file), file.name),
+    "comparison": comparison_quote,
+    "probes": probes_quote,
+    "cell": cell_quote,
+    "paired": lambda file, loss, what: filled(f"{{{what}}}", paired_quote(file, loss)),
+    "best": lambda file, what: filled(f"{{{what}}}", best_quote(file)),
+}
+"""Functions that make the text of a quote from its file and arguments, by name."""
+
+
+class _Template(string.Formatter):
+    """Python's format strings with places for names."""
+
+    def __init__(self, where: Mapping[str, object]) -> None:
+        self.where = where
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Any) -> tuple[Any, str]:
+        del kwargs
+        return taken(args[0], field_name, self.where), field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        text = format(value, format_spec.removeprefix("~"))
+        return re.sub(r"^([+-]?)0\.", r"\1.", text) if format_spec.startswith("~") else text
+
+
+def filled(template: str, content: object, where: Mapping[str, object] | None = None) -> str:
+    """A template filled with the content at its places.
+
+    Example:
+        >>> filled("{a/b:~.2f} of {n}", {"a": {"b": 0.5}, "n": 3})
+        '.50 of 3'
+    """
+    return _Template(where or {}).vformat(template, [content], {})
+
+
+def taken(content: object, place: str, where: Mapping[str, object] | None = None) -> Any:
+    """The value at a place in nested mappings and lists.
+
+    Args:
+        content: as from a JSON file, or the rows of a CSV file.
+        place: keys with "/" between them.
+        where: keeps only the records with these values.
+
+    Raises:
+        ValueError: if there is nothing, or if several records match instead of one.
+
+    Example:
+        >>> rows = [{"n": 1, "error": 0.25}, {"n": 2, "error": 0.5}]
+        >>> taken(rows, "max/error"), taken(rows, "count"), taken(rows, "error", {"n": 1})
+        (0.5, 2, 0.25)
+        >>> taken({"losses": {"hard": {"epochs": [5, 7]}}}, "losses/hard/epochs/1")
+        7
+    """
+    keys = place.split("/")
+    while keys:
+        if isinstance(content, list) and where:
+            content = [
+                one
+                for one in content
+                if not isinstance(one, Mapping) or where.items() <= one.items()
+            ]
+        if isinstance(content, Mapping) and keys[0] in content:
+            content = content[keys.pop(0)]
+        elif isinstance(content, Mapping) and keys == ["all"]:
+            return list(content.values())
+        elif isinstance(content, list) and keys[0] in _OF_LISTS and not _has(content, keys[0]):
+            return _OF_LISTS[keys[0]](content, "/".join(keys[1:]))
+        elif isinstance(content, list) and keys[0].isdigit() and int(keys[0]) < len(content):
+            content = content[int(keys.pop(0))]
+        elif isinstance(content, list) and len(content) == 1:
+            content = content[0]
+        elif isinstance(content, list):
+            raise ValueError(f"{len(content)} records match, expected one")
+        else:
+            raise ValueError(f"there is nothing at {place}")
+    return content
+
+
+def _has(records: list[Any], key: str) -> bool:
+    """Whether records have a column of that name."""
+    return bool(records) and isinstance(records[0], Mapping) and key in records[0]
+
+
+def _numbers(records: list[Any], place: str) -> list[float]:
+    """The number at a place of every record."""
+    return [float(taken(one, place) if place else one) for one in records]
+
+
+def _rate(records: list[Any], place: str) -> float:
+    """The fitted exponent of a power law in the number of candidates."""
+    sizes, values = _numbers(records, "candidates"), _numbers(records, place)
+    return fitted_rate(torch.tensor(sizes), torch.tensor(values))[0]
+
+
+_OF_LISTS: dict[str, Callable[[list[Any], str], Any]] = {
+    "all": lambda records, _: records,
+    "count": lambda records, _: len(records),
+    "max": lambda records, place: max(_numbers(records, place)),
+    "min": lambda records, place: min(_numbers(records, place)),
+    "largest": lambda records, place: max(map(abs, _numbers(records, place))),
+    "rate": _rate,
+}
+
+
+def _where(conditions: Iterable[str]) -> dict[str, object]:
+    """Values by key from words such as ``alpha=0.9``."""
+    pairs = (word.split("=", 1) for word in conditions)
+    return {key: parsed(text) for key, text in pairs}
+
+
+def _content(file: Path) -> object:
+    """The content of a CSV or JSON file."""
+    return list(Records.read(file).records) if file.suffix == ".csv" else read_json(file)

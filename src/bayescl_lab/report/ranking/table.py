@@ -1,0 +1,176 @@
+"""Cells of the ranking table as Markdown: our value, the paper's value, baselines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bayescl_lab.paper.ranking.printed import METRICS, is_misprint, paper_figure
+from bayescl_lab.paper.ranking.published import PUBLISHED, has_lightgcn_split
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.report.ranking.differences import (
+    Cell,
+    against_paper,
+    data_name,
+    paired_differences,
+)
+from bayescl_lab.report.tables import Table, bold, mean_text
+from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
+from bayescl_lab.runs.ranking.settings import PAPER
+
+_SETTINGS = (
+    "temperature",
+    "tau_plus",
+    "alpha",
+    "beta",
+    "concentration",
+    "item_norm_exponent",
+)
+
+
+def tables_markdown(cells: Sequence[Cell]) -> str:
+    """Every cell with a heading, its figures and their cost.
+
+    Args:
+        cells: in the order in which they are to appear.
+    """
+    parts = [f"### {cell_title(cell)}\n\n{cell_markdown(cell)}" for cell in cells]
+    return "\n\n".join(parts) + "\n"
+
+
+def cell_markdown(cell: Cell) -> str:
+    """The tables of a cell, with notes."""
+    parts = [note(cell), figures_table(cell).markdown(), against_paper(cell)]
+    for table in (differences_table(cell), settings_table(cell)):
+        parts += [table.title, table.markdown() if table.rows else "", table.note]
+    return "\n\n".join(part for part in parts if part)
+
+
+def cell_title(cell: Cell) -> str:
+    """Data set, encoder and split of a cell."""
+    split = ", LightGCN's split" if has_lightgcn_split(cell["data"]) else ""
+    return f"{cell['data']}{split}, {encoder_title(cell['encoder'])}"
+
+
+def note(cell: Cell) -> str:
+    """The note on the figures of a cell."""
+    seeds = cell["seeds"]
+    sizes = cell["interactions"]
+    words = [
+        f"{sizes['users']:,} users, {sizes['items']:,} items, {sizes['train']:,} interactions to "
+        f"train on and {sizes[cell['evaluated_on']]:,} to judge by, of {cell['users']:,} users"
+        f" ({cell['users_left_out']:,} have none and are left out).",
+        f"Means over {seeds} seeds ± standard deviation."
+        if seeds > 1
+        else "One seed: no spread, and small differences mean nothing.",
+    ]
+    if has_lightgcn_split(cell["data"]):
+        words.append("The paper's figures are from another split and cannot stand here.")
+    elif any(theirs(cell, loss, "ndcg@20") for loss in cell["losses"]):
+        words.append("In parentheses what the paper prints, chosen on the test part.")
+    if cell["protocol"] == PAPER:
+        words.append("**Best epoch on the test part for each metric: inflated.**")
+    return " ".join(words)
+
+
+def figures_table(cell: Cell) -> Table:
+    """One row per loss and baseline, one column per metric; published rows at the end."""
+    first = next(iter(cell["losses"].values()))["metrics"]
+    metrics = [metric for metric in METRICS if metric in first]
+    rows = []
+    for name, entry in {**cell["losses"], **cell["baselines"]}.items():
+        figures = [_plain(mean_text(entry["metrics"][metric], ".4f")) for metric in metrics]
+        if name in cell["losses"]:
+            figures = [
+                figure + _printed(cell, name, metric)
+                for figure, metric in zip(figures, metrics, strict=True)
+            ]
+        rows.append([loss_title(name), *figures])
+    for name, published in PUBLISHED.get(cell["data"], {}).items():
+        values = [_plain(f"{published[one]:.4f}") if one in published else "" for one in metrics]
+        rows.append([f"*published: {name}*", *values])
+    return Table(["", *map(measure_title, metrics)], rows)
+
+
+def differences_table(cell: Cell) -> Table:
+    """How far every loss lies above InfoNCE, paired by seed; empty for a single seed."""
+    metrics = ("recall@20", "ndcg@20")
+    columns = [paired_differences(cell, metric) for metric in metrics]
+    if cell["seeds"] == 1 or not columns[0]:
+        return Table([], [])
+    rows = [
+        [
+            loss_title(loss),
+            *(bold(mean_text(one[loss], "+.4f"), one[loss]["certain"]) for one in columns),
+        ]
+        for loss in columns[0]
+    ]
+    head = ["above InfoNCE, paired by seed", *map(measure_title, metrics)]
+    return Table(head, rows, note="Bold: at least two standard errors from 0.")
+
+
+def settings_table(cell: Cell) -> Table:
+    """The hyper-parameters, epochs and cost of every loss, and the number of settings tried."""
+    rows, tuning = [], cell.get("tuning")
+    for loss, entry in cell["losses"].items():
+        chosen = entry["settings"]
+        values = [
+            "density" if name in chosen and chosen[name] is None else _number(chosen.get(name))
+            for name in _SETTINGS
+        ]
+        tried = [str(len(tuning["losses"][loss]["scores"]))] if tuning else []
+        seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
+        rows.append([loss_title(loss), *tried, *values, str(entry["epochs"]), seconds])
+    chosen_of = ["chosen of"] if tuning else []
+    head = ["", *chosen_of, *_SETTINGS, "epochs", "s/epoch"]
+    return Table(head, rows, title=_shared(cell))
+
+
+def theirs(cell: Cell, loss: str, metric: str) -> float | None:
+    """The paper's figures for such a split, if any."""
+    if has_lightgcn_split(cell["data"]):
+        return None
+    return paper_figure(data_name(cell), cell["encoder"], loss, metric)
+
+
+def _shared(cell: Cell) -> str:
+    """The settings that all losses of a cell share."""
+    settings: Mapping[str, Any] = next(iter(cell["losses"].values()))["settings"]
+    drawn = settings["candidates"] in ("shared", "per-pair")
+    words = [
+        f"dimension {settings['dim']}",
+        *(f"{settings[name]} {name}" for name in ENCODERS[settings["encoder"]].own_settings),
+        f"{settings['score']} scores",
+        f"batches of {settings['batch_size']:,} pairs",
+        f"candidates: {settings['candidates']}" + (f", {settings['count']}" if drawn else ""),
+        "a user's known items "
+        + ("do not count" if settings["mask_known"] else "count, but for the pair's own"),
+        f"learning rate {settings['lr']:g} ({settings['schedule']})",
+        f"weight decay {settings['weight_decay']:g}",
+    ]
+    return f"Every loss: {'; '.join(words)}."
+
+
+def _printed(cell: Cell, loss: str, metric: str) -> str:
+    """The paper's value in parentheses, if there is one for such a split."""
+    figure = theirs(cell, loss, metric)
+    if figure is None:
+        return ""
+    misprint = is_misprint(data_name(cell), cell["encoder"], loss, metric)
+    return f" ({_plain(f'{figure:.4f}')}{', misprint' * misprint})"
+
+
+def _plain(text: str) -> str:
+    """Figures without the zero before the point.
+
+    Example:
+        >>> _plain("0.3588 ± 0.0011")
+        '.3588 ± .0011'
+    """
+    return re.sub(r"(?<!\d)0\.", ".", text)
+
+
+def _number(value: float | None) -> str:
+    """A setting, or nothing."""
+    return "" if value is None else f"{value:g}"

@@ -1,0 +1,268 @@
+"""The folder of a run, with crash-safe writing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bayescl_lab._files import staged_folder, sweep, write_atomically
+
+_HEADER = "# bayescl "
+"""Start of the first line of ``config.yaml``; the kind of run follows."""
+_FORMAT_LINE, FORMAT = "# format ", 2
+"""The second line names the folder's format; folders without a number have format 1."""
+_READ = tuple(f"{_FORMAT_LINE}{number}" for number in range(1, FORMAT + 1))
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
+
+    Since format 2, a run that trains also records its data: ``data.json`` describes where they were
+    and what they looked like, ``images.npz`` or ``interactions.npz`` which row was in which part,
+    and ``embeddings.npz`` holds the matrices of a finished recommender. Folders of format 1 lack
+    these files but can still be opened.
+
+    ``config.yaml`` names the kind of run and the folder's format in comments, and can be passed to
+    the command that makes such runs as ``--config``. The folder is created together with it, so
+    every run folder has one. All other files are written to a temporary file and moved into place:
+    a reader, or a run that continues after it was killed, finds either the old or the new file
+    complete.
+
+    Attributes:
+        path: path of the folder.
+        kind: kind of run, the command that makes it, such as "train images".
+    """
+
+    path: Path
+    kind: str
+
+    @property
+    def config_file(self) -> Path:
+        """The kind of the run and its full settings, as options of its command."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics_file(self) -> Path:
+        """One row per epoch."""
+        return self.path / "metrics.csv"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The last checkpoint."""
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def best_checkpoint(self) -> Path:
+        """The weights of the best epoch, in runs that choose one."""
+        return self.path / "checkpoints" / "best.ckpt"
+
+    def kept_checkpoint(self) -> Path:
+        """The checkpoint behind a run's figures: that of the best epoch, or else the last.
+
+        Raises:
+            ValueError: if there is no checkpoint yet.
+        """
+        for checkpoint in (self.best_checkpoint, self.checkpoint):
+            if checkpoint.is_file():
+                return checkpoint
+        raise ValueError(f"{self.path} has no checkpoint yet")
+
+    @property
+    def data_file(self) -> Path:
+        """Description of the run's data; missing in folders of format 1."""
+        return self.path / "data.json"
+
+    @property
+    def result_file(self) -> Path:
+        """The figures of the finished run; its presence means that the run is finished."""
+        return self.path / "result.json"
+
+    @property
+    def weights_file(self) -> Path:
+        """The weights of the finished run, for any reader of safetensors."""
+        return self.path / "weights.safetensors"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has written its result."""
+        return self.result_file.is_file()
+
+    @classmethod
+    def create(cls, path: Path, kind: str, config: Mapping[str, object]) -> RunFolder:
+        """Create the folder of a new run.
+
+        Args:
+            path: the folder, which must not exist or be empty.
+            kind: kind of run.
+            config: the settings, as plain values.
+
+        Raises:
+            ValueError: if the folder is not empty or not writable.
+        """
+        check_vacant(path)
+        try:
+            with staged_folder(path) as staging:
+                folder = cls(staging, kind)
+                write_atomically(folder.config_file, _header(kind) + _yaml(config))
+        except OSError as error:
+            raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
+        return cls(path, kind)
+
+    @classmethod
+    def find(cls, path: Path) -> RunFolder:
+        """Find the folder of a run of any kind.
+
+        Raises:
+            ValueError: if there is no such folder, or it holds no run.
+        """
+        return cls(path, cls(path, "")._read_config()[0])
+
+    @classmethod
+    def open(cls, path: Path, kind: str) -> RunFolder:
+        """Open the folder of an existing run.
+
+        Raises:
+            ValueError: if there is no such folder, or it does not hold a run of this kind.
+        """
+        folder = cls(path, kind)
+        found = folder._read_config()[0]
+        if found != kind:
+            raise ValueError(f"{path} holds a run of '{found}', not of '{kind}'")
+        return folder
+
+    def config(self) -> dict[str, Any]:
+        """The settings of the run."""
+        return self._read_config()[1]
+
+    def write_result(self, result: Mapping[str, object], *, name: str = "result.json") -> Path:
+        """Write figures as JSON and return the file."""
+        target = self.path / name
+        write_atomically(target, as_json(result))
+        return target
+
+    def read_result(self) -> dict[str, Any]:
+        """The figures of the finished run."""
+        return read_json(self.result_file)
+
+    def write_metrics(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Write the rows of ``metrics.csv``; missing values are left empty."""
+        rows = list(rows)
+        text = io.StringIO()
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.metrics_file, text.getvalue())
+
+    def read_metrics(self) -> list[dict[str, float]]:
+        """The rows of ``metrics.csv``; none if there is no such file."""
+        if not self.metrics_file.is_file():
+            return []
+        try:
+            with self.metrics_file.open(newline="", encoding="utf-8") as file:
+                return [
+                    {key: _number(value) for key, value in row.items() if value != ""}
+                    for row in csv.DictReader(file)
+                ]
+        except (ValueError, TypeError):
+            raise ValueError(f"{self.metrics_file} is damaged") from None
+
+    def sweep(self) -> None:
+        """Remove temporary files that a killed run left behind."""
+        names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
+        matrices = ("images.npz", "interactions.npz", "embeddings.npz")
+        for file in (self.path / name for name in (*names, *matrices)):
+            sweep(file)
+        for file in (self.checkpoint, self.best_checkpoint):
+            sweep(file)
+
+    def go_on(self, config: Mapping[str, object]) -> None:
+        """Change the settings of a run that continues, and remove results of the old ones."""
+        for file in (self.result_file, self.weights_file):
+            file.unlink(missing_ok=True)
+        write_atomically(self.config_file, _header(self.kind) + _yaml(config))
+
+    def _read_config(self) -> tuple[str, dict[str, Any]]:
+        """Kind and settings; raises a ``ValueError`` that says why this is not a run folder."""
+        if not self.path.is_dir():
+            raise ValueError(f"there is no run folder {self.path}")
+        if not self.config_file.is_file():
+            raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
+        try:
+            text = self.config_file.read_text(encoding="utf-8")
+            config = yaml.safe_load(text)
+        except (yaml.YAMLError, UnicodeDecodeError):
+            raise ValueError(f"{self.config_file} is damaged") from None
+        first, second, *_ = *text.split("\n", 2), ""
+        if not first.startswith(_HEADER) or not isinstance(config, dict):
+            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
+        if second.startswith(_FORMAT_LINE) and second not in _READ:
+            raise ValueError(
+                f"{self.path} has {second.removeprefix('# ')} of run folders, from another version "
+                f"of bayescl; this version reads format {FORMAT}"
+            )
+        return first.removeprefix(_HEADER), config
+
+
+def check_vacant(path: Path) -> None:
+    """Refuse a place that is already used or not writable.
+
+    Raises:
+        ValueError: if it is a file, a folder that is not empty, or not writable.
+    """
+    if path.is_dir():
+        if any(path.iterdir()):
+            raise ValueError(
+                f"{path} exists and is not empty: resume it with --resume or name another folder"
+            )
+    elif path.exists():
+        raise ValueError(f"{path} exists and is not a folder")
+    nearest = path if path.is_dir() else path.parent
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
+
+
+def as_json(value: Mapping[str, object]) -> str:
+    """A mapping as JSON; NaN and infinity are refused, since JSON has neither."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file.
+
+    Raises:
+        ValueError: if the file does not hold one.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise ValueError(f"{path} is damaged") from None
+    if isinstance(value, dict):
+        return value
+    raise ValueError(f"{path} is damaged")
+
+
+def _number(text: str) -> float:
+    """A number with its original notation, so that it is written the same way again."""
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
+
+
+def _header(kind: str) -> str:
+    """The comments at the head of ``config.yaml``."""
+    return f"{_HEADER}{kind}\n{_FORMAT_LINE}{FORMAT}\n"
+
+
+def _yaml(value: Mapping[str, object]) -> str:
+    """A mapping as YAML, in its own order."""
+    return str(yaml.safe_dump(dict(value), sort_keys=False))

@@ -1,0 +1,195 @@
+"""Alpha that changes during training, by a schedule or measured on the current encoder.
+
+The current value is a hyper-parameter of the loss and so part of every checkpoint. The epoch in
+which it was set is part of the state of :class:`~bayescl.integrations.lightning.AlphaCallback`.
+Measurements depend only on weights, seed and epoch, and do not change weights, statistics of batch
+normalisation or generators, so a resumed run continues exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_count
+from bayescl.diagnostics import in_eval_mode, score_candidates
+from bayescl.estimation import (
+    LinearRamp,
+    MeasuredAlpha,
+    Reading,
+    label_free_alpha,
+    macro_auc,
+)
+from bayescl.integrations.lightning import AlphaCallback
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.runs.images.settings import ImageSettings
+
+LABELS_PER_CLASS = 20
+"""Default number of labelled images per class for measuring alpha."""
+
+
+@dataclass(frozen=True)
+class LabelledAlpha:
+    """Alpha measured as macro-AUC on a small labelled part of the training images.
+
+    Views are compared as in training: one view of each image against the other view of all others.
+
+    Attributes:
+        images: the labelled part; see :func:`labelled_part`. Never test images.
+        reading: how the AUC becomes alpha; see :func:`bayescl.estimation.alpha_of_auc`.
+        seed: the seed of the run.
+    """
+
+    images: ImageStore
+    reading: Reading = "model"
+    seed: int = 0
+
+    def __call__(self, model: Any, epoch: int) -> float:
+        """Return the AUC measured on the current model."""
+        view_1, view_2 = embedded_views(model, self.images, self.seed, epoch)
+        loss: Any = model.loss
+        labels = self.images.labels
+        auc = macro_auc(
+            view_1,
+            labels,
+            view_2,
+            labels,
+            own=torch.arange(len(labels), device=labels.device),
+            normalize=loss.normalize,
+        )
+        return MeasuredAlpha(auc, self.reading).alpha
+
+
+@dataclass(frozen=True)
+class LabelFreeAlpha:
+    """Alpha estimated from two views of some images, without labels.
+
+    It is biased upwards, since two views of an image are more alike than two images of a class; see
+    :mod:`bayescl.estimation.label_free`.
+
+    Attributes:
+        images: training images; some of them are drawn for each estimate.
+        size: number of images drawn.
+        reading: how the AUC becomes alpha.
+        seed: the seed of the run.
+    """
+
+    images: ImageStore
+    size: int = 512
+    reading: Reading = "model"
+    seed: int = 0
+
+    def __call__(self, model: Any, epoch: int) -> float:
+        """Return the estimate for the current model, at the loss's own ``tau_plus``."""
+        generator = torch.Generator().manual_seed(
+            derived_seed(self.seed, Purpose.ESTIMATES, epoch, 3)
+        )
+        rows = torch.randperm(len(self.images), generator=generator)[: self.size]
+        some = self.images.subset(rows)
+        loss: Any = model.loss
+        scored = score_candidates(loss, *embedded_views(model, some, self.seed, epoch))
+        return label_free_alpha(
+            scored.positive,
+            scored.unlabeled,
+            tau_plus=loss.tau_plus,
+            reading=self.reading,
+            valid=scored.valid,
+        ).alpha
+
+
+def labelled_part(
+    images: ImageStore, *, per_class: int = LABELS_PER_CLASS, seed: int = 0
+) -> ImageStore:
+    """Draw a few labelled images of every class for measuring alpha.
+
+    They stay among the training images, which the loss sees without labels.
+
+    Args:
+        images: training images.
+        per_class: number of images per class, at least 2; all if there are fewer.
+        seed: seed of the draw.
+
+    Returns:
+        The images drawn, by class.
+
+    Raises:
+        ValueError: if fewer than two classes have two images.
+
+    Example:
+        >>> from bayescl_lab.images.datasets import load_images
+        >>> len(labelled_part(load_images("digits").train, per_class=5))
+        50
+    """
+    check_count("per_class", per_class, 2)
+    labels = images.labels.cpu()
+    generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 4))
+    order = torch.randperm(len(labels), generator=generator)
+    classes = labels[labels != UNLABELLED].unique()
+    rows = [order[labels[order] == label][:per_class] for label in classes]
+    rows = [some for some in rows if len(some) >= 2]
+    if len(rows) < 2:
+        raise ValueError(
+            f"{images.name}: measuring alpha needs two classes with two labelled images each, "
+            f"got {len(rows)}"
+        )
+    return images.subset(torch.cat(rows))
+
+
+@torch.no_grad()
+def embedded_views(
+    model: SimCLR, images: ImageStore, seed: int, epoch: int, *, chunk_size: int = 512
+) -> tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]:
+    """Embeddings of two augmented views of each image, from the model in ``eval()`` mode.
+
+    Args:
+        model: the model; its mode is restored afterwards.
+        images: on the model's device.
+        seed: the seed of the run.
+        epoch: the epoch; views depend only on seed and epoch.
+        chunk_size: images per forward call.
+
+    Returns:
+        The first and the second views' embeddings, in float32.
+    """
+    views: tuple[list[Tensor], list[Tensor]] = ([], [])
+    chunks = torch.arange(len(images), device=images.device).split(chunk_size)
+    with in_eval_mode(model):
+        for step, rows in enumerate(chunks):
+            pixels = images.take(rows)
+            for view, parts in enumerate(views, start=1):
+                position = derived_seed(seed, Purpose.ESTIMATES, epoch, view, step)
+                drawn = model.augmentation(pixels, seed=position)
+                parts.append(model.projection_head(model.encode_views(drawn)).float())
+    return torch.cat(views[0]), torch.cat(views[1])
+
+
+def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
+    """Make the callback for a run's settings.
+
+    Args:
+        settings: the settings of the run.
+        images: its training images, on its device.
+
+    Returns:
+        The callback, or None if alpha is fixed.
+
+    Raises:
+        ValueError: if alpha is to be measured with labels that are missing.
+    """
+    reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
+    if settings.alpha_schedule == "ramp":
+        end = settings.loss.resolved()["alpha"]
+        return AlphaCallback(LinearRamp.over(settings.epochs, end))
+    if settings.alpha_schedule == "measured":
+        part = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
+        source = LabelledAlpha(part, reading, settings.seed)
+        return AlphaCallback(source, every=settings.alpha_every)
+    if settings.alpha_schedule == "label-free":
+        free = LabelFreeAlpha(images, reading=reading, seed=settings.seed)
+        return AlphaCallback(free, every=settings.alpha_every)
+    return None

@@ -1,0 +1,86 @@
+"""The module that a run on images trains, from its settings."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.images.augmentation import AffineNoise, Normalization
+from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
+from bayescl_lab.images.heads import ProjectionHead
+from bayescl_lab.images.optimizers import OPTIMIZERS
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.torchvision_encoders import feature_dim_of
+from bayescl_lab.runs.images.encoder import build_encoder
+from bayescl_lab.runs.images.settings import ImageSettings
+
+__all__ = ["build_augmentation", "build_encoder", "build_model"]
+
+AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
+"""Default strengths of views."""
+LARGEST_DRAWING = 32
+"""Longer side, in pixels, up to which ``auto`` treats an image as a drawing."""
+
+
+def build_model(
+    settings: ImageSettings,
+    train: ImageStore,
+    *,
+    steps_per_epoch: int,
+    encoder: nn.Module | None = None,
+) -> SimCLR:
+    """Build the module of a run, with weights drawn from its seed.
+
+    Args:
+        settings: the settings of the run.
+        train: the training images, for their shape, mean and deviation.
+        steps_per_epoch: batches per epoch, for the learning-rate schedule.
+        encoder: a custom network, instead of the one named by the settings.
+
+    Raises:
+        ValueError: if the settings do not match each other or the images.
+    """
+    with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
+        if encoder is None:
+            encoder = build_encoder(settings, train.image_shape)
+        feature_dim = feature_dim_of(encoder, train.image_shape)
+        head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
+    loss = settings.loss.build(gather=settings.devices * settings.num_nodes > 1)
+    if settings.channels_last:
+        encoder.to(memory_format=torch.channels_last)
+    if settings.compiled:
+        # What an earlier run of this process left would serve other shapes, at another speed.
+        torch.compiler.reset()
+        encoder.compile()
+    return SimCLR(
+        encoder=encoder,
+        projection_head=head,
+        loss=loss,
+        augmentation=build_augmentation(settings, train.image_shape),
+        normalization=Normalization(train),
+        optimizer=OPTIMIZERS[settings.optimizer],
+        learning_rate=settings.lr,
+        weight_decay=settings.weight_decay,
+        total_steps=settings.epochs * steps_per_epoch,
+        warmup_steps=settings.warmup_epochs * steps_per_epoch,
+        joint_views=settings.joint_views,
+        cache_chunk=settings.cache_chunk,
+        channels_last=settings.channels_last,
+        seed=settings.seed,
+    )
+
+
+def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+    """The views of a run, for images of that many channels and pixels."""
+    channels, *sides = image_shape
+    kind = settings.augmentation
+    if kind == "auto":
+        kind = "affine" if channels == 1 and max(sides) <= LARGEST_DRAWING else "simclr"
+    if kind == "affine":
+        if settings.view_size is not None:
+            raise ValueError("view_size is only for the simclr augmentation, not for affine noise")
+        return AffineNoise(AFFINE_STRENGTH if settings.strength is None else settings.strength)
+    strength = RECIPE_STRENGTH if settings.strength is None else settings.strength
+    return SimCLRAugmentation(strength, settings.view_size)

@@ -1,0 +1,312 @@
+"""One run on images: train, resume, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from torch import nn
+from typing_extensions import Unpack
+
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.datasets import ImageParts, load_images
+from bayescl_lab.images.probes import knn_score, run_probes
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.alpha import alpha_callback
+from bayescl_lab.runs.images.memory import ImageMemory
+from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.pairs import pair_columns
+from bayescl_lab.runs.images.settings import KIND, ImageSettings
+from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.losses import LOSSES
+from bayescl_lab.runs.processes import process_rank
+from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
+from bayescl_lab.runs.weights import read_weights, write_weights
+
+__all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
+
+
+class ImageRun(TrainedRun[ImageSettings]):
+    """A run on images, ready to train, with its images, model and order of batches.
+
+    All input errors are raised here, before a folder exists.
+
+    Args:
+        settings: the settings of the run.
+        encoder: a custom network, instead of the one named by the settings.
+        data: location of the images; default: from the settings.
+        memory: the record of images in the run's folder, which the images must match.
+
+    Attributes:
+        settings: the settings of the run.
+        parts: the images, on the run's device.
+        model: the module that trains.
+        alpha: the callback that changes the loss's alpha; None if alpha is fixed.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings.
+    """
+
+    kind = KIND
+    settings_type = ImageSettings
+    model: SimCLR
+    batches: StoreBatches
+
+    def __init__(
+        self,
+        settings: ImageSettings,
+        encoder: nn.Module | None = None,
+        *,
+        data: str | None = None,
+        memory: ImageMemory | None = None,
+    ) -> None:
+        self.settings = settings
+        self.data = settings.data if data is None else data
+        rank, local_rank = process_rank(settings.devices)
+        self.is_first = rank == 0
+        self.device = settings.torch_device(local_rank)
+        self.parts: ImageParts = load_images(
+            self.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
+        )
+        if memory is not None:
+            memory.refuse_changes(ImageMemory.of(self.data, self.parts, {}))
+        loss = LOSSES[settings.loss.loss]
+        if loss.needs_labels:
+            self.parts.train.require_labels(f"the {loss.title} loss")
+        if settings.knn_every:
+            self.parts.labelled()  # refuses images without labels
+        order = EpochOrder(
+            len(self.parts.train),
+            settings.batch_size,
+            settings.seed,
+            rank=rank,
+            num_ranks=settings.devices * settings.num_nodes,
+        )
+        self.model = build_model(
+            settings, self.parts.train, steps_per_epoch=len(order), encoder=encoder
+        )
+        self.parts = self.parts.to(self.device)
+        self.batches = StoreBatches(self.parts.train, order)
+        self.alpha = alpha_callback(settings, self.parts.train)
+
+    @classmethod
+    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+        """Location and record of the folder's images, or other images to evaluate on."""
+        memory = ImageMemory.read(folder)
+        if data is not None:
+            return {"data": data}
+        if memory is None:
+            return {}
+        memory.refuse_absence()
+        return {"data": memory.data, "memory": memory}
+
+    def remember(self, folder: RunFolder) -> None:
+        """Record in the run's folder which images these are, and where."""
+        normalization: Any = self.model.normalization
+        preparation = {
+            "image_shape": list(self.parts.train.image_shape),
+            "divide_by": 255,
+            "mean": normalization.mean.flatten().tolist(),
+            "deviation": normalization.deviation.flatten().tolist(),
+        }
+        ImageMemory.of(self.data, self.parts, preparation).write(folder)
+
+    def start_from(self, path: Path) -> None:
+        """Load the encoder and projection head of another run.
+
+        Raises:
+            ValueError: if the folder does not hold a run on images with weights of the same
+                networks.
+        """
+        state = read_weights(RunFolder.open(path, KIND))
+        try:
+            for name in ("encoder", "projection_head"):
+                start = f"{name}."
+                part = {key[len(start) :]: state[key] for key in state if key.startswith(start)}
+                self.model.get_submodule(name).load_state_dict(part)
+        except RuntimeError:
+            raise ValueError(
+                f"init: the encoder or projection head of {path} does not match these settings"
+            ) from None
+
+    def images(self) -> dict[str, int]:
+        """Number of training and evaluation images."""
+        counts = {"train": len(self.parts.train)}
+        if self.parts.evaluation is not None:
+            counts[self.settings.evaluate_on] = len(self.parts.evaluation)
+        return counts
+
+    def probe(self) -> dict[str, float]:
+        """Evaluate the current encoder."""
+        self.model.to(self.device)
+        return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+
+    def judge(
+        self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
+    ) -> Mapping[str, float]:
+        """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
+        del rows
+        loss: Any = self.model.loss
+        columns = {} if self.alpha is None else {"alpha": float(loss.alpha)}
+        columns |= pair_columns(
+            self.model, self.parts.train, seed=self.settings.seed, epoch=trainer.current_epoch
+        )
+        every = self.settings.knn_every
+        if every and (trainer.current_epoch + 1) % every == 0:
+            columns["knn"] = knn_score(self.model, self.parts)
+        return columns
+
+    def carry_out(
+        self,
+        folder: RunFolder,
+        *,
+        checkpoint_every_steps: int | None = None,
+        **watching: Unpack[Watching],
+    ) -> Result:
+        """Train in the run's folder, from its last checkpoint if there is one, and evaluate."""
+        settings = self.settings
+        if folder.checkpoint.is_file():
+            self.load(folder.checkpoint)
+        if self.is_first:
+            self.remember(folder)
+        try:
+            journal = fit_in_folder(
+                self.model,
+                self.batches,
+                folder,
+                epochs=settings.epochs,
+                device=self.device,
+                devices=settings.devices,
+                num_nodes=settings.num_nodes,
+                precision=settings.precision,
+                checkpoint_every_steps=checkpoint_every_steps,
+                judge=self.judge,
+                throughput=("images_per_second", settings.batch_size),
+                callbacks=[] if self.alpha is None else [self.alpha],
+                **watching,
+            )
+        finally:
+            self.batches.close()
+        if not self.is_first:
+            return {}
+        write_weights(folder, self.model.state_dict())
+        return {
+            "settings": settings.as_config(),
+            "seed": settings.seed,
+            "epochs": settings.epochs,
+            "images": self.images(),
+            "remarks": list(self.parts.remarks),
+            "seconds_per_epoch": journal.seconds_per_epoch(),
+            **journal.medians("images_per_second"),
+            "loss": journal.rows[-1]["loss"],
+            "probes": self.probe() if self.parts.has_labels else {},
+        }
+
+
+def train_images(
+    settings: ImageSettings,
+    out: Path,
+    *,
+    encoder: nn.Module | None = None,
+    resume: bool = False,
+    checkpoint_every_steps: int | None = None,
+    **watching: Unpack[Watching],
+) -> Result:
+    """Train on images, evaluate the encoder with every probe and write both to a run folder.
+
+    A resumed run ends with exactly the weights of an uninterrupted one; on a GPU, up to the order
+    in which kernels add. With several devices, a process on each calls this function; all but the
+    first return an empty result.
+
+    Args:
+        settings: the settings of the run.
+        out: the run folder.
+        encoder: a custom network, instead of the one named by the settings; give it again to
+            resume the run.
+        resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
+            none. A finished run is not changed. ``settings.data`` may name a new location of the
+            same images. If False, ``out`` must not exist or be empty.
+        checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
+        **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
+
+    Returns:
+        The content of ``result.json``: settings, probes, seconds per epoch, and provenance.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
+            holds another run or a damaged checkpoint.
+        OSError: if the disk is full; the previous checkpoint is kept.
+    """
+    moved_to: str | None = None
+    if resume:
+        before = RunFolder.open(out, KIND).config().get("data", settings.data)
+        if settings.data != before:
+            settings, moved_to = replace(settings, data=str(before)), settings.data
+
+    def begin() -> Work:
+        given = _met_again(RunFolder.open(out, KIND), moved_to) if resume else {}
+        run = ImageRun(settings, encoder, **given)
+        if settings.init is not None and not RunFolder(out, KIND).checkpoint.is_file():
+            run.start_from(Path(settings.init))
+        return partial(
+            run.carry_out,
+            checkpoint_every_steps=checkpoint_every_steps,
+            **watching,
+        )
+
+    return run_in_folder(
+        out,
+        KIND,
+        settings,
+        begin,
+        resume=resume,
+        writes=process_rank(settings.devices).rank == 0,
+    )
+
+
+def _met_again(folder: RunFolder, moved_to: str | None) -> dict[str, Any]:
+    """Arguments for resuming a run whose images may have moved."""
+    if moved_to is None:
+        return ImageRun.recalled(folder)
+    memory = ImageMemory.read(folder)
+    if memory is None:
+        raise ValueError(
+            f"{folder.path} has no record of its images: they must be in their old location"
+        )
+    return {"data": moved_to, "memory": memory}
+
+
+def evaluate_images(
+    path: Path, *, encoder: nn.Module | None = None, data: str | None = None
+) -> Result:
+    """Evaluate the last checkpoint of a run, finished or not, and write ``evaluation.json``.
+
+    Args:
+        path: the run folder.
+        encoder: the run's custom network, if it has one.
+        data: other images to evaluate on; default: the run's own.
+
+    Returns:
+        The content of ``evaluation.json``: probes, the epochs the weights saw, and provenance.
+
+    Raises:
+        ValueError: if the folder does not hold a run on images with a usable checkpoint, or its
+            images have no labels or have changed.
+    """
+    folder, run, epochs = ImageRun.kept(path, data=data, encoder=encoder)
+    evaluation = {
+        "epochs": epochs,
+        "of_epochs": run.settings.epochs,
+        "evaluated_on": run.settings.evaluate_on if data is None else data,
+        "probes": run.probe(),
+        "settings": run.settings.as_config(),
+        **provenance(),
+    }
+    folder.write_result(evaluation, name="evaluation.json")
+    return evaluation

@@ -1,0 +1,208 @@
+"""The settings of one run on images."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+
+from bayescl_lab._fields import (
+    Count,
+    CountOr0,
+    NonNegative,
+    Positive,
+    among,
+    at_least,
+    between,
+    check_fields,
+)
+from bayescl_lab.images.optimizers import OPTIMIZERS
+from bayescl_lab.images.streaming import decoding_workers
+from bayescl_lab.runs.devices import Device, check_device, chosen_device
+from bayescl_lab.runs.losses import LossSettings, pop_loss, takes
+from bayescl_lab.runs.settings import StoredSettings
+
+KIND = "train images"
+"""The kind of run: the command that makes it."""
+
+OptimizerName = Annotated[str, among(lambda: tuple(OPTIMIZERS))]
+
+
+@dataclass(frozen=True)
+class ImageSettings(StoredSettings):
+    """All settings that affect one run on images.
+
+    Attributes:
+        loss: the loss and its hyper-parameters.
+        data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
+            an .npz file with arrays "images" and "labels".
+        evaluate_on: the part that probes are scored on; "validation" is for choosing settings, and
+            is then left out of training.
+        classes: use only these classes: comma-separated names, or a number of classes to draw;
+            default: all.
+        max_train_images: train on at most this many images, equally many of each class; default:
+            all.
+        image_size: side in pixels that images are resized to; default: their own.
+        loader: how a folder of images is read, to the same pixels: memory decodes all images once,
+            stream decodes them on each access, and auto streams if the pixels would take more than
+            half of the memory or of the cache folder's free space.
+        loader_workers: processes that decode streamed images; 0 decodes in the run's own process;
+            default: one less than the number of cores, shared by the devices.
+        encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
+            such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
+        width: channels of the small encoder's first block.
+        stride: stride of the small encoder's first convolution; 2 is cheaper on larger images.
+        hidden_dim: width of the projection head's hidden layer.
+        embedding_dim: length of an embedding.
+        augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto,
+            which uses affine noise for images of one channel and at most 32 pixels.
+        strength: how much views differ from their image; default: 0.75 for affine noise and 1 for
+            the simclr recipe.
+        view_size: side in pixels of the simclr recipe's views; default: that of the images.
+        joint_views: pass both views through the network in one call, so that batch normalisation
+            sees them together.
+        epochs: passes over the training images.
+        batch_size: images per step, over all devices; each gives two views.
+        optimizer: which optimizer trains.
+        lr: peak learning rate; it follows a cosine down to 0.
+        weight_decay: weight decay of the optimizer.
+        warmup_epochs: number of warm-up epochs.
+        cache_chunk: images per pass through the network, for batches that do not fit into memory;
+            default: the whole batch.
+        precision: float32, or bfloat16 by autocast.
+        channels_last: use PyTorch's channels-last memory format.
+        compiled: compile the network with torch.compile.
+        alpha_schedule: source of alpha, for a loss that has one: fixed at its value; a ramp from
+            0.501 to its value in up to 20 steps; measured on labels of a few training images; or
+            label-free, from two views of training images.
+        alpha_every: epochs between two measurements.
+        alpha_reading: how a measured AUC becomes alpha: by the paper's model, or as the auc itself,
+            as the paper's authors do.
+        alpha_labels: labelled images per class for measuring alpha.
+        knn_every: epochs between k-NN scores during training; 0 for none.
+        linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
+            paper.
+        init: the folder of a run whose encoder and projection head initialise training; default:
+            random weights.
+        seed: seed of weights, order and views.
+        device: where to train; auto is a GPU if there is one.
+        devices: devices per node, with one process each.
+        num_nodes: number of nodes; start the command on each of them with torchrun.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    loss: LossSettings
+    data: str = "digits"
+    evaluate_on: Literal["test", "validation"] = "test"
+    classes: str | None = None
+    max_train_images: Annotated[int, at_least(2)] | None = None
+    image_size: Count | None = None
+    loader: Literal["auto", "memory", "stream"] = "auto"
+    loader_workers: CountOr0 | None = None
+    encoder: str = "small"
+    width: Count = 32
+    stride: Count = 1
+    hidden_dim: Count = 256
+    embedding_dim: Count = 128
+    augmentation: Literal["auto", "affine", "simclr"] = "auto"
+    strength: Annotated[float, between(0.0, 5.0)] | None = None
+    view_size: Count | None = None
+    joint_views: bool = False
+    epochs: Count = 30
+    batch_size: Annotated[int, at_least(2)] = 256
+    optimizer: OptimizerName = "adam"
+    lr: Positive = 1e-3
+    weight_decay: NonNegative = 1e-6
+    warmup_epochs: CountOr0 = 0
+    cache_chunk: Count | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    channels_last: bool = False
+    compiled: bool = False
+    alpha_schedule: Literal["fixed", "ramp", "measured", "label-free"] = "fixed"
+    alpha_every: Count = 20
+    alpha_reading: Literal["model", "auc"] = "model"
+    alpha_labels: Annotated[int, at_least(2)] = 20
+    knn_every: CountOr0 = 0
+    linear_protocol: Literal["fast", "paper"] = "fast"
+    init: str | None = None
+    seed: CountOr0 = 0
+    device: Device = "auto"
+    devices: Count = 1
+    num_nodes: Count = 1
+    may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.init is not None:  # absolute, to resume from another directory
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(
+                f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
+            )
+        if self.alpha_schedule != "fixed":
+            self._check_alpha_schedule()
+        processes = self.devices * self.num_nodes
+        if self.batch_size % processes:
+            raise ValueError(
+                f"batch_size must be divisible by the number of devices, "
+                f"got {self.batch_size} for {processes} devices"
+            )
+        check_device(self.device)
+
+    def _check_alpha_schedule(self) -> None:
+        """Refuse a schedule for a loss without alpha, or with values out of its range."""
+        if not takes(self.loss.loss, "alpha"):
+            raise ValueError(
+                f"alpha_schedule must be fixed for the loss {self.loss.loss}, which has no alpha, "
+                f"got {self.alpha_schedule!r}"
+            )
+        if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
+            raise ValueError("beta must be below 1 if alpha is measured, since alpha can reach 1")
+
+    def torch_device(self, number: int = 0) -> torch.device:
+        """The run's device on this machine; with several GPUs, the one with the given number."""
+        return chosen_device(self.device, number if self.devices > 1 else None)
+
+    def continues(self, stored: ImageSettings) -> bool:
+        """Whether only the loading of images differs; a ``ValueError`` if also the epochs do."""
+        here = replace(self, loader=stored.loader, loader_workers=stored.loader_workers)
+        if here.as_config() == stored.as_config():
+            return True
+        if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
+                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
+            )
+        return False
+
+    def choice_of_images(self) -> dict[str, Any]:
+        """Arguments of :func:`~bayescl_lab.images.datasets.load_images` that choose images."""
+        names = ("classes", "max_train_images", "image_size", "loader", "loader_workers")
+        choice = {name: getattr(self, name) for name in names}
+        if self.loader_workers is None:
+            choice["loader_workers"] = decoding_workers(self.devices)
+        return {name: value for name, value in choice.items() if value is not None}
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values, with every hyper-parameter of the loss.
+
+        The settings of alpha are included only if it changes.
+        """
+        config = asdict(self)
+        del config["loss"]
+        if self.init is None:
+            del config["init"]
+        if self.alpha_schedule == "fixed":
+            config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
+        return {"loss": self.loss.loss, **self.loss.resolved(), **config}
+
+    @classmethod
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        return {"loss": LossSettings(*pop_loss(values))}
+
+
+_OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")

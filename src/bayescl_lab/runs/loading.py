@@ -1,0 +1,180 @@
+""":func:`bayescl_lab.load`: open a run's folder to embed or recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from bayescl_lab.runs.folder import RunFolder
+    from bayescl_lab.runs.images.prepared import PreparedEncoder
+    from bayescl_lab.runs.ranking.serving import Recommender
+
+IMAGES, RANKING = "train images", "train ranking"
+
+
+def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
+    """Load a run to embed images or to recommend items.
+
+    The training data and a trainer are not needed.
+
+    Args:
+        path: the folder of a run of ``bayescl train images`` or ``bayescl train ranking``; if it is
+            still training, the last checkpoint is used.
+        encoder: the run's custom network, if it has one.
+
+    Returns:
+        The run; its methods depend on its kind.
+
+    Raises:
+        ValueError: if the folder does not hold a trained run.
+
+    Example:
+        >>> load("runs/first")
+        Traceback (most recent call last):
+        ValueError: there is no run folder runs/first
+    """
+    from bayescl_lab.runs.folder import RunFolder
+
+    folder = RunFolder.find(Path(path))
+    if folder.kind not in (IMAGES, RANKING):
+        raise ValueError(f"{path} holds a run of '{folder.kind}', which has no model to load")
+    return LoadedRun(folder, encoder)
+
+
+class LoadedRun:
+    """A trained run; weights are loaded on first use.
+
+    Args:
+        folder: of the run.
+        own_encoder: the run's custom network, if it has one.
+
+    Attributes:
+        folder: of the run.
+        kind: "train images" or "train ranking".
+    """
+
+    def __init__(self, folder: RunFolder, own_encoder: nn.Module | None = None) -> None:
+        self.folder = folder
+        self.kind = folder.kind
+        self._own_encoder = own_encoder
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """All settings of the run by name, as in ``config.yaml``."""
+        return self.folder.config()
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The content of ``result.json``.
+
+        Raises:
+            ValueError: if the run is not finished.
+        """
+        if not self.folder.is_finished:
+            raise ValueError(f"{self.folder.path} is not finished: it has no result yet")
+        return self.folder.read_result()
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The network of a run on images, in ``eval()`` mode, without the preparation of images.
+
+        It maps normalised images, float32, to features; :meth:`embed` prepares them too.
+        """
+        return self.prepared.encoder
+
+    @cached_property
+    def prepared(self) -> PreparedEncoder:
+        """The network of a run on images behind its preparation, from uint8 to features."""
+        self._require(IMAGES, "embeds images")
+        from bayescl_lab.runs.images.prepared import load_encoder
+
+        return load_encoder(self.folder, self._own_encoder)
+
+    def embed(self, images: Tensor | NDArray[np.generic], *, batch_size: int = 256) -> Tensor:
+        """Features of images, prepared as in training.
+
+        Args:
+            images: ``[images, channels, height, width]`` or, with one channel,
+                ``[images, height, width]``; whole numbers from 0 to 255, or floating-point
+                numbers from 0 to 1.
+            batch_size: images per forward call.
+
+        Returns:
+            One feature per image, ``[images, features]``, float32.
+
+        Raises:
+            ValueError: if the images have the wrong shape or values, or the run is of another kind.
+        """
+        return self.prepared.embed(images, batch_size=batch_size)
+
+    def recommend(
+        self,
+        user: int | str | None = None,
+        k: int = 10,
+        *,
+        items: Sequence[int | str] | None = None,
+        exclude: Sequence[int | str] = (),
+        allow_known: bool = False,
+    ) -> pl.DataFrame:
+        """The best new items for a user; the most popular ones for unknown users.
+
+        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend`.
+
+        Args:
+            user: the user's id in the data set; default: lists for all users.
+            k: largest number of items per list.
+            items: items of somebody who is not in the data, instead of a user.
+            exclude: ids of further items to leave out.
+            allow_known: whether lists may include items that the user has.
+
+        Returns:
+            ``user``, ``rank``, ``item``, ``title`` if there are titles, and ``score``.
+
+        Raises:
+            ValueError: if an argument is out of range, or the run is of another kind.
+        """
+        return self.recommender.recommend(
+            user, k, items=items, exclude=exclude, allow_known=allow_known
+        )
+
+    def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
+        """The items with the most similar embeddings.
+
+        Args:
+            item: the item's id in the data set.
+            k: largest number of items.
+
+        Returns:
+            ``rank``, ``item``, ``title`` if there are titles, and ``similarity``, a cosine.
+
+        Raises:
+            ValueError: if there is no such item, or the run is of another kind.
+        """
+        return self.recommender.similar_items(item, k)
+
+    @cached_property
+    def recommender(self) -> Recommender:
+        """The recommender itself, with further methods."""
+        self._require(RANKING, "recommends")
+        from bayescl_lab.runs.ranking.serving import load_recommender
+
+        return load_recommender(self.folder.path)
+
+    def _require(self, kind: str, does: str) -> None:
+        """Refuse a method for another kind of run."""
+        if self.kind != kind:
+            raise ValueError(
+                f"{self.folder.path} holds a run of '{self.kind}'; one of '{kind}' {does}"
+            )
+
+    def __repr__(self) -> str:
+        """Show the kind and the folder."""
+        return f"LoadedRun({self.kind!r}, {str(self.folder.path)!r})"

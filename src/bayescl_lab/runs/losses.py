@@ -1,0 +1,367 @@
+"""The table of losses: one row holds all that runs, commands, tables and figures need.
+
+A new loss is a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. Its hyper-parameters,
+their types and their help come from its class.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from torch import nn
+from typing_extensions import get_type_hints
+
+from bayescl.checks import check_choice
+from bayescl.figures import NEUTRAL
+from bayescl.losses import (
+    AttractingOracleContrastiveLoss,
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+    OracleContrastiveLoss,
+)
+from bayescl_lab._fields import descriptions
+from bayescl_lab.ranking.bpr import BPRLoss
+from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
+
+_FIXED = ("minimum_similarity",)
+"""A constructor argument that runs do not vary, since it follows from the similarity."""
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """A row of the table of losses.
+
+    Attributes:
+        title: the loss's name for readers.
+        colour: in figures.
+        images: its class in runs on images; None if it is not available there.
+        ranking: its class in runs on interactions; None if it is not available there.
+
+    Raises:
+        ValueError: if there is neither class.
+    """
+
+    title: str
+    colour: str
+    images: type[ContrastiveLoss] | None = None
+    ranking: type[nn.Module] | None = None
+
+    def __post_init__(self) -> None:
+        if self.images is None and self.ranking is None:
+            raise ValueError(f"the loss {self.title} needs a class for images or for ranking")
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the loss is an oracle: undefined without labels."""
+        return self.images is not None and self.images.needs_groups
+
+    @property
+    def hyperparameters(self) -> Mapping[str, type]:
+        """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
+        return {name: kind for name, (_, kind) in _parameters(self._class).items()}
+
+    def help(self, hyperparameter: str) -> str:
+        """The first clause of what the class's docstring says of a hyper-parameter."""
+        owner, _ = _parameters(self._class)[hyperparameter]
+        said = descriptions(owner).get(hyperparameter, "")
+        return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
+
+    @property
+    def _class(self) -> type[nn.Module]:
+        found = self.images or self.ranking
+        assert found is not None  # see __post_init__
+        return found
+
+
+LOSSES: dict[str, LossRow] = {
+    "info_nce": LossRow("InfoNCE", NEUTRAL, InfoNCELoss, InfoNCELoss),
+    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
+    "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
+    "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
+    "latent": LossRow(
+        "latent classes", "#7a4fa3", LatentClassContrastiveLoss, LatentClassContrastiveLoss
+    ),
+    "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
+    "attracting_oracle": LossRow(
+        "attracting oracle", "#1b5e3a", images=AttractingOracleContrastiveLoss
+    ),
+    "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
+}
+"""Every loss by its name, in the order of tables: baselines first."""
+
+BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
+"""The baseline of differences, the loss in question, and the loss whose gap is to be closed."""
+
+
+def image_losses() -> tuple[str, ...]:
+    """Names of the losses that runs on images have, in the order of tables."""
+    return tuple(name for name, row in LOSSES.items() if row.images is not None)
+
+
+def ranking_losses() -> tuple[str, ...]:
+    """Names of the losses that recommenders have.
+
+    There is no oracle among them, since nobody knows the true negatives.
+    """
+    return tuple(name for name, row in LOSSES.items() if row.ranking is not None)
+
+
+def takes(loss: str, hyperparameter: str) -> bool:
+    """Whether a loss has a hyper-parameter of that name."""
+    return hyperparameter in LOSSES[loss].hyperparameters
+
+
+@dataclass(frozen=True)
+class LossOption:
+    """A hyper-parameter of one or more losses, as an option of a command.
+
+    Attributes:
+        name: as in the constructors.
+        type: ``float`` or ``int``.
+        help: a few words without a full stop.
+        losses: names of those that take it.
+    """
+
+    name: str
+    type: type
+    help: str
+    losses: tuple[str, ...]
+
+
+def loss_options(losses: Iterable[str]) -> tuple[LossOption, ...]:
+    """Every hyper-parameter that any of some losses takes, each once.
+
+    Args:
+        losses: names, such as :func:`image_losses`.
+
+    Example:
+        >>> [option.name for option in loss_options(["hard", "bayesian"])]
+        ['temperature', 'tau_plus', 'concentration', 'alpha', 'beta']
+        >>> loss_options(["hard", "bayesian"])[1].losses
+        ('hard', 'bayesian')
+    """
+    takers: dict[str, list[str]] = {}
+    for loss in losses:
+        for name in LOSSES[loss].hyperparameters:
+            takers.setdefault(name, []).append(loss)
+    return tuple(
+        LossOption(
+            name, LOSSES[some[0]].hyperparameters[name], LOSSES[some[0]].help(name), tuple(some)
+        )
+        for name, some in takers.items()
+    )
+
+
+def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    """Remove a loss and its hyper-parameters from stored settings.
+
+    Args:
+        values: plain values; changed in place.
+
+    Returns:
+        The loss's name and the hyper-parameters that are not None.
+
+    Raises:
+        KeyError: if there is no loss.
+    """
+    loss = values.pop("loss")
+    names = {name for row in LOSSES.values() for name in row.hyperparameters}
+    given = {name: values.pop(name) for name in names if name in values}
+    return loss, {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """A loss by name with given hyper-parameters; the others keep their defaults.
+
+    Attributes:
+        loss: one of :func:`image_losses`.
+        hyperparameters: values by name.
+
+    Raises:
+        ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
+            is out of its range.
+
+    Example:
+        >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
+        {'temperature': 0.5, 'tau_plus': 0.2}
+    """
+
+    loss: str
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, image_losses())
+        _check_taken(self.loss, self.hyperparameters)
+        self.build()
+
+    def build(self, **options: Any) -> ContrastiveLoss:
+        """The loss itself, with further options that every loss takes."""
+        made = LOSSES[self.loss].images
+        assert made is not None  # see __post_init__
+        arguments: dict[str, Any] = {**self.hyperparameters, **options}
+        return made(**arguments)
+
+    def resolved(self) -> dict[str, float]:
+        """Every hyper-parameter of the loss, including defaults."""
+        return _values(self.loss, self.build())
+
+
+_RANKING_DEFAULTS = {
+    "temperature": {"cosine": 0.2, "inner": 1.0},
+    "beta": {"cosine": 0.7, "inner": 0.7},
+}
+"""Defaults of recommenders' losses by score; others are those of the class."""
+
+
+@dataclass(frozen=True)
+class RankingLoss:
+    """A recommender's loss by name with given hyper-parameters.
+
+    The default of ``tau_plus`` is the density of the training interactions.
+
+    Attributes:
+        loss: one of :func:`ranking_losses`.
+        hyperparameters: values by name.
+
+    Raises:
+        ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
+            is out of its range.
+
+    Example:
+        >>> RankingLoss("debiased").resolved(score="cosine")
+        {'temperature': 0.2, 'tau_plus': None}
+        >>> RankingLoss("bayesian", {"beta": 0.5}).build(score="cosine", density=0.06).tau_plus
+        0.06
+    """
+
+    loss: str = "bayesian"
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, ranking_losses())
+        _check_taken(self.loss, self.hyperparameters)
+        self.build(score="cosine", density=0.01)
+
+    def resolved(self, *, score: str) -> dict[str, float | None]:
+        """Every hyper-parameter of the loss; a ``tau_plus`` of None stands for the density."""
+        values: dict[str, float | None] = {**_values(self.loss, self._class())}
+        values |= {name: by[score] for name, by in _RANKING_DEFAULTS.items() if name in values}
+        if "tau_plus" in values:
+            values["tau_plus"] = None
+        given = {name: float(value) for name, value in self.hyperparameters.items()}
+        return {**values, **given}
+
+    def build(self, *, score: str, density: float, gather: bool = False) -> nn.Module:
+        """The loss itself.
+
+        Args:
+            score: how the encoder scores, "cosine" or "inner".
+            density: of the interactions in training; the default of ``tau_plus``.
+            gather: whether several processes share a batch.
+        """
+        values = {
+            name: density if value is None else value
+            for name, value in self.resolved(score=score).items()
+        }
+        return self._class(normalize=score == "cosine", gather=gather, **values)
+
+    def offers(self, call: str, *arguments: str) -> bool:
+        """Whether the loss has a method that accepts the given arguments.
+
+        Args:
+            call: name of a method, such as "in_batch".
+            *arguments: such as "extra_positives".
+        """
+        method = getattr(self._class, call, None)
+        return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
+
+    @property
+    def weighs_candidates(self) -> bool:
+        """Whether the loss weights an anchor's candidates differently."""
+        return issubclass(self._class, ContrastiveLoss)
+
+    @property
+    def _class(self) -> type[nn.Module]:
+        made = LOSSES[self.loss].ranking
+        assert made is not None  # see __post_init__
+        return made
+
+
+def choose_hyperparameters(
+    loss: str,
+    given: Mapping[str, float | None],
+    *,
+    num_classes: int | None = None,
+    recorded: Mapping[str, float] | None = None,
+) -> LossSettings:
+    """Choose a loss's hyper-parameters from given and recorded values.
+
+    An explicit value takes precedence over one derived from the number of classes, then a recorded
+    one, then the loss's default.
+
+    Args:
+        loss: one of :func:`image_losses`.
+        given: given values; None if not given.
+        num_classes: sets ``tau_plus = 1 / num_classes`` and ``beta = 1 - 1 / num_classes``
+            for the losses that take them.
+        recorded: values chosen earlier for the same data.
+
+    Raises:
+        ValueError: if the loss is unknown, or does not take a given hyper-parameter or its value.
+
+    Example:
+        >>> choose_hyperparameters("hard", {"tau_plus": None}, num_classes=5).hyperparameters
+        {'tau_plus': 0.2}
+    """
+    check_choice("loss", loss, image_losses())
+    values = dict(recorded or {})
+    if num_classes is not None:
+        if not takes(loss, "tau_plus"):
+            raise ValueError(f"the loss {loss} does not take num_classes")
+        if num_classes < 2:
+            raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+        values["tau_plus"] = 1 / num_classes
+        if takes(loss, "beta"):
+            values["beta"] = 1 - 1 / num_classes
+    values |= {name: value for name, value in given.items() if value is not None}
+    return LossSettings(loss, values)
+
+
+def _check_taken(loss: str, hyperparameters: Iterable[str]) -> None:
+    """Refuse a hyper-parameter that a loss does not have."""
+    taken = LOSSES[loss].hyperparameters
+    for name in hyperparameters:
+        if name not in taken:
+            raise ValueError(f"the loss {loss} does not take {name}; it takes {', '.join(taken)}")
+
+
+def _values(loss: str, made: nn.Module) -> dict[str, float]:
+    """The hyper-parameters that a loss has been made with."""
+    kinds = LOSSES[loss].hyperparameters
+    return {name: kind(getattr(made, name)) for name, kind in kinds.items()}
+
+
+def _parameters(made: type[nn.Module]) -> dict[str, tuple[type[nn.Module], type]]:
+    """A class's hyper-parameters: by name, whose constructor takes it, and its type."""
+    names = ("temperature", *getattr(made, "hyperparameters", ()))
+    return {name: _found(made, name) for name in names if name not in _FIXED}
+
+
+def _found(made: type[nn.Module], name: str) -> tuple[type[nn.Module], type]:
+    """The class in a loss's ancestry that takes a hyper-parameter, and the type that it wants."""
+    for owner in made.__mro__:
+        constructor = vars(owner).get("__init__")
+        if constructor is not None and name in inspect.signature(constructor).parameters:
+            hint = get_type_hints(constructor)[name]
+            wanted = get_args(hint) or (hint,)
+            return owner, float if float in wanted else int
+    raise TypeError(f"{made.__name__} has a hyper-parameter {name}, and no argument of that name")

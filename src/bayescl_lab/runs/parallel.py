@@ -1,0 +1,202 @@
+"""Many runs, several at a time."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+
+from bayescl.checks import check_count
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a run, its number of finished epochs and that of all runs together."""
+
+
+AT_MOST_LOST = 10
+"""Largest number of epochs between two checkpoints, which a run that is killed repeats."""
+
+
+class RunSettings(Protocol):
+    """The settings of a run that this module needs."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the run."""
+        ...
+
+
+Settings = TypeVar("Settings", bound=RunSettings)
+
+
+class Train(Protocol):
+    """Trains one run in its folder, as ``train_images`` does; a function that can be pickled."""
+
+    def __call__(
+        self,
+        settings: Any,
+        out: Path,
+        *,
+        resume: bool,
+        checkpoint_every: int,
+        progress: Callable[[int, float], None],
+    ) -> dict[str, Any]:
+        """Start, resume or read one run, and return its ``result.json``."""
+        ...
+
+
+def train_runs(
+    runs: Mapping[str, Settings],
+    parent: Path,
+    *,
+    train: Train,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Train runs, each in its own folder and with one thread.
+
+    Existing runs are resumed, or only read if they are finished.
+
+    Args:
+        runs: settings by name.
+        parent: the parent of the run folders, which have the runs' names.
+        train: trains one run; a top-level function, so that workers can import it.
+        workers: number of parallel processes. It affects only the seconds.
+        progress: called after every epoch.
+
+    Returns:
+        The ``result.json`` of every run, by name, in the order of ``runs``.
+
+    Raises:
+        ValueError: if a run's folder holds another run.
+    """
+    check_count("workers", workers, 1)
+    epochs = dict.fromkeys(runs, 0)
+    if progress is not None:
+        progress("starting", 0, 0)  # workers take seconds to load what they need
+
+    def report(name: str, epoch: int) -> None:
+        epochs[name] = epoch
+        if progress is not None:
+            progress(name, epoch, sum(epochs.values()))
+
+    results = {}
+    if workers == 1:
+        with _one_thread():
+            for name, settings in runs.items():
+                results[name] = _train_one(
+                    train, settings, parent / name, partial(_forward, report, name)
+                )
+                report(name, settings.epochs)
+        return results
+
+    context = multiprocessing.get_context("spawn")
+    news = context.Queue()
+    pool = ProcessPoolExecutor(
+        max_workers=max(1, min(workers, len(runs))),
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(news,),
+    )
+    try:
+        pending = {
+            pool.submit(_train_in_worker, train, settings, parent / name, name): name
+            for name, settings in runs.items()
+        }
+        while pending:
+            done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            for name, epoch in _drain(news):
+                report(name, epoch)
+            for future in done:
+                name = pending.pop(future)
+                results[name] = future.result()
+                report(name, runs[name].epochs)
+    except BaseException:
+        # Checkpoints and results are written whole or not at all: nothing is lost by this.
+        for child in multiprocessing.active_children():
+            child.kill()
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return {name: results[name] for name in runs}  # not as they were finished
+
+
+def _train_one(
+    train: Train, settings: RunSettings, out: Path, progress: Callable[[int, float], None]
+) -> dict[str, Any]:
+    """Start, resume or read one run, and free its memory."""
+    try:
+        return train(
+            settings,
+            out,
+            resume=out.is_dir(),
+            checkpoint_every=max(1, min(settings.epochs // 3, AT_MOST_LOST)),
+            progress=progress,
+        )
+    finally:
+        gc.collect()  # a trainer and its model refer to each other; the next run needs the device
+
+
+_news: Any = None
+"""In a worker: the queue to the parent."""
+
+
+def _start_worker(news: Any) -> None:
+    """Prepare a worker: one thread, Ctrl-C left to the parent, ends with the parent."""
+    global _news
+    _news = news
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent does, even if that was killed.
+
+    Otherwise an orphan would keep writing to run folders that may be resumed meanwhile.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _train_in_worker(train: Train, settings: RunSettings, out: Path, name: str) -> dict[str, Any]:
+    """Train one run and tell the parent of every epoch."""
+    return _train_one(train, settings, out, lambda epoch, _: _news.put((name, epoch)))
+
+
+def _drain(news: Any) -> Iterator[tuple[str, int]]:
+    """Everything that workers have reported so far."""
+    while True:
+        try:
+            yield news.get_nowait()
+        except queue.Empty:
+            return
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train with one thread, as workers do, so that their number does not affect results."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _forward(report: Callable[[str, int], None], name: str, epoch: int, loss: float) -> None:
+    """Pass a run's progress on under its name."""
+    del loss
+    report(name, epoch)

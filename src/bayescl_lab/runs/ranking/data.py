@@ -1,0 +1,109 @@
+"""The data of a run on interactions, and how its files are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from bayescl_lab._fields import CountOr0, check_fields
+
+if TYPE_CHECKING:
+    from bayescl_lab.ranking.interactions import RankingParts
+
+Split = Literal["per-user", "random", "last", "given", "author", "none"]
+"""Ways to choose the test part."""
+
+
+@dataclass(frozen=True)
+class RankingData:
+    """A data set and the options for reading it.
+
+    Attributes:
+        data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
+            Parquet, also compressed, or RecBole's .inter), of a folder with the parts of a table,
+            or of one with train.txt and test.txt.
+        split: how the test part is chosen: per-user (at random 4:1), random, last (by time), given,
+            author (ml-100k), or none, which trains on all interactions and evaluates nothing;
+            default: given if the files have a test part, else per-user.
+        split_seed: seed of random splits.
+        user_column: a table's column of users; default: guessed (user, user_id, userId, ...).
+        item_column: a table's column of items; default: guessed (item, item_id, movieId, ...).
+        rating_column: a table's column of ratings; default: guessed if ratings are used.
+        timestamp_column: a table's column of times; default: guessed if times are used.
+        min_rating: the lowest rating that counts; default: all count.
+        k_core: leave out users and items with fewer interactions than this.
+        separator: a table's column separator; default: detected.
+        test_data: a second table with the test part.
+
+    Raises:
+        ValueError: if a value has the wrong type.
+    """
+
+    data: str = "ml-100k"
+    split: Split | None = None
+    split_seed: int = 0
+    user_column: str | None = None
+    item_column: str | None = None
+    rating_column: str | None = None
+    timestamp_column: str | None = None
+    min_rating: float | None = None
+    k_core: CountOr0 = 0
+    separator: str | None = None
+    test_data: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def load(self, evaluate_on: str) -> RankingParts:
+        """Read the data set.
+
+        Args:
+            evaluate_on: "test", or "validation" to leave the test part unseen.
+
+        Raises:
+            ValueError: if it cannot be read with these options.
+        """
+        from bayescl_lab.ranking.datasets import load_interactions
+
+        return load_interactions(evaluate_on=evaluate_on, **asdict(self))
+
+    def guessed_columns(self) -> dict[str, str]:
+        """The guessed columns of the table, by "user", "item", "rating" and "timestamp".
+
+        Only the table's header is read. Columns with exactly these names are left out.
+
+        Raises:
+            ValueError: if the table cannot be read, or no column looks like a required one.
+        """
+        from bayescl_lab.ranking.datasets import table_options
+        from bayescl_lab.ranking.sources import guessed_columns
+
+        return guessed_columns(self.data, table_options(**asdict(self)))
+
+    @property
+    def title(self) -> str:
+        """Name of the data set in tables.
+
+        Example:
+            >>> RankingData("ml-100k", split="author").title
+            'ml-100k, author split'
+        """
+        return self.data if self.split is None else f"{self.data}, {self.split} split"
+
+    @classmethod
+    def taken_from(cls, values: dict[str, Any]) -> RankingData:
+        """Remove these fields from a larger mapping."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: values.pop(name) for name in names if name in values})
+
+
+def same_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two runs' settings read the same interactions.
+
+    Example:
+        >>> same_data({"data": "a", "lr": 1.0}, {"data": "a", "lr": 2.0})
+        True
+    """
+    names = [field.name for field in fields(RankingData)]
+    return all(one.get(name) == other.get(name) for name in names)

@@ -1,0 +1,175 @@
+"""``bayescl inspect`` for recommenders: how a loss weights items that a user has not seen.
+
+Every item that a user does not have in training is a candidate. Held-out items count as false
+negatives, since the user chose them too. They are only some of the false negatives: nobody knows
+what else a user would choose, so what is called a true negative here need not be one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bayescl.axes import Bool, Int, Tensor
+from bayescl.checks import check_count
+from bayescl.diagnostics import (
+    ScoredCandidates,
+    candidate_weights,
+    diagnose,
+    extreme_candidates,
+    score_candidates,
+)
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.inspection import (
+    Inspection,
+    latent_classes_found,
+    telling_apart,
+    weighed_by,
+    write_inspection,
+)
+from bayescl_lab.runs.losses import LOSSES
+from bayescl_lab.runs.ranking.run import KIND, RankingRun
+from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
+
+MOST_PAIRS = 4_000_000
+"""Default number of pairs of user and item to inspect."""
+CHUNK = 128
+"""Users scored at a time."""
+
+
+def inspect_ranking(
+    path: Path,
+    *,
+    users: int | None = None,
+    anchors: int = 6,
+    shown: int = 6,
+    seed: int = 0,
+    data: str | None = None,
+) -> Inspection:
+    """Inspect a recommender's run with its saved weights, finished or not.
+
+    It writes ``inspection.json``, ``inspection-weights.png`` and ``inspection-reliability.png`` to
+    the run's folder.
+
+    Args:
+        path: the run folder.
+        users: number of users to inspect, drawn from those with held-out items; default: enough
+            for some million pairs of user and item.
+        anchors: number of users to list items for.
+        shown: number of items to list for each, at each end.
+        seed: seed for drawing users.
+        data: other interactions to take held-out items from; default: the run's own.
+
+    Returns:
+        Figures and files.
+
+    Raises:
+        ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
+            weight candidates, nobody has held-out items, or a number is out of range.
+    """
+    for name, value in (("anchors", anchors), ("shown", shown), ("users", users)):
+        if value is not None:
+            check_count(name, value, 1)
+    check_count("seed", seed, 0)
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    if baseline_of(config) is not None:
+        raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
+    settings = RankingSettings.from_config(config)
+    if not settings.loss.weighs_candidates:
+        raise ValueError(
+            f"the loss {settings.loss.loss} does not weight candidates: there is nothing to inspect"
+        )
+    folder, run, epochs = RankingRun.kept(path, data=data)
+    known, held_out = run.parts.train, run.parts.evaluation
+    rows = _drawn_users(known, held_out, users, seed)
+    batches = [_scored(run, some) for some in rows.split(CHUNK)]
+    diagnosis = diagnose(batches)
+    weighed, by_loss = telling_apart(batches[0])
+    report = {
+        "epochs": epochs,
+        "of_epochs": settings.epochs,
+        "held_out": settings.evaluate_on,
+        "users": len(rows),
+        **diagnosis.figures(),
+        "latent_classes": latent_classes_found(run.model.loss),
+        "candidates": {
+            "weighed_by": weighed_by(settings.loss.loss, by_loss),
+            "anchors": _listed(weighed, rows, known, min(anchors, len(rows), CHUNK), shown),
+        },
+        "settings": settings.as_config(),
+    }
+    title = f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs"
+    return write_inspection(folder, diagnosis, report, title=title)
+
+
+def _drawn_users(
+    known: Interactions, held_out: Interactions, users: int | None, seed: int
+) -> Int[Tensor, " users"]:
+    """Users with both known and held-out items."""
+    counts = [np.diff(some.matrix.indptr) for some in (known, held_out)]
+    able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
+    if len(able) == 0:
+        raise ValueError(f"{held_out.name}: no user has both known and held-out items")
+    generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 7))
+    count = max(1, MOST_PAIRS // known.num_items) if users is None else users
+    return able[torch.randperm(len(able), generator=generator)][:count]
+
+
+@torch.no_grad()
+def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
+    """Some users' scores of all items that they do not have; the positive is one that they have."""
+    users, items = run.model.encoder.users_and_items()
+    known = _chosen(run.parts.train, rows)
+    held_out = _chosen(run.parts.evaluation, rows)
+    # A known item of each user, always the same one.
+    generator = torch.Generator().manual_seed(
+        derived_seed(run.settings.seed, Purpose.ESTIMATES, 0, 8)
+    )
+    luck = torch.rand(known.shape[1], generator=generator)
+    positives = (luck * known).argmax(dim=1)
+    device = users.device
+    loss: Any = run.model.loss
+    return score_candidates(
+        loss,
+        users[rows.to(device)],
+        items[positives.to(device)],
+        items,
+        layout="sampled",
+        valid=~known.to(device),
+        false_negative=held_out.to(device),
+    )
+
+
+def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
+    """True where a user has an item."""
+    return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)
+
+
+def _listed(
+    scored: ScoredCandidates,
+    rows: Int[Tensor, " users"],
+    known: Interactions,
+    anchors: int,
+    shown: int,
+) -> list[dict[str, Any]]:
+    """Some users' items with the smallest and largest weights."""
+    weights = candidate_weights(scored)
+    chosen = torch.arange(anchors, device=weights.device)
+    count = min(shown, int(scored.valid[chosen].sum(dim=1).min()))
+    ends = extreme_candidates(weights, scored.unlabeled, scored.valid, anchors=chosen, count=count)
+    names = known.item_ids if known.item_titles is None else known.item_titles
+    listed = []
+    for place in range(anchors):
+        entry: dict[str, Any] = {"user": str(known.user_ids[int(rows[place])])}
+        for end, columns in (("down", ends.down[place]), ("up", ends.up[place])):
+            entry[end] = [str(name) for name in names[columns.cpu().numpy()]]
+            entry[f"{end}_weights"] = weights[place, columns].tolist()
+            entry[f"{end}_false"] = scored.truth[place, columns].tolist()
+        listed.append(entry)
+    return listed

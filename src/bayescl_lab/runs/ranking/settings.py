@@ -1,0 +1,279 @@
+"""The settings of one trained recommender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+
+from bayescl_lab._fields import (
+    Count,
+    CountOr0,
+    NonNegative,
+    Positive,
+    among,
+    at_least,
+    check_fields,
+)
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.ranking.scorers import Score, check_item_norm_exponent
+from bayescl_lab.runs.devices import Device, check_device, chosen_device
+from bayescl_lab.runs.losses import RankingLoss, pop_loss
+from bayescl_lab.runs.processes import Processes
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.settings import StoredSettings
+
+KIND = "train ranking"
+"""The kind of run: the command that makes it."""
+
+EncoderName = Annotated[str, among(lambda: tuple(ENCODERS))]
+POPULARITY: Literal["popularity"] = "popularity"
+EASE_NAME: Literal["ease"] = "ease"
+BASELINES = (POPULARITY, EASE_NAME)
+"""Names of the baselines, given in place of an encoder."""
+IALS_NAME: Literal["ials"] = "ials"
+"""Name of the baseline that only the ranking table has."""
+PAPER: Literal["paper"] = "paper"
+
+
+@dataclass(frozen=True)
+class RankingSettings(StoredSettings):
+    """All settings that affect one trained recommender.
+
+    Attributes:
+        loss: the loss and its hyper-parameters.
+        data: the data set and how to read it.
+        encoder: model of the embeddings of users and items.
+        dim: length of an embedding.
+        layers: steps over the graph of users and items (lightgcn).
+        score: cosine, or inner for inner products.
+        item_norm_exponent: ranking multiplies cosines by this power of the item embedding's length,
+            which favours popular items; training does not depend on it.
+        initial_scale: initial standard deviation of each coordinate.
+        candidates: shared (drawn once per batch), per-pair, in-batch or all.
+        count: number of candidates drawn, per batch or per pair.
+        mask_known: whether a user's known items are left out of the user's candidates.
+        extra_positives: further items of a pair's user, drawn anew at every step, for the debiased
+            loss's correction.
+        batch_size: pairs per step, over all devices.
+        lr: learning rate of Adam.
+        weight_decay: weight decay of Adam.
+        schedule: constant, or cosine for a learning rate that falls to 0.
+        epochs: largest number of passes over the training pairs.
+        evaluate_on: the part to evaluate on; "validation" is for choosing settings, and is then
+            left out of training.
+        watch_every: epochs between two evaluations on a validation part that is held out of
+            training and chooses the epoch (the paper's protocol uses the test part); 0 for none,
+            which keeps the last epoch.
+        patience: stop after this many evaluations without improvement; 0 never stops early.
+        protocol: standard; or paper, which takes the best epoch on test for each metric
+            separately. That inflates metrics, and results are marked.
+        init: the folder of a run whose embeddings initialise training, for users and items that it
+            knows; default: random values.
+        seed: seed of weights, order and candidates.
+        device: where to train; auto is a GPU if there is one.
+        processes: the devices that train together.
+
+    Raises:
+        ValueError: if a value is out of range, or values contradict each other.
+    """
+
+    loss: RankingLoss = field(default_factory=RankingLoss)
+    data: RankingData = field(default_factory=RankingData)
+    encoder: EncoderName = "mf"
+    dim: Count = 64
+    layers: CountOr0 = 2
+    score: Score = "cosine"
+    item_norm_exponent: float = 0.0
+    initial_scale: Positive = 0.1
+    candidates: Literal["shared", "per-pair", "in-batch", "all"] = "shared"
+    count: Count = 256
+    mask_known: bool = True
+    extra_positives: CountOr0 = 0
+    batch_size: Annotated[int, at_least(2)] = 1024
+    lr: Positive = 5e-3
+    weight_decay: NonNegative = 1e-6
+    schedule: Literal["constant", "cosine"] = "constant"
+    epochs: Count = 20
+    evaluate_on: Literal["test", "validation"] = "test"
+    watch_every: CountOr0 = 0
+    patience: CountOr0 = 0
+    protocol: Literal["standard", "paper"] = "standard"
+    init: str | None = None
+    seed: CountOr0 = 0
+    device: Device = "auto"
+    processes: Processes = field(default_factory=Processes)
+    may_change = frozenset({"epochs"})
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.init is not None:  # absolute, to resume from another directory
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
+        check_item_norm_exponent(self.item_norm_exponent, self.score)
+        if self.patience and not self.watch_every:
+            raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
+        if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
+            raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
+        if self.data.split == "none" and self.watch_every:
+            raise ValueError(
+                "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
+                f"got {self.watch_every}"
+            )
+        if self.candidates == "in-batch" and not self.loss.offers("in_batch"):
+            raise ValueError(
+                f"the loss {self.loss.loss} needs drawn candidates, or all, got 'in-batch'"
+            )
+        if self.extra_positives and not self.loss.offers("sampled", "extra_positives"):
+            raise ValueError(
+                "extra_positives must be 0 for every loss but debiased, "
+                f"got {self.extra_positives} for {self.loss.loss}"
+            )
+        if self.extra_positives and self.candidates == "in-batch":
+            raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
+        check_device(self.device)
+
+    def continues(self, stored: RankingSettings) -> bool:
+        """Whether at most the number of epochs differs; a ``ValueError`` if it cannot change so."""
+        if replace(self, epochs=stored.epochs).as_config() != stored.as_config():
+            return False
+        if self.schedule == "cosine":
+            raise ValueError(
+                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
+                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
+            )
+        if self.epochs < stored.epochs:
+            raise ValueError(
+                f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
+            )
+        return True
+
+    def torch_device(self, number: int = 0) -> torch.device:
+        """The run's device on this machine; with several GPUs, the one with the given number."""
+        return chosen_device(self.device, number if self.processes.devices > 1 else None)
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values, with every hyper-parameter of the loss."""
+        config = asdict(self)
+        del config["loss"], config["data"], config["processes"]
+        if self.init is None:
+            del config["init"]
+        loss = {"loss": self.loss.loss, **self.loss.resolved(score=self.score)}
+        return {**asdict(self.data), **loss, **config, **asdict(self.processes)}
+
+    @classmethod
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        names = [one.name for one in fields(Processes) if one.name in values]
+        return {
+            "loss": RankingLoss(*pop_loss(values)),
+            "data": RankingData.taken_from(values),
+            "processes": Processes(**{name: values.pop(name) for name in names}),
+        }
+
+
+@dataclass(frozen=True)
+class BaselineSettings(StoredSettings):
+    """All settings that affect a baseline.
+
+    Attributes:
+        encoder: "popularity" or "ease".
+        data: the data set and how to read it.
+        regularization: L2 penalty of ease.
+        evaluate_on: the part to evaluate on, "test" or "validation".
+
+    Raises:
+        ValueError: if a value is out of range.
+    """
+
+    encoder: Literal["popularity", "ease"]
+    data: RankingData = field(default_factory=RankingData)
+    regularization: Positive = 300.0
+    evaluate_on: Literal["test", "validation"] = "test"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def epochs(self) -> int:
+        """Always 1, since a baseline is fitted in a single step."""
+        return 1
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        config = asdict(self)
+        del config["data"]
+        if self.encoder == POPULARITY:
+            del config["regularization"]
+        return {**asdict(self.data), **config}
+
+    @classmethod
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        return {"data": RankingData.taken_from(values)}
+
+
+@dataclass(frozen=True)
+class IALSSettings(StoredSettings):
+    """All settings that affect iALS; :class:`~bayescl_lab.ranking.ials.IALS` has the formula.
+
+    Attributes:
+        data: the data set and how to read it.
+        dim: length of an embedding.
+        regularization: L2 penalty.
+        unobserved_weight: weight of all pairs beside the weight 1 of interactions.
+        frequency_exponent: how the penalty grows with the weight of a row's pairs.
+        epochs: number of times that all items and all users are solved for.
+        seed: seed of the initial embeddings.
+        evaluate_on: the part to evaluate on, "test" or "validation".
+
+    Raises:
+        ValueError: if a value is out of range.
+    """
+
+    data: RankingData = field(default_factory=RankingData)
+    dim: Count = 64
+    regularization: Positive = 0.003
+    unobserved_weight: Positive = 0.1
+    frequency_exponent: NonNegative = 1.0
+    epochs: Count = 16
+    seed: CountOr0 = 0
+    evaluate_on: Literal["test", "validation"] = "test"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def encoder(self) -> Literal["ials"]:
+        """The name of the baseline."""
+        return IALS_NAME
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        config = asdict(self)
+        del config["data"]
+        return {**asdict(self.data), "encoder": self.encoder, **config}
+
+    @classmethod
+    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
+        del values["encoder"]
+        return {"data": RankingData.taken_from(values)}
+
+
+AnyBaseline = BaselineSettings | IALSSettings
+"""The settings of any baseline."""
+
+
+def baseline_of(config: Mapping[str, Any]) -> AnyBaseline | None:
+    """The settings of a run's baseline; None if the run has an encoder.
+
+    Args:
+        config: the settings of a run as plain values.
+
+    Raises:
+        ValueError: if they are damaged.
+    """
+    name = config.get("encoder")
+    if name == IALS_NAME:
+        return IALSSettings.from_config(config)
+    return BaselineSettings.from_config(config) if name in BASELINES else None

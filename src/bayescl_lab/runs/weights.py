@@ -1,0 +1,52 @@
+"""The weights of a finished run in ``weights.safetensors``, for any reader of that format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from bayescl_lab._files import write_atomically
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.reading import read_checkpoint
+
+_LOSS = "loss."
+"""Prefix of the loss's state, which is not needed without training."""
+
+
+def as_safetensors(state: Mapping[str, Any]) -> bytes:
+    """The tensors of a state without the loss's, in safetensors format.
+
+    Args:
+        state: state of a module; values other than tensors are left out.
+    """
+    tensors = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in state.items()
+        if isinstance(value, Tensor) and not name.startswith(_LOSS)
+    }
+    return bytes(save(tensors, metadata={"format": "pt"}))
+
+
+def write_weights(folder: RunFolder, state: Mapping[str, Any]) -> None:
+    """Write the weights behind a run's figures."""
+    write_atomically(folder.weights_file, as_safetensors(state))
+
+
+def read_weights(folder: RunFolder) -> dict[str, Any]:
+    """The weights of a run, from their own file if it is finished, else from the checkpoint.
+
+    Raises:
+        ValueError: if there is no checkpoint yet, or the file is damaged.
+    """
+    if not (folder.is_finished and folder.weights_file.is_file()):
+        state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
+        return state
+    try:
+        return dict(load_file(folder.weights_file))
+    except (SafetensorError, OSError):
+        raise ValueError(f"{folder.weights_file} is damaged") from None

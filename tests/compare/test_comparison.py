@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bayescl_lab.compare.images.comparison import ImageComparison, compare_images, settle_losses
+from bayescl_lab.compare.images.summary import summarise
+from bayescl_lab.report.images.figure import comparison_figure, draw_comparison
+from bayescl_lab.report.images.findings import findings
+from bayescl_lab.report.titles import data_title
+from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
+
+PROBES = ("few_label_1", "few_label_5", "knn", "linear")
+
+
+def result(loss: str, seed: int, accuracy: float) -> dict:
+    return {
+        "settings": {"loss": loss},
+        "seed": seed,
+        "probes": dict.fromkeys(PROBES, accuracy),
+        "seconds_per_epoch": 0.5,
+    }
+
+
+def results(**accuracies: list[float]) -> list[dict]:
+    return [
+        result(loss, seed, accuracy)
+        for loss, values in accuracies.items()
+        for seed, accuracy in enumerate(values)
+    ]
+
+
+def test_the_gap_closed_is_none_of_it_for_info_nce_and_all_of_it_for_the_oracle():
+    losses = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.55, 0.65], oracle=[0.7, 0.8]))[
+        "losses"
+    ]
+    assert losses["info_nce"]["gap_closed"]["few_label_1"] == 0
+    assert losses["oracle"]["gap_closed"]["few_label_1"] == 1
+    assert losses["bayesian"]["gap_closed"]["few_label_1"] == pytest.approx(0.25)
+
+
+def test_pairing_removes_what_the_seeds_share():
+    losses = summarise(results(info_nce=[0.2, 0.5, 0.8], bayesian=[0.21, 0.51, 0.81]))["losses"]
+    assert losses["bayesian"]["probes"]["knn"]["spread"] == pytest.approx(0.3)
+    assert losses["bayesian"]["paired_difference"]["knn"]["mean"] == pytest.approx(0.01)
+    assert losses["bayesian"]["paired_difference"]["knn"]["spread"] == pytest.approx(0, abs=1e-12)
+
+
+def test_results_are_paired_by_seed_in_whatever_order_they_come():
+    one = results(info_nce=[0.2, 0.5, 0.8], bayesian=[0.3, 0.5, 0.9])
+    assert (
+        summarise(one)["losses"]["bayesian"]
+        == summarise(one[:3] + one[:2:-1])["losses"]["bayesian"]
+    )
+
+
+def test_a_bayesian_loss_below_info_nce_is_said_aloud():
+    said = summarise(results(info_nce=[0.6, 0.6], bayesian=[0.5, 0.5]))["remarks"]
+    assert any("Bayesian is BELOW InfoNCE on 1 label/class: -10.00" in remark for remark in said)
+
+
+def test_a_difference_within_the_noise_is_called_that():
+    said = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.65, 0.5]))["remarks"]
+    assert "less than two standard errors" in said[0]
+    said = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.701]))["remarks"]
+    assert "less than two standard errors" not in said[0]
+
+
+def test_an_oracle_that_is_not_above_info_nce_closes_no_gap():
+    summary = summarise(results(info_nce=[0.6], bayesian=[0.65], oracle=[0.6]))
+    assert summary["losses"]["bayesian"]["gap_closed"]["few_label_1"] is None
+    assert any("oracle is not above InfoNCE" in remark for remark in summary["remarks"])
+    assert any("One seed shows no spread" in remark for remark in summary["remarks"])
+
+
+def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
+    losses = (LossSettings("info_nce"), LossSettings("oracle"))
+    comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
+    whole = compare_images(comparison, tmp_path / "whole")
+
+    class PowerCut(BaseException):
+        pass
+
+    def cut(name: str, epoch: int, total: int) -> None:
+        if total == 3:
+            raise PowerCut
+
+    with pytest.raises(PowerCut):
+        compare_images(comparison, tmp_path / "cut", progress=cut)
+    finished = tmp_path / "cut" / "runs" / "info_nce-seed0" / "result.json"
+    before = finished.stat().st_mtime_ns
+    resumed = compare_images(comparison, tmp_path / "cut", resume=True)
+    assert finished.stat().st_mtime_ns == before
+    for name, run in whole["runs"].items():
+        assert resumed["runs"][name]["probes"] == run["probes"]
+    with pytest.raises(ValueError, match="with other settings"):
+        compare_images(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
+
+    draw_comparison(resumed, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_worker_processes_change_no_figure(settings, tmp_path):
+    comparison = ImageComparison((LossSettings("hard"),), 2, replace(settings, epochs=1))
+    alone = compare_images(comparison, tmp_path / "alone")
+    heard = set()
+    shared = compare_images(
+        comparison, tmp_path / "shared", workers=2, progress=lambda run, *_: heard.add(run)
+    )
+    for name, run in alone["runs"].items():
+        assert shared["runs"][name]["probes"] == run["probes"]
+    assert heard >= set(alone["runs"])
+
+
+def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():
+    recorded = {"temperature": 0.2, "tau_plus": 0.3, "alpha": 0.7}
+    chosen = choose_hyperparameters(
+        "bayesian", {"beta": 0.6}, num_classes=4, recorded=recorded
+    ).resolved()
+    assert chosen == {"temperature": 0.2, "tau_plus": 0.25, "alpha": 0.7, "beta": 0.6}
+    assert choose_hyperparameters("bayesian", {}).resolved()["alpha"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("losses", "given", "message"),
+    [
+        (("info_nce", "foo"), {}, "loss must be one of info_nce"),
+        (("info_nce", "oracle"), {"alpha": 0.9}, "none of the losses info_nce, oracle takes alpha"),
+        (("bayesian",), {"alpha": 0.3}, r"alpha must lie in \[0.5, 1\], got 0.3"),
+    ],
+)
+def test_losses_that_cannot_be_compared_are_refused(losses, given, message):
+    with pytest.raises(ValueError, match=message):
+        settle_losses(losses, "digits", given=given)
+
+
+def test_a_loss_named_twice_is_refused(settings):
+    with pytest.raises(ValueError, match="every loss once"):
+        ImageComparison((LossSettings("hard"), LossSettings("hard")), 1, settings)
+    with pytest.raises(ValueError, match="every loss once"):
+        ImageComparison((), 1, settings)
+
+
+def test_a_schedule_of_alpha_concerns_the_losses_that_have_one(settings):
+    shared = replace(settings, alpha_schedule="ramp")
+    losses = (LossSettings("info_nce"), LossSettings("bayesian"))
+    runs = ImageComparison(losses, 1, shared).runs()
+    assert runs["bayesian-seed0"].alpha_schedule == "ramp"
+    assert runs["info_nce-seed0"].alpha_schedule == "fixed"
+
+
+def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
+    assert data_title("data/cifar10") == "CIFAR-10"
+    assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
+
+
+def test_a_verdict_names_what_is_two_standard_errors_away_and_what_is_not():
+    runs = results(
+        info_nce=[0.5, 0.6, 0.7],
+        debiased=[0.52, 0.62, 0.721],
+        hard=[0.4, 0.75, 0.68],
+        bayesian=[0.49, 0.59, 0.689],
+        oracle=[0.7, 0.8, 0.9],
+    )
+    above, below, level, to_debiased, to_hard, gap = findings({"summary": summarise(runs)})
+    every = "1 label/class, 5 labels/class, k-NN, linear"
+    assert above == f"Two standard errors or more above InfoNCE: debiased on {every}."
+    assert below == f"Two standard errors or more below InfoNCE: Bayesian on {every}."
+    assert level == f"Less than that from InfoNCE: hard on {every}."
+    assert "-3.07 ± 0.12 on k-NN," in to_debiased
+    assert "on k-NN (less than that)," in to_hard
+    assert gap.startswith("Of the oracle's gap on few labels debiased closes most: 10 %")
+
+
+def test_a_verdict_without_oracle_or_gap_claims_none():
+    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7])
+    assert not any("oracle" in sentence for sentence in findings({"summary": summarise(runs)}))
+    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.4, 0.5])
+    assert "no gap to close" in findings({"summary": summarise(runs)})[-1]
+
+
+def test_a_gap_that_may_be_chance_is_called_that():
+    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.71, 0.61])
+    last = findings({"summary": summarise(runs)})[-1]
+    assert last.startswith(
+        "The oracle itself is not two standard errors above InfoNCE on 1 label/class"
+    )
+
+
+def test_the_figure_leaves_out_top_5_which_is_no_probe_of_its_own():
+    summary = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7]))
+    for entry in summary["losses"].values():
+        for figures in (entry["probes"], entry.get("paired_difference", {})):
+            if figures:
+                figures["linear_top5"] = figures["linear"]
+    told = {"summary": summary, "settings": {"data": "d", "epochs": 1, "evaluate_on": "test"}}
+    *_, last = comparison_figure(told).axes
+    labels = [label.get_text() for label in last.get_yticklabels()]
+    assert labels == ["1 label/class", "5 labels/class", "k-NN", "linear"]

@@ -1,0 +1,91 @@
+"""Comparisons of recommenders: what is alike, and what the figures are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from ranking_data import write_groups
+
+from bayescl_lab.compare.ranking.comparison import (
+    RankingComparison,
+    compare_ranking,
+    settle_losses,
+)
+from bayescl_lab.report.ranking.differences import paired_differences
+from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.processes import Processes
+from bayescl_lab.runs.ranking.baselines import baselines_beside, fit_baseline
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.settings import BaselineSettings, RankingSettings
+
+
+@pytest.fixture
+def shared(tmp_path) -> RankingSettings:
+    data = RankingData(str(write_groups(tmp_path)))
+    return RankingSettings(
+        data=data, dim=8, count=8, batch_size=64, lr=0.03, epochs=2, device="cpu", seed=3
+    )
+
+
+def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
+    losses = settle_losses(["info_nce", "bayesian"], given={"temperature": 0.3})
+    comparison = RankingComparison(losses, 2, shared)
+    result = compare_ranking(comparison, tmp_path / "comparison")
+    alone = train_ranking(
+        replace(shared, loss=RankingLoss("bayesian", {"temperature": 0.3}), seed=4),
+        tmp_path / "alone",
+        beside=True,
+    )
+    assert result["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"][1] == pytest.approx(
+        alone["metrics"]["ndcg@20"], abs=1e-6
+    )
+    assert result["runs"].keys() == {
+        f"{loss}-seed{seed}" for loss in ("info_nce", "bayesian") for seed in (3, 4)
+    }
+    values = [result["losses"][loss]["metrics"]["ndcg@20"] for loss in ("bayesian", "info_nce")]
+    found = paired_differences(result, "ndcg@20")["bayesian"]
+    assert found["mean"] == pytest.approx(values[0]["mean"] - values[1]["mean"])
+    for name in ("popularity", "ease"):
+        run = fit_baseline(BaselineSettings(name, shared.data), tmp_path / name)
+        beside = alone["baselines"][name]["metrics"]
+        assert beside == run["metrics"]
+        assert result["baselines"][name]["metrics"]["ndcg@20"]["values"] == [beside["ndcg@20"]]
+
+
+def test_settings_that_were_written_down_make_the_same_comparison(shared):
+    own = {"hard": {"tau_plus": 0.1}}
+    losses = settle_losses(["bpr", "hard"], given={"temperature": 0.4}, hyperparameters=own)
+    comparison = RankingComparison(losses, 3, shared)
+    again = RankingComparison.from_config(json.loads(json.dumps(comparison.as_config())))
+    assert again.as_config() == comparison.as_config()
+    assert again.runs().keys() == comparison.runs().keys()
+    assert again.losses[1].resolved(score="cosine")["tau_plus"] == 0.1
+
+
+def test_runs_of_a_comparison_have_one_device_each(shared):
+    several = replace(shared, processes=Processes(2))
+    with pytest.raises(ValueError, match=r"devices must be 1 in a comparison, .* got 2"):
+        RankingComparison(settle_losses(["bpr"]), 1, several)
+    assert "devices" not in RankingComparison(settle_losses(["bpr"]), 1, shared).as_config()
+
+
+def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):
+    in_batch = replace(shared, candidates="in-batch")
+    with pytest.raises(ValueError, match="the loss bpr needs drawn candidates"):
+        RankingComparison(settle_losses(["info_nce", "bpr"]), 1, in_batch)
+    with pytest.raises(ValueError, match="names losses that are not compared: hard"):
+        settle_losses(["bpr"], hyperparameters={"hard": {}})
+
+
+def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):
+    parts = shared.data.load("test")
+    assert baselines_beside(parts).keys() == {"popularity", "ease"}
+    assert baselines_beside(parts, without="ease").keys() == {"popularity"}
+    monkeypatch.setattr("bayescl_lab.runs.ranking.baselines._MOST_BESIDE", 1000)
+    found = baselines_beside(parts)
+    assert "metrics" in found["popularity"]
+    assert found["ease"]["left_out"].startswith("EASE is left out: its matrix for 24 items takes")
+    assert baselines_beside(replace(shared.data, split="none").load("test")) == {}

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bayescl_lab.cli import main
+from bayescl_lab.compare.grids import settings_of
+from bayescl_lab.compare.images.plans import DIGITS, PLANS, TuningPlan
+from bayescl_lab.compare.images.recorded import recorded_hyperparameters
+from bayescl_lab.compare.images.tuning import best, tune
+from bayescl_lab.runs.folder import as_json
+from bayescl_lab.runs.images.model import AFFINE_STRENGTH
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings, image_losses
+
+ROOT = Path(__file__).parents[2]
+
+
+def record_of(plan: TuningPlan) -> dict:
+    file = ROOT / "results" / plan.name / "settings.json"
+    if not file.is_file():
+        pytest.skip(f"{plan.name} has not been tuned yet")
+    return json.loads(file.read_text())
+
+
+@pytest.fixture
+def defaults(capsys) -> dict[str, object]:
+    """What a comparison is asked for where nothing is typed."""
+    main(["compare", "images", "--print-config"])
+    return yaml.safe_load(capsys.readouterr().out)
+
+
+@pytest.fixture
+def plan(shapes) -> TuningPlan:
+    """Two settings for each of two losses, on 90 images with a tiny encoder."""
+    fixed = {"data": shapes, "epochs": 1, "batch_size": 20, "width": 4, "device": "cpu"}
+    return TuningPlan(
+        name="shapes",
+        fixed=fixed,
+        seeds=(7, 8),
+        shared_grid={"lr": (1e-3, 1e-2)},
+        loss_grids={
+            "info_nce": {"temperature": (0.3, 0.6)},
+            "debiased": {"temperature": (0.4,), "tau_plus": (0.1, 0.3)},
+        },
+    )
+
+
+def test_a_tuning_scores_every_setting_on_the_validation_part_and_keeps_its_runs(plan, tmp_path):
+    record = tune(plan, tmp_path)
+    runs = [json.loads(file.read_text()) for file in tmp_path.glob("*/result.json")]
+    assert len(runs) == (2 + 2 + 2) * 2
+    assert {run["settings"]["evaluate_on"] for run in runs} == {"validation"}
+    assert {run["seed"] for run in runs} == {7, 8}
+    for loss, entry in record["losses"].items():
+        assert record["choice"]["losses"][loss] == best(entry["scores"])
+        for setting in entry["scores"].values():
+            of_setting = [
+                run["probes"]
+                for run in runs
+                if run["settings"]["loss"] == loss
+                and run["settings"]["lr"] == record["choice"]["shared"]["lr"]
+                and all(run["settings"][name] == it for name, it in setting["values"].items())
+            ]
+            means = [(one["few_label_1"] + one["few_label_5"]) / 2 for one in of_setting]
+            assert setting["score"]["mean"] == pytest.approx(sum(means) / 2)
+
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("*/result.json")}
+    again = tune(plan, tmp_path)
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert {**again, "started": ""} == {**record, "started": ""}
+    as_json(record)
+
+
+def test_a_plan_that_favours_a_loss_is_refused(plan):
+    grids = {**plan.loss_grids, "hard": {"temperature": (0.5,)}}
+    with pytest.raises(ValueError, match="the same number of settings"):
+        replace(plan, loss_grids=grids)
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_plan_tries_as_much_for_every_loss_with_seeds_of_its_own(plan):
+    assert tuple(plan.loss_grids) == tuple(
+        loss for loss in image_losses() if loss in plan.loss_grids
+    )
+    assert len({len(settings_of(grid)) for grid in plan.loss_grids.values()}) == 1
+    first = ImageSettings(LossSettings("info_nce")).seed
+    assert not set(range(first, first + 100)) & set(plan.seeds)
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_the_recorded_choice_is_the_one_that_was_measured(plan):
+    record = record_of(plan)
+    for loss, grid in plan.loss_grids.items():
+        scores = record["losses"][loss]["scores"]
+        assert recorded_hyperparameters(plan.name, loss) == best(scores)
+        assert [entry["values"] for entry in scores.values()] == settings_of(grid)
+    shared = record["shared"]["scores"]
+    assert [entry["values"] for entry in shared.values()] == settings_of(plan.shared_grid)
+    assert record["choice"]["shared"] == best(shared)
+
+
+def test_the_defaults_of_a_comparison_are_those_recorded_for_the_digits(defaults):
+    shared = record_of(DIGITS)["choice"]["shared"]
+    assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
+    assert defaults["strength"] is None
+
+
+def test_every_setting_of_a_run_is_an_option_of_a_comparison(defaults):
+    for setting in fields(ImageSettings):
+        if setting.name != "loss":
+            assert defaults[setting.name] == setting.default, setting.name
+
+
+def test_a_folder_is_known_by_its_name_and_a_name_by_itself():
+    assert recorded_hyperparameters("digits", "info_nce")
+    assert not recorded_hyperparameters("mine/digits", "info_nce")

@@ -1,0 +1,207 @@
+"""Every step of the recipe does to each image of a batch what torchvision does to that image."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torchvision.transforms import InterpolationMode, RandomResizedCrop
+from torchvision.transforms.v2 import functional as reference
+
+from bayescl_lab.images import augmentation_operations as operations
+from bayescl_lab.images.augmentation_recipe import JITTER, SimCLRAugmentation, draw_view_parameters
+
+BATCH = 64
+
+
+def drawn(count: int = BATCH, size: tuple[int, int] = (32, 32), seed: int = 0, **others):
+    generator = torch.Generator().manual_seed(seed)
+    return draw_view_parameters(count, *size, generator=generator, **others)
+
+
+def photographs(count: int = BATCH, channels: int = 3, size: tuple[int, int] = (32, 32)):
+    generator = torch.Generator().manual_seed(7)
+    images = torch.randint(0, 256, (count, channels, *size), generator=generator)
+    images[: count // 8, :] = images[: count // 8, :1]  # some without colour
+    return images.to(torch.uint8)
+
+
+def one_at_a_time(images: torch.Tensor, parameters, size: tuple[int, int]) -> torch.Tensor:
+    """The recipe, image by image, by torchvision's functions."""
+    jitter = (
+        reference.adjust_brightness,
+        reference.adjust_contrast,
+        reference.adjust_saturation,
+        reference.adjust_hue,
+    )
+    views = []
+    for row, image in enumerate(images.float() / 255):
+        box = [int(part[row]) for part in parameters[:4]]
+        view = reference.resized_crop(
+            image, *box, list(size), InterpolationMode.BILINEAR, antialias=True
+        )
+        if parameters.is_mirrored[row]:
+            view = reference.horizontal_flip(view)
+        if parameters.is_jittered[row]:
+            for number in parameters.jitter_order[row].tolist():
+                if number < 2 or len(image) == 3:
+                    view = jitter[number](view, float(parameters.jitter[row, number]))
+        if parameters.is_grey[row]:
+            view = reference.rgb_to_grayscale(view, num_output_channels=len(image))
+        if parameters.is_blurred[row]:
+            view = reference.gaussian_blur(view, [3, 3], [float(parameters.sigma[row])])
+        views.append(view)
+    return torch.stack(views)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "to"),
+    [(3, (32, 32), None), (1, (28, 28), None), (3, (48, 40), None), (3, (96, 96), 32)],
+)
+def test_views_are_those_of_torchvision_one_image_at_a_time(channels, size, to):
+    images, parameters = photographs(channels=channels, size=size), drawn(size=size)
+    views = SimCLRAugmentation(size=to).apply_parameters(images, parameters)
+    expected = one_at_a_time(images, parameters, size if to is None else (to, to))
+    torch.testing.assert_close(views, expected, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("to", [(32, 32), (7, 50), (1, 1)])
+def test_crops_are_resized_as_by_torchvision_with_antialiasing(to):
+    images, parameters = photographs(size=(40, 24)).float() / 255, drawn(size=(40, 24))
+    views = operations.resized_crop(images, *parameters[:4], to, parameters.is_mirrored)
+    for row, view in enumerate(views):
+        box = [int(part[row]) for part in parameters[:4]]
+        expected = reference.resized_crop(images[row], *box, list(to), antialias=True)
+        if parameters.is_mirrored[row]:
+            expected = expected.flip(-1)
+        torch.testing.assert_close(view, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", list(JITTER))
+def test_each_jitter_is_that_of_torchvision(name):
+    images = photographs().float() / 255
+    images[0], images[1] = 0.0, 1.0
+    factor = drawn(strength=2.0).jitter[:, list(JITTER).index(name)]
+    views = getattr(operations, f"adjust_{name}")(images, factor)
+    for image, view, value in zip(images, views, factor.tolist(), strict=True):
+        expected = getattr(reference, f"adjust_{name}")(image, value)
+        torch.testing.assert_close(view, expected, atol=1e-5, rtol=0)
+
+
+def test_a_turn_of_the_hue_by_thirds_exchanges_the_channels():
+    images = photographs().float() / 255
+    turned = operations.adjust_hue(images, torch.full((BATCH,), 1 / 3))
+    torch.testing.assert_close(turned, images.roll(1, dims=1), atol=1e-5, rtol=0)
+
+
+def test_blur_and_grey_are_those_of_torchvision():
+    images, sigma = photographs().float() / 255, drawn().sigma
+    blurred, grey = operations.gaussian_blur(images, sigma), operations.to_grey(images)
+    for row, image in enumerate(images):
+        expected = reference.gaussian_blur(image, [3, 3], [float(sigma[row])])
+        torch.testing.assert_close(blurred[row], expected, atol=1e-5, rtol=0)
+        expected = reference.rgb_to_grayscale(image, num_output_channels=3)
+        torch.testing.assert_close(grey[row], expected, atol=1e-5, rtol=0)
+
+
+def test_no_two_images_of_a_batch_share_parameters():
+    parameters = drawn(256, (224, 224))
+    assert len(parameters.sigma.unique()) == 256
+    for column in parameters.jitter.unbind(dim=1):
+        assert len(column.unique()) > 250  # of 2^24 float32 values, a few may coincide
+    boxes = torch.stack(parameters[:4], dim=1)
+    assert len(boxes.unique(dim=0)) == 256
+    same = photographs(1, size=(64, 64)).expand(256, -1, -1, -1)
+    views = SimCLRAugmentation()(same, seed=0).flatten(1)
+    distance = torch.cdist(views, views, p=torch.inf).fill_diagonal_(1.0)
+    assert distance.min() > 0.01
+
+
+def test_shares_and_ranges_are_those_of_the_recipe():
+    parameters = drawn(20_000)
+    shares = {"is_mirrored": 0.5, "is_jittered": 0.8, "is_grey": 0.2, "is_blurred": 0.5}
+    for name, share in shares.items():
+        # five standard errors
+        error = 5 * math.sqrt(share * (1 - share) / 20_000)
+        assert getattr(parameters, name).double().mean() == pytest.approx(share, abs=error)
+    centre, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor([0.4, 0.4, 0.4, 0.1])
+    for found, expected in (
+        (parameters.jitter.amin(dim=0), centre - reach),
+        (parameters.jitter.amax(dim=0), centre + reach),
+    ):
+        torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+    assert parameters.sigma.aminmax() == pytest.approx((0.1, 2.0), abs=1e-3)
+    orders = parameters.jitter_order @ torch.tensor([64, 16, 4, 1])
+    _, counts = orders.unique(return_counts=True)
+    assert len(counts) == 24
+    assert counts.min() > 20_000 / 24 - 5 * math.sqrt(20_000 / 24)
+
+
+def test_crops_are_distributed_as_those_of_torchvision():
+    size, count = (24, 32), 6000
+    parameters = drawn(count, size)
+    torch.manual_seed(0)
+    image = torch.empty(1, *size)
+    boxes = torch.tensor(
+        [RandomResizedCrop.get_params(image, [0.08, 1.0], [3 / 4, 4 / 3]) for _ in range(count)]
+    ).double()
+    ours = torch.stack(parameters[:4], dim=1).double()
+    error = (ours.var(dim=0) + boxes.var(dim=0)).div(count).sqrt()
+    assert ((ours.mean(dim=0) - boxes.mean(dim=0)).abs() < 4 * error).all()
+    torch.testing.assert_close(ours.std(dim=0), boxes.std(dim=0), rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("size", [(4, 40), (40, 4)])
+def test_where_no_crop_fits_the_middle_is_taken(size):
+    parameters = drawn(32, size, strength=0.0)
+    boxes = torch.stack(parameters[:4], dim=1).unique(dim=0).tolist()
+    box = RandomResizedCrop.get_params(torch.empty(1, *size), [1.0, 1.0], [3 / 4, 4 / 3])
+    top, left, height, width = boxes[0]
+    assert len(boxes) == 1
+    assert (height, width) == (box[2], box[3])
+    assert abs(top - box[0]) + abs(left - box[1]) <= 1  # of two middles either will do
+
+
+def test_strength_scales_jitter_and_the_smallest_crop():
+    weak, full, strong = (drawn(4000, (96, 96), strength=s) for s in (0.5, 1.0, 2.0))
+    centre = torch.tensor([1.0, 1.0, 1.0, 0.0])
+    torch.testing.assert_close(weak.jitter - centre, (full.jitter - centre) / 2)
+    torch.testing.assert_close(strong.jitter - centre, (full.jitter - centre) * 2)
+    areas = [(p.height * p.width).min() / 96**2 for p in (weak, full, strong)]
+    assert areas == pytest.approx([0.08**0.5, 0.08, 0.08**2], rel=0.15)
+    still = drawn(50, (33, 33), strength=0.0)
+    assert torch.equal(still.jitter, centre.expand(50, 4))
+    assert bool((still.height == 33).all() and (still.width == 33).all())
+
+
+def test_a_seed_fixes_the_views_and_leaves_the_generator_of_torch_alone():
+    images, augmentation = photographs(), SimCLRAugmentation()
+    before = torch.get_rng_state()
+    views = augmentation(images, seed=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(5)
+    assert torch.equal(views, augmentation(images, seed=3))
+    others = augmentation(images, seed=4)
+    assert (views - others).abs().flatten(1).amax(dim=1).min() > 0.01
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_views_stay_within_the_range_of_pixels_whatever_the_channels(channels):
+    views = SimCLRAugmentation(3.0)(photographs(channels=channels), seed=0)
+    assert views.shape == (BATCH, channels, 32, 32)
+    assert views.min() >= 0.0
+    assert views.max() <= 1.0 + 1e-6
+
+
+def test_autocast_does_not_coarsen_the_pixels():
+    images, augmentation = photographs(), SimCLRAugmentation()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        views = augmentation(images, seed=0)
+    assert torch.equal(views, augmentation(images, seed=0))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 2)])
+def test_the_smallest_images_have_views_too(size):
+    views = SimCLRAugmentation()(photographs(size=size), seed=0)
+    assert torch.isfinite(views).all()

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.datasets import load_images
+
+
+def order(epoch: int, seed: int = 0) -> torch.Tensor:
+    sampler = EpochOrder(100, 16, seed)
+    sampler.set_epoch(epoch)
+    return torch.stack(list(sampler))
+
+
+def test_an_epoch_shows_no_image_twice():
+    rows = order(0).flatten()
+    assert len(rows) == 96
+    assert len(rows.unique()) == 96
+
+
+def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
+    torch.manual_seed(1)
+    first = order(3)
+    torch.manual_seed(2)
+    order(0)
+    assert torch.equal(order(3), first)
+    assert not torch.equal(order(4), first)
+    assert not torch.equal(order(3, seed=1), first)
+
+
+def test_the_images_left_out_change_from_epoch_to_epoch():
+    left_out = [set(range(100)) - set(order(epoch).flatten().tolist()) for epoch in range(4)]
+    assert len({frozenset(rows) for rows in left_out}) == 4
+
+
+def test_batches_hold_each_image_with_its_own_label():
+    store = load_images("digits").train
+    label_of = {
+        image.numpy().tobytes(): int(label)
+        for image, label in zip(store.images, store.labels, strict=True)
+    }
+    for batch in StoreBatches(store, EpochOrder(len(store), 256, 0)):
+        for image, label in zip(batch.images, batch.labels, strict=True):
+            assert label_of[image.numpy().tobytes()] == int(label)
+
+
+@pytest.mark.parametrize(
+    ("size", "batch_size", "message"),
+    [(10, 11, "got 11 for 10 images"), (10, 1, "batch_size must be a whole number of at least 2")],
+)
+def test_a_batch_that_cannot_be_filled_is_refused(size, batch_size, message):
+    with pytest.raises(ValueError, match=message):
+        EpochOrder(size, batch_size, 0)
+
+
+def test_derived_seeds_of_nearby_places_all_differ():
+    seeds = {
+        derived_seed(seed, purpose, epoch, step)
+        for seed in range(4)
+        for purpose in Purpose
+        for epoch in range(10)
+        for step in range(10)
+    }
+    assert len(seeds) == 4 * len(Purpose) * 100
+
+
+def test_devices_take_their_parts_of_the_same_batches():
+    whole = list(EpochOrder(100, 16, 0))
+    parts = [list(EpochOrder(100, 16, 0, rank=rank, num_ranks=4)) for rank in range(4)]
+    for number, rows in enumerate(whole):
+        assert torch.equal(torch.cat([part[number] for part in parts]), rows)
+
+
+def test_a_batch_that_devices_cannot_share_equally_is_refused():
+    with pytest.raises(ValueError, match="got 16 for 3 devices"):
+        EpochOrder(100, 16, 0, num_ranks=3)
+
+
+def test_an_epoch_that_was_left_goes_on_with_its_next_batch_and_others_from_their_first():
+    store = load_images("digits").train
+
+    def batches(epoch: int) -> StoreBatches:
+        sampler = EpochOrder(len(store), 256, 0)
+        sampler.set_epoch(epoch)
+        return StoreBatches(store, sampler)
+
+    left = batches(3)
+    unbroken = [batch.images for batch in left]
+    epoch = iter(left)
+    next(epoch), next(epoch)
+    state = left.state_dict()
+    resumed = batches(3)
+    resumed.load_state_dict(state)
+    rest = [batch.images for batch in resumed]
+    assert len(rest) == len(unbroken) - 2
+    assert all(map(torch.equal, rest, unbroken[2:]))
+    resumed.sampler.set_epoch(4)
+    assert all(map(torch.equal, *([b.images for b in one] for one in (resumed, batches(4)))))
+    list(epoch)
+    finished = batches(3)
+    finished.load_state_dict(left.state_dict())  # of the whole epoch: the next one begins anew
+    finished.sampler.set_epoch(4)
+    assert len(list(finished)) == len(finished)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.splits import stratified_split
+
+
+def rows_as_bytes(store) -> list[bytes]:
+    return [image.numpy().tobytes() for image in store.images]
+
+
+def test_the_parts_of_digits_hold_every_image_once():
+    parts = load_images("digits")
+    images = (load_digits().images * 255 / 16).round().astype(np.uint8)
+    expected = sorted(image.tobytes() for image in images)
+    assert sorted(rows_as_bytes(parts.train) + rows_as_bytes(parts.evaluation)) == expected
+
+
+def test_every_class_of_digits_is_split_70_to_30():
+    parts = load_images("digits")
+    train = parts.train.labels.bincount(minlength=10).double()
+    test = parts.evaluation.labels.bincount(minlength=10).double()
+    assert torch.allclose(train / (train + test), torch.full((10,), 0.7).double(), atol=0.005)
+
+
+def test_choosing_on_validation_never_touches_a_test_image():
+    final = load_images("digits")
+    choosing = load_images("digits", evaluate_on="validation")
+    assert len(choosing.train) + len(choosing.evaluation) == len(final.train)
+    used = sorted(rows_as_bytes(choosing.train) + rows_as_bytes(choosing.evaluation))
+    assert used == sorted(rows_as_bytes(final.train))
+
+
+def test_a_split_is_the_same_at_every_call():
+    first, second = load_images("digits"), load_images("digits")
+    assert torch.equal(first.train.images, second.train.images)
+
+
+def test_a_stratified_split_puts_every_row_in_one_part():
+    labels = torch.arange(103) % 7
+    first, second = stratified_split(labels, share=0.4, seed=3)
+    assert torch.equal(torch.cat([first, second]).sort().values, torch.arange(103))
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="no data set is called 'digitz'; known are digits"):
+        load_images("digitz")
+
+
+def test_an_npz_file_with_its_own_split_keeps_it(tmp_path):
+    images = np.arange(6, dtype=np.uint8).reshape(6, 1, 1)
+    is_train = np.array([True, False, True, True, False, True])
+    np.savez(tmp_path / "a.npz", images=images, labels=np.arange(6) % 2, is_train=is_train)
+    parts = load_images(str(tmp_path / "a.npz"))
+    assert parts.train.images.flatten().tolist() == [0, 2, 3, 5]
+    assert parts.evaluation.images.flatten().tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"images": np.zeros((4, 2, 2))}, "lacks the array labels"),
+        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "too few to split"),
+        (
+            {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [1, 0]},
+            "is_train must hold one boolean",
+        ),
+        (
+            {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [True, True]},
+            "is_train must leave images",
+        ),
+    ],
+)
+def test_an_npz_file_that_cannot_train_is_refused(tmp_path, arrays, message):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        load_images(str(tmp_path / "a.npz"))
+
+
+def test_an_npz_file_is_never_unpickled(tmp_path):
+    np.savez(tmp_path / "a.npz", images=np.array([{}], dtype=object), labels=[0])
+    with pytest.raises(ValueError, match="cannot read"):
+        load_images(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", b"not an archive"])
+def test_a_damaged_npz_file_is_refused(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="cannot read"):
+        load_images(str(tmp_path / "a.npz"))

@@ -1,0 +1,390 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bayescl_lab.images import decoding, folder_store
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.folder_store import load_folder
+
+RNG = np.random.default_rng(0)
+
+
+def colours(height: int = 8, width: int = 8) -> np.ndarray:
+    return RNG.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def save(pixels: np.ndarray, path: Path, **options: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **options)
+
+
+def make_folder(root: Path, counts: dict[str, int]) -> list[np.ndarray]:
+    """Images of random colours in class folders; returns their pixels in reading order."""
+    images = []
+    for place, count in counts.items():
+        for number in range(count):
+            images.append(colours())
+            save(images[-1], root / place / f"{number:03}.png")
+    return images
+
+
+def pixels_of(store) -> list[bytes]:
+    return [image.permute(1, 2, 0).numpy().tobytes() for image in store.images]
+
+
+def bytes_of(images: list[np.ndarray]) -> list[bytes]:
+    return [image.tobytes() for image in images]
+
+
+def test_class_folders_become_labels_and_every_pixel_is_kept(tmp_path):
+    images = make_folder(tmp_path, {"ant": 3, "bee": 2, "bee/more": 2})
+    train, test, remarks = load_folder(tmp_path)
+    assert pixels_of(train) == bytes_of(images)
+    assert train.labels.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert train.class_names == ("ant", "bee")
+    assert test is None
+    assert remarks == ()
+
+
+@pytest.mark.parametrize("name", ["test", "val"])
+def test_a_test_part_is_kept_as_it_is(tmp_path, name):
+    images = make_folder(
+        tmp_path,
+        {"train/ant": 4, "train/bee": 3, "train/cow": 4, f"{name}/ant": 2, f"{name}/cow": 1},
+    )
+    parts = load_images(str(tmp_path))
+    assert pixels_of(parts.train) == bytes_of(images[:11])
+    assert pixels_of(parts.evaluation) == bytes_of(images[11:])
+    assert parts.evaluation.labels.tolist() == [0, 0, 2]
+    assert parts.train.class_names == parts.evaluation.class_names == ("ant", "bee", "cow")
+    assert parts.has_labels
+
+
+def test_without_a_test_part_30_percent_of_each_class_judge(tmp_path):
+    images = make_folder(tmp_path, {"ant": 10, "bee": 20})
+    parts = load_images(str(tmp_path))
+    assert parts.train.labels.bincount().tolist() == [7, 14]
+    assert parts.evaluation.labels.bincount().tolist() == [3, 6]
+    assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
+
+
+def test_images_without_class_folders_train_and_never_judge(tmp_path):
+    images = make_folder(tmp_path, {".": 5})
+    parts = load_images(str(tmp_path))
+    assert pixels_of(parts.train) == bytes_of(images)
+    assert parts.train.labels.tolist() == [-1] * 5
+    assert parts.evaluation is None
+    assert not parts.has_labels
+    with pytest.raises(ValueError, match=r"the images have no labels$"):
+        parts.train.labelled()
+    with pytest.raises(ValueError, match="a validation part needs labels, the images have none"):
+        load_images(str(tmp_path), evaluate_on="validation")
+    with pytest.raises(
+        ValueError, match="classes cannot be chosen because the images have no labels"
+    ):
+        load_images(str(tmp_path), classes=2)
+
+
+def test_unlabelled_parts_move_between_devices_together(tmp_path):
+    make_folder(tmp_path, {".": 2})
+    parts = load_images(str(tmp_path)).to("cpu")
+    assert len(parts.train) == 2
+
+
+def test_hidden_and_foreign_files_are_passed_over(tmp_path):
+    make_folder(tmp_path, {"ant": 2, ".cache": 2, "__MACOSX": 1})
+    (tmp_path / "README.md").write_text("words")
+    (tmp_path / "ant" / "._000.png").write_bytes(b"resource fork")
+    (tmp_path / "ant" / "notes.txt").write_text("words")
+    train, _, remarks = load_folder(tmp_path)
+    assert len(train) == 2
+    assert remarks == ()
+
+
+def test_an_empty_class_folder_is_reported_and_counts_as_no_class(tmp_path):
+    make_folder(tmp_path, {"ant": 2, "cow": 2})
+    (tmp_path / "bee").mkdir()
+    parts = load_images(str(tmp_path))
+    assert parts.train.class_names == ("ant", "cow")
+    assert parts.remarks == (f"{tmp_path}: no images in the class folder bee",)
+
+
+@pytest.mark.parametrize("damage", ["header", "body", "empty"])
+def test_damaged_images_are_left_out_counted_and_named(tmp_path, damage):
+    images = make_folder(tmp_path, {"ant": 4, "bee": 4})
+    victim = tmp_path / "ant" / "001.png"
+    content = victim.read_bytes()
+    victim.write_bytes({"header": b"no image", "body": content[:-60], "empty": b""}[damage])
+    train, _, remarks = load_folder(tmp_path)
+    assert pixels_of(train) == bytes_of(images[:1] + images[2:])
+    assert train.labels.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    (remark,) = remarks
+    assert remark.startswith(f"{tmp_path}: 1 of 8 files left out: {victim} (")
+
+
+def test_many_damaged_images_are_counted_and_the_first_are_named(tmp_path):
+    make_folder(tmp_path, {"ant": 12})
+    for number in range(5, 12):
+        (tmp_path / "ant" / f"{number:03}.png").write_bytes(b"nothing")
+    (remark,) = load_folder(tmp_path)[2]
+    assert "7 of 12 files left out" in remark
+    assert remark.count(".png") == 3
+
+
+def test_a_folder_of_nothing_but_damaged_images_is_refused(tmp_path):
+    make_folder(tmp_path, {"ant": 2, "bee": 2})
+    for path in tmp_path.rglob("*.png"):
+        path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"none of 4 files can be read: .* \(not an image\)"):
+        load_images(str(tmp_path))
+
+
+def test_a_part_of_nothing_but_damaged_images_is_refused(tmp_path):
+    make_folder(tmp_path, {"train/ant": 2, "test/ant": 2})
+    for path in (tmp_path / "test").rglob("*.png"):
+        path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(ValueError, match=r"no file below .*test is readable"):
+        load_images(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"ant": 0}, r"holds no images \(\.bmp, "),
+        (
+            {"ant": 1, ".": 1},
+            r"both in class folders \(ant, ...\) and beside them \(000.png",
+        ),
+        ({"train/ant": 1, "test/bee": 1}, r"test has classes that .*train lacks: bee"),
+        ({"train/ant": 1, "test": 1}, "one of train and test has no class folders"),
+        ({"train/ant": 1}, "1 images are too few to split"),
+    ],
+)
+def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
+    (tmp_path / "ant").mkdir() if counts == {"ant": 0} else None
+    make_folder(tmp_path, counts)
+    with pytest.raises(ValueError, match=message):
+        load_images(str(tmp_path))
+
+
+def test_grey_images_alone_keep_one_channel(tmp_path):
+    grey = colours()[:, :, 0]
+    save(grey, tmp_path / "ant" / "a.png")
+    save((grey > 127), tmp_path / "ant" / "b.png")
+    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "ant" / "c.png")
+    train, _, _ = load_folder(tmp_path)
+    assert train.image_shape == (1, 8, 8)
+    assert torch.equal(train.images[0, 0], torch.from_numpy(grey))
+    assert torch.equal(train.images[1, 0], torch.from_numpy((grey > 127) * np.uint8(255)))
+    assert torch.equal(train.images[2], train.images[0])  # 16 bits become 8
+
+
+def test_images_of_every_mode_become_the_same_colours(tmp_path):
+    pixels = np.repeat(RNG.choice([0, 51, 153, 255], (8, 8, 1)), 3, axis=2).astype(np.uint8)
+    image = Image.fromarray(pixels)
+    transparent = Image.fromarray(np.dstack([pixels, np.full((8, 8), 90, np.uint8)]))
+    for name, other in {
+        "a.png": image,
+        "b.png": image.convert("P", palette=Image.Palette.WEB),
+        "c.png": transparent,
+        "d.png": image.convert("L"),
+        "e.tif": image.convert("CMYK"),
+        "f.png": image.convert("LA"),
+        "g.bmp": image,
+        "h.gif": image.convert("L"),
+        "i.webp": image,
+    }.items():
+        (tmp_path / "ant").mkdir(exist_ok=True)
+        other.save(tmp_path / "ant" / name, **({"lossless": True} if "webp" in name else {}))
+    train, _, remarks = load_folder(tmp_path)
+    assert remarks == ()
+    assert train.image_shape == (3, 8, 8)
+    assert len(train) == 9
+    for decoded in train.images:
+        assert torch.equal(decoded, train.images[0])
+    assert pixels_of(train)[0] == pixels.tobytes()
+
+
+def test_a_photograph_is_put_upright(tmp_path):
+    pixels = colours(6, 10)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn a quarter clockwise to view
+    save(pixels, tmp_path / "ant" / "a.png", exif=exif)
+    train, _, _ = load_folder(tmp_path)
+    assert pixels_of(train) == [np.rot90(pixels, -1).tobytes()]
+
+
+def test_sizes_that_differ_become_squares_of_the_most_frequent_shorter_side(tmp_path):
+    for number, (height, width) in enumerate([(8, 8), (8, 12), (20, 8), (30, 30)]):
+        save(colours(height, width), tmp_path / "ant" / f"{number}.png")
+    train, _, remarks = load_folder(tmp_path)
+    assert train.image_shape == (3, 8, 8)
+    assert remarks == (f"{tmp_path}: 3 of 4 images scaled and cropped to 8 x 8 pixels",)
+    middle = np.asarray(Image.open(tmp_path / "ant" / "1.png"))[:, 2:10]
+    assert pixels_of(train)[1] == np.ascontiguousarray(middle).tobytes()
+
+
+def test_sizes_that_differ_and_are_large_become_224_pixels(tmp_path):
+    for number, side in enumerate([300, 310]):
+        save(colours(side, side), tmp_path / "ant" / f"{number}.png")
+    assert load_folder(tmp_path)[0].image_shape == (3, 224, 224)
+    assert load_folder(tmp_path, image_size=40)[0].image_shape == (3, 40, 40)
+
+
+@pytest.mark.parametrize(("size", "kept"), [((5, 7), (5, 7)), ((600, 5), (5, 5))])
+def test_equal_sizes_are_kept_whatever_their_shape_unless_they_are_huge(tmp_path, size, kept):
+    save(colours(*size), tmp_path / "ant" / "a.png")
+    save(colours(*size), tmp_path / "ant" / "b.png")
+    train, _, remarks = load_folder(tmp_path)
+    assert train.image_shape == (3, *kept)
+    assert bool(remarks) == (size != kept)
+
+
+def test_a_store_larger_than_the_disk_is_refused_with_advice(tmp_path, always_cached, monkeypatch):
+    make_folder(tmp_path, {"ant": 3})
+    usage = type(shutil.disk_usage(tmp_path))(total=100, used=90, free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(ValueError, match=r"need 576 bytes, .* has 10 free; a smaller image_size"):
+        load_folder(tmp_path, loader="memory")
+
+
+def test_notes_that_are_lost_are_noticed(tmp_path, always_cached):
+    make_folder(tmp_path, {"ant": 3})
+    load_folder(tmp_path)
+    (notes,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.json")
+    notes.unlink()
+    with pytest.raises(ValueError, match=r"is damaged: remove it to decode .* again"):
+        load_folder(tmp_path)
+
+
+def test_several_processes_may_decode_the_same_folder(tmp_path, always_cached):
+    make_folder(tmp_path, {"ant": 30, "bee": 30})
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: load_folder(tmp_path)[0].images.clone(), range(4)))
+    assert all(torch.equal(images, loaded[0]) for images in loaded)
+    assert len(list(Path(os.environ["BAYESCL_CACHE"]).iterdir())) == 2
+
+
+@pytest.fixture
+def always_cached(monkeypatch):
+    monkeypatch.setattr(folder_store, "CACHE_FROM", 1)
+
+
+def test_the_second_load_takes_the_pixels_that_the_first_one_kept(
+    tmp_path, always_cached, monkeypatch
+):
+    make_folder(tmp_path, {"train/ant": 3, "train/bee": 3, "test/ant": 2})
+    (tmp_path / "train" / "bee" / "000.png").write_bytes(b"nothing")
+    first = load_images(str(tmp_path))
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("decoded again")
+
+    monkeypatch.setattr(folder_store, "decode_into", refuse)
+    second = load_images(str(tmp_path))
+    for name in ("train", "evaluation"):
+        old, new = getattr(first, name), getattr(second, name)
+        assert torch.equal(old.images, new.images)
+        assert torch.equal(old.labels, new.labels)
+    assert first.remarks == second.remarks
+    assert "1 of 8 files left out" in first.remarks[0]
+
+
+@pytest.mark.parametrize("change", ["content", "added", "removed", "renamed", "size"])
+def test_a_folder_that_changed_is_decoded_again(tmp_path, always_cached, change):
+    make_folder(tmp_path, {"ant": 3, "bee": 3})
+    before = load_folder(tmp_path)[0]
+    first = tmp_path / "ant" / "000.png"
+    if change == "content":
+        save(colours(), first)
+        os.utime(first, ns=(1, 1))
+    elif change == "added":
+        save(colours(), tmp_path / "ant" / "new.png")
+    elif change == "removed":
+        first.unlink()
+    elif change == "renamed":
+        first.rename(tmp_path / "bee" / "zzz.png")
+    after = load_folder(tmp_path, image_size=4 if change == "size" else None)[0]
+    assert pixels_of(after) != pixels_of(before)
+
+
+def test_cached_and_uncached_pixels_are_the_same(tmp_path, monkeypatch):
+    make_folder(tmp_path, {"ant": 3, "bee": 3})
+    plain = load_folder(tmp_path)[0]
+    monkeypatch.setattr(folder_store, "CACHE_FROM", 1)
+    assert torch.equal(load_folder(tmp_path)[0].images, plain.images)
+
+
+def test_writing_to_cached_pixels_leaves_the_cache_alone(tmp_path, always_cached):
+    make_folder(tmp_path, {"ant": 3})
+    first = load_folder(tmp_path)[0]
+    before = first.images.clone()
+    first.images.zero_()
+    assert torch.equal(load_folder(tmp_path)[0].images, before)
+
+
+def test_a_damaged_cache_is_named(tmp_path, always_cached):
+    make_folder(tmp_path, {"ant": 3})
+    load_folder(tmp_path)
+    (cached,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.npy")
+    cached.write_bytes(cached.read_bytes()[:-10])
+    with pytest.raises(ValueError, match=r"\.npy is damaged"):
+        load_folder(tmp_path)
+
+
+def test_a_full_disk_while_decoding_leaves_no_half_cache(tmp_path, always_cached, monkeypatch):
+    make_folder(tmp_path, {"ant": 3})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np.lib.format, "open_memmap", full)
+        with pytest.raises(ValueError, match=r"cannot write \S*: No space left on device"):
+            load_folder(tmp_path)
+    assert list(Path(os.environ["BAYESCL_CACHE"]).iterdir()) == []
+    assert len(load_folder(tmp_path)[0]) == 3
+
+
+def test_more_images_than_one_task_stay_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "_BLOCK", 3)
+    images = make_folder(tmp_path, {"ant": 25, "bee": 7})
+    assert pixels_of(load_folder(tmp_path)[0]) == bytes_of(images)
+
+
+def shared_data() -> Path:
+    beside = Path(__file__).parents[3] / "shared" / "data"
+    return Path(os.environ.get("BAYESCL_DATA", beside))
+
+
+ARCHIVE = shared_data() / "cifar10-jpeg.tar.gz"
+
+
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason="no cifar10-jpeg.tar.gz in BAYESCL_DATA")
+def test_a_real_folder_of_photographs_is_read(tmp_path):
+    per_class: dict[str, int] = {}
+    with tarfile.open(ARCHIVE) as archive:
+        for member in archive:
+            place = str(Path(member.name).parent)
+            if member.isfile() and member.name.endswith(".jpg") and per_class.get(place, 0) < 20:
+                per_class[place] = per_class.get(place, 0) + 1
+                target = tmp_path / member.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(archive.extractfile(member).read())
+            if member.name.startswith("train/"):
+                break  # the test part comes first, and is enough
+    store = load_folder(tmp_path / "test")[0]
+    assert store.image_shape == (3, 32, 32)
+    assert store.num_classes == 10
+    assert store.labels.bincount().tolist() == [20] * 10
+    assert 100 < store.images.float().mean() < 140

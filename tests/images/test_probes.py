@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.images import few_label_probe as few_label_module
+from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.features import extract_features
+from bayescl_lab.images.few_label_probe import few_label_draws, few_label_probe
+from bayescl_lab.images.knn_probe import knn_probe
+from bayescl_lab.images.linear_probe import linear_probe, top_score
+from bayescl_lab.images.probes import knn_score, run_probes
+from bayescl_lab.images.softmax_regression import fit_softmax_regression, standardise
+from bayescl_lab.images.store import store_from_arrays
+
+CLASSES = 4
+
+
+def clouds(rows: int, seed: int, spread: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Overlapping Gaussian clouds, one per class."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = 2 * torch.randn(CLASSES, 6, generator=torch.Generator().manual_seed(99))
+    labels = torch.arange(rows) % CLASSES
+    return centres[labels] + spread * torch.randn(rows, 6, generator=generator), labels
+
+
+TRAIN, TRAIN_LABELS = clouds(200, seed=1, spread=2.0)
+TEST, TEST_LABELS = clouds(300, seed=2, spread=2.0)
+DATA = (TRAIN, TRAIN_LABELS, TEST, TEST_LABELS)
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.1, 1.0, 10.0])
+def test_softmax_regression_finds_the_classifier_of_scikit_learn(inverse_penalty):
+    features, test = standardise(TRAIN, TEST)
+    ours = fit_softmax_regression(
+        features[None], TRAIN_LABELS[None], num_classes=CLASSES, inverse_penalty=inverse_penalty
+    )
+    theirs = LogisticRegression(C=inverse_penalty, tol=1e-8, max_iter=2000)
+    theirs.fit(features.numpy(), TRAIN_LABELS.numpy())
+    probabilities = (test @ ours.weight[0] + ours.bias[0]).softmax(dim=1)
+    np.testing.assert_allclose(probabilities.numpy(), theirs.predict_proba(test.numpy()), atol=5e-3)
+
+
+def test_problems_solved_together_do_not_influence_one_another():
+    features = TRAIN.view(5, 40, 6) * torch.tensor([0.1, 0.5, 1.0, 2.0, 3.0]).view(5, 1, 1)
+    labels = TRAIN_LABELS.view(5, 40)
+    together = fit_softmax_regression(features, labels, num_classes=CLASSES)
+    for problem in range(5):
+        alone = fit_softmax_regression(
+            features[problem][None], labels[problem][None], num_classes=CLASSES
+        )
+        torch.testing.assert_close(together.weight[problem], alone.weight[0], atol=5e-3, rtol=0)
+
+
+def test_linear_probe_scores_the_predictions_of_scikit_learn():
+    features, test = standardise(TRAIN, TEST)
+    theirs = LogisticRegression(C=0.1, tol=1e-8, max_iter=2000)
+    theirs.fit(features.numpy(), TRAIN_LABELS.numpy())
+    expected = theirs.score(test.numpy(), TEST_LABELS.numpy())
+    assert linear_probe(*DATA, num_classes=CLASSES).top_1 == pytest.approx(expected, abs=1e-9)
+
+
+def test_knn_probe_scores_the_weighted_vote_of_scikit_learn():
+    theirs = KNeighborsClassifier(
+        n_neighbors=20, metric="cosine", weights=lambda distance: np.exp(-distance / 0.1)
+    )
+    theirs.fit(TRAIN.numpy(), TRAIN_LABELS.numpy())
+    expected = theirs.score(TEST.numpy(), TEST_LABELS.numpy())
+    ours = knn_probe(*DATA, num_classes=CLASSES, k=20, temperature=0.1, chunk_size=70)
+    assert ours == pytest.approx(expected, abs=1e-9)
+
+
+def test_knn_probe_takes_no_more_neighbours_than_a_class_has_images():
+    as_many = knn_probe(*DATA, num_classes=CLASSES, k=len(TRAIN) // CLASSES)
+    assert knn_probe(*DATA, num_classes=CLASSES, k=10**6) == as_many
+
+
+def test_few_label_probe_is_the_mean_over_separate_fits():
+    draws = 6
+    score = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=draws, seed=5)
+    features, test = standardise(TRAIN, TEST)
+    rows = few_label_draws(
+        TRAIN_LABELS, num_classes=CLASSES, labels_per_class=3, draws=draws, seed=5
+    )
+    expected = []
+    for chosen in rows:
+        theirs = LogisticRegression(C=1.0, tol=1e-8, max_iter=2000)
+        theirs.fit(features[chosen].numpy(), TRAIN_LABELS[chosen].numpy())
+        expected.append(theirs.score(test.numpy(), TEST_LABELS.numpy()))
+    assert score.mean == pytest.approx(np.mean(expected), abs=2e-3)
+    assert score.spread == pytest.approx(np.std(expected, ddof=1), abs=2e-3)
+
+
+def test_draws_fitted_one_at_a_time_score_as_many_at_a_time_do(monkeypatch):
+    together = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=7, seed=5)
+    monkeypatch.setattr(few_label_module, "WEIGHTS_AT_ONCE", 1)
+    alone = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=7, seed=5)
+    assert alone.mean == pytest.approx(together.mean, abs=2e-3)
+
+
+def test_every_draw_has_the_labels_asked_for_and_repeats_none():
+    rows = few_label_draws(TRAIN_LABELS, num_classes=CLASSES, labels_per_class=5, draws=20, seed=0)
+    for chosen in rows:
+        assert len(chosen.unique()) == 5 * CLASSES
+        assert TRAIN_LABELS[chosen].bincount().tolist() == [5] * CLASSES
+    assert len({tuple(chosen.tolist()) for chosen in rows}) == 20
+
+
+def test_draws_depend_on_the_seed_and_the_labels_alone():
+    settings = {"num_classes": CLASSES, "labels_per_class": 2, "draws": 4}
+    first = few_label_draws(TRAIN_LABELS, seed=1, **settings)
+    torch.manual_seed(123)
+    assert torch.equal(few_label_draws(TRAIN_LABELS, seed=1, **settings), first)
+    assert not torch.equal(few_label_draws(TRAIN_LABELS, seed=2, **settings), first)
+
+
+def test_more_labels_make_a_better_classifier():
+    means = [
+        few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=n, draws=30).mean
+        for n in (1, 5, 25)
+    ]
+    assert means[0] < means[1] < means[2]
+
+
+def test_separated_classes_are_read_without_error():
+    train, labels = clouds(40, seed=3, spread=0.01)
+    data = (train, labels, *clouds(40, seed=4, spread=0.01))
+    assert linear_probe(*data, num_classes=CLASSES) == (1.0, None)
+    assert knn_probe(*data, num_classes=CLASSES) == 1.0
+    assert few_label_probe(*data, num_classes=CLASSES, labels_per_class=1, draws=5) == (1.0, 0.0)
+
+
+def test_features_of_a_collapsed_encoder_score_as_chance_and_not_nan():
+    train, test = torch.ones(40, 6), torch.ones(40, 6)
+    labels = torch.arange(40) % CLASSES
+    for score in (
+        linear_probe(train, labels, test, labels, num_classes=CLASSES).top_1,
+        few_label_probe(
+            train, labels, test, labels, num_classes=CLASSES, labels_per_class=1, draws=3
+        ).mean,
+        knn_probe(train, labels, test, labels, num_classes=CLASSES),
+    ):
+        assert score == pytest.approx(1 / CLASSES)
+
+
+def test_a_class_with_too_few_images_is_named():
+    labels = torch.tensor([0, 0, 0, 1])
+    with pytest.raises(ValueError, match="got 2 for 1 images of class 1"):
+        few_label_draws(labels, num_classes=2, labels_per_class=2, draws=1, seed=0)
+
+
+def test_features_come_from_the_frozen_encoder_and_its_mode_is_restored():
+    encoder = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)
+    )
+    model = torch.nn.Sequential(_AsFloat(), encoder).train()
+    pixels = np.random.default_rng(0).integers(0, 256, (10, 2, 2), dtype=np.uint8)
+    store = store_from_arrays(pixels, np.arange(10) % 2)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    small = extract_features(model, store, batch_size=3)
+    torch.testing.assert_close(small, extract_features(model, store, batch_size=10))
+    assert model.training
+    assert encoder[1].training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize(("side", "most"), [(16, 1024), (32, 1024), (64, 256), (96, 113)])
+def test_larger_images_pass_the_network_in_smaller_batches(side, most):
+    seen = []
+
+    class Watch(torch.nn.Module):
+        def forward(self, images):
+            seen.append(len(images))
+            return images.flatten(1)[:, :1]
+
+    store = store_from_arrays(np.zeros((1100, side, side), np.uint8), np.arange(1100) % 2)
+    assert len(extract_features(Watch(), store)) == 1100
+    assert max(seen) == most
+
+
+class _AsFloat(torch.nn.Module):
+    def forward(self, images):
+        return images.float()
+
+
+def test_top_5_counts_a_class_among_the_five_most_probable():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(200, 9, generator=generator)
+    labels = torch.randint(9, (200,), generator=generator)
+    expected = np.mean(
+        [label in row.argsort()[-5:] for row, label in zip(logits.numpy(), labels, strict=True)]
+    )
+    score = top_score(logits, labels)
+    assert score.top_5 == pytest.approx(expected)
+    assert score.top_1 == pytest.approx((logits.argmax(1) == labels).double().mean().item())
+
+
+class Plain(torch.nn.Module):
+    """Pixels as features, with views that are the images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4, affine=False)
+        self.seen = []
+
+    def augmentation(self, images, *, seed):
+        self.seen.append(seed)
+        return images.float() / 255
+
+    def encode_views(self, views):
+        return self.norm(views.flatten(1))
+
+    def forward(self, images):
+        return self.encode_views(images.float() / 255)
+
+
+def test_the_papers_linear_probe_learns_what_adam_learns_from_the_same_batches():
+    generator = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    pixels = generator.integers(0, 160, (120, 2, 2)) + 40 * labels[:, None, None]
+    images = np.clip(pixels, 0, 255).astype(np.uint8)
+    store = store_from_arrays(images, labels)
+    model = Plain().train()
+    statistics = model.norm.running_mean.clone()
+    settings = {"epochs": 12, "batch_size": 50, "learning_rate": 0.2, "seed": 4}
+    score = augmented_linear_probe(model, store, store, **settings)
+    assert model.training
+    assert torch.equal(model.norm.running_mean, statistics)  # the encoder was in eval()
+    assert len(set(model.seen)) == 12 * 3  # every step draws its own views
+
+    with seeded(derived_seed(4, Purpose.WEIGHTS)):
+        layer = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.2, weight_decay=1e-6)
+    features = model.eval()(store.images)
+    for epoch in range(12):
+        seed = derived_seed(4, Purpose.ORDER, epoch)
+        order = torch.randperm(120, generator=torch.Generator().manual_seed(seed))
+        for rows in (order[:50], order[50:100], order[100:]):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(layer(features[rows]), store.labels[rows]).backward()
+            optimizer.step()
+    assert score.top_1 == (layer(features).argmax(1) == store.labels).double().mean().item()
+    assert score.top_1 > 0.5
+    assert score.top_5 is None
+
+
+def test_images_without_a_label_play_no_part_in_probes():
+    parts = load_images("digits", max_train_images=200)
+    model = Pixels()
+    scores = run_probes(model, parts, draws=3)
+    assert scores["linear_top5"] > scores["linear"]
+    labels = torch.cat([parts.train.labels, torch.full((50,), -1)])
+    pixels = torch.cat([parts.train.pixels, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
+    mixed = replace(parts, train=replace(parts.train, pixels=pixels, labels=labels))
+    assert run_probes(model, mixed, draws=3) == scores
+    assert knn_score(model, mixed) == scores["knn"]
+    with pytest.raises(ValueError, match="no labels"):
+        run_probes(model, replace(parts, evaluation=None))
+
+
+class Pixels(torch.nn.Module):
+    def forward(self, images):
+        return images.flatten(1).float()

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bayescl_lab._downloads import DataSource, fetch_source
+from bayescl_lab.images import catalog, cifar, stl10, tiny_imagenet
+from bayescl_lab.images.datasets import known_data_sets, load_images
+
+RNG = np.random.default_rng(0)
+MODULES = {
+    "cifar10": (cifar, "CIFAR10"),
+    "cifar100": (cifar, "CIFAR100"),
+    "stl10": (stl10, "STL10"),
+    "tiny-imagenet": (tiny_imagenet, "TINY_IMAGENET"),
+}
+
+
+def random_images(count: int, side: int) -> np.ndarray:
+    return RNG.integers(0, 256, (count, 3, side, side), dtype=np.uint8)
+
+
+class Published:
+    """A small data set in the exact form of a published one, with what reading it must give."""
+
+    def __init__(self, name: str) -> None:
+        self.members: dict[str, bytes] = {}
+        self.train: tuple[np.ndarray, list[int]]
+        self.test: tuple[np.ndarray, list[int]]
+        self.class_names: tuple[str, ...]
+        getattr(self, f"make_{name.replace('-', '_')}")()
+
+    def make_cifar10(self) -> None:
+        self.class_names = ("airplane", "automobile", "bird")
+        self.folder = "cifar-10-batches-bin"
+        images, labels = random_images(15, 32), [0, 1, 2] * 5
+        records = [
+            bytes([label]) + image.tobytes() for image, label in zip(images, labels, strict=True)
+        ]
+        for number in range(5):
+            part = records[3 * number : 3 * number + 3]
+            self.members[f"data_batch_{number + 1}.bin"] = b"".join(part)
+        self.train = images, labels
+        images = random_images(3, 32)
+        self.members["test_batch.bin"] = b"".join(
+            bytes([label]) + image.tobytes() for image, label in zip(images, [2, 0, 1], strict=True)
+        )
+        self.test = images, [2, 0, 1]
+        self.members["batches.meta.txt"] = ("\n".join(self.class_names) + "\n\n").encode()
+
+    def make_cifar100(self) -> None:
+        self.class_names = ("apple", "bear", "chair")
+        self.folder = "cifar-100-binary"
+        for part, labels in (("train", [0, 1, 2, 2, 1]), ("test", [1, 0])):
+            images = random_images(len(labels), 32)
+            self.members[f"{part}.bin"] = b"".join(
+                bytes([9, label]) + image.tobytes()
+                for image, label in zip(images, labels, strict=True)
+            )
+            setattr(self, part, (images, labels))
+        self.members["fine_label_names.txt"] = "\n".join(self.class_names).encode()
+        self.members["coarse_label_names.txt"] = b"things\n"
+
+    def make_stl10(self) -> None:
+        self.class_names = ("airplane", "bird")
+        self.folder = "stl10_binary"
+        by_part = {"train": [0, 1, 0, 1, 0, 1], "test": [1, 1, 0], "unlabeled": [-1] * 4}
+        images = {part: random_images(len(labels), 96) for part, labels in by_part.items()}
+        for part, labels in by_part.items():
+            # The published files hold each channel column by column, and labels from 1.
+            self.members[f"{part}_X.bin"] = images[part].transpose(0, 1, 3, 2).tobytes()
+            if part != "unlabeled":
+                self.members[f"{part}_y.bin"] = bytes(label + 1 for label in labels)
+        self.train = (
+            np.concatenate([images["train"], images["unlabeled"]]),
+            by_part["train"] + by_part["unlabeled"],
+        )
+        self.test = images["test"], by_part["test"]
+        self.members["class_names.txt"] = "\n".join(self.class_names).encode()
+        self.members["fold_indices.txt"] = b"0 1\n"
+
+    def make_tiny_imagenet(self) -> None:
+        self.class_names = ("goldfish", "crane (n02)", "crane (n03)")
+        self.folder = "tiny-imagenet-200"
+        wnids = ["n01", "n03", "n02"]
+        order = {"n01": 0, "n03": 1, "n02": 2}
+        self.class_names = ("goldfish", "crane (n03)", "crane (n02)")
+        self.members["wnids.txt"] = "\n".join(wnids).encode()
+        self.members["words.txt"] = (
+            b"n01\tgoldfish, Carassius auratus\nn02\tcrane\nn03\tcrane, machine\nn99\tother\n"
+        )
+        pictures, labels = [], []
+        for wnid in wnids:
+            for number in range(4):
+                pictures.append(self.picture(f"train/{wnid}/images/{wnid}_{number}.JPEG"))
+                labels.append(order[wnid])
+        self.train = np.stack(pictures), labels
+        pictures, lines = [], []
+        for number, wnid in enumerate(["n02", "n01", "n03"]):
+            grey = number == 1
+            pictures.append(self.picture(f"val/images/val_{number}.JPEG", grey=grey))
+            lines.append(f"val_{number}.JPEG\t{wnid}\t0\t0\t62\t62\n")
+        self.members["val/val_annotations.txt"] = "".join(lines).encode()
+        self.test = np.stack(pictures), [2, 0, 1]
+
+    def picture(self, name: str, *, grey: bool = False) -> np.ndarray:
+        content = io.BytesIO()
+        smooth = RNG.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        image = Image.fromarray(smooth).resize((64, 64)).convert("L" if grey else "RGB")
+        image.save(content, "JPEG")
+        self.members[name] = content.getvalue()
+        decoded = Image.open(io.BytesIO(content.getvalue())).convert("RGB")
+        return np.asarray(decoded).transpose(2, 0, 1)
+
+    def write_archive(self, path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path, "w") as archive:
+                for name, content in self.members.items():
+                    archive.writestr(f"{self.folder}/{name}", content)
+        else:
+            with tarfile.open(path, "w:gz") as archive:
+                for name, content in self.members.items():
+                    info = tarfile.TarInfo(f"{self.folder}/{name}")
+                    info.size = len(content)
+                    archive.addfile(info, io.BytesIO(content))
+        return path
+
+    def write_folder(self, root: Path) -> None:
+        for name, content in self.members.items():
+            (root / self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / self.folder / name).write_bytes(content)
+
+
+def source_of(name: str) -> DataSource:
+    (source,) = (source for source in catalog.SOURCES if source.name == name)
+    return source
+
+
+@pytest.fixture
+def data() -> Path:
+    return Path(os.environ["BAYESCL_DATA"])
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path) -> Iterator[str]:
+    """The address of a server of the files in a folder of this test."""
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(QuietHandler, directory=str(tmp_path))
+    ) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def publish(monkeypatch, server, tmp_path):
+    """Make a small data set the published one: its archive, size and checksum."""
+
+    def make(name: str) -> tuple[Published, DataSource, Path]:
+        small, source = Published(name), source_of(name)
+        archive = small.write_archive(tmp_path / source.files[0].filename)
+        digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
+        file = replace(
+            source.files[0],
+            url=f"{server}/{archive.name}",
+            size=archive.stat().st_size,
+            checksum=f"md5:{digest}",
+        )
+        source = replace(source, files=(file,))
+        module, constant = MODULES[name]
+        monkeypatch.setattr(module, constant, source)
+        return small, source, archive
+
+    return make
+
+
+def assert_same(store, expected: tuple[np.ndarray, list[int]]) -> None:
+    images, labels = expected
+    assert torch.equal(store.images, torch.from_numpy(images.copy()))
+    assert store.labels.tolist() == labels
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_fetched_data_set_holds_what_was_published(publish, name):
+    small, source, _ = publish(name)
+    fetch_source(source)
+    for _ in range(2):  # from the archive, then from the pixels that it became
+        parts = load_images(name)
+        assert_same(parts.train, small.train)
+        assert_same(parts.evaluation, small.test)
+        assert parts.train.class_names == small.class_names
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_pixels_are_mapped_into_memory_and_the_archive_is_read_once(publish, data, name):
+    _, source, _ = publish(name)
+    fetch_source(source)
+    before = load_images(name).train.images.clone()
+    (data / name / source.files[0].filename).unlink()
+    load_images(name).train.images.zero_()  # of this process alone
+    assert torch.equal(load_images(name).train.images, before)
+
+
+@pytest.mark.parametrize("place", ["", "own"])
+@pytest.mark.parametrize("name", MODULES)
+def test_an_unpacked_archive_that_is_there_is_used(publish, data, name, place):
+    small, _, _ = publish(name)
+    small.write_folder(data / name if place else data)
+    assert_same(load_images(name).train, small.train)
+
+
+def test_an_archive_in_the_data_folder_itself_is_used(publish, data):
+    small, source, archive = publish("cifar10")
+    (data / source.files[0].filename).write_bytes(archive.read_bytes())
+    assert_same(load_images("cifar10").train, small.train)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_absent_data_set_says_how_to_get_it_and_on_which_terms(name):
+    source = source_of(name)
+    with pytest.raises(ValueError) as caught:
+        load_images(name)
+    message = str(caught.value)
+    assert f"'bayescl data fetch {name}'" in message
+    assert source.terms in message
+    assert "MB" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+@pytest.mark.parametrize("name", MODULES)
+def test_a_damaged_archive_is_refused_before_it_is_read(publish, data, name, damage):
+    _, source, archive = publish(name)
+    content = bytearray(archive.read_bytes())
+    if damage == "truncated":
+        del content[len(content) // 2 :]
+    else:
+        content[len(content) // 2] ^= 1
+    (data / name).mkdir()
+    (data / name / source.files[0].filename).write_bytes(content)
+    with pytest.raises(ValueError, match=r"is damaged: md5 must be .*, got "):
+        load_images(name)
+    assert [path.name for path in (data / name).iterdir()] == [source.files[0].filename]
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "content", "message"),
+    [
+        ("cifar10", "data_batch_3.bin", b"\0" * 3072, "data_batch_3.bin is damaged: 3072 bytes"),
+        ("cifar10", "test_batch.bin", b"\7" + b"\0" * 3072, "label 7 has no class name"),
+        ("cifar10", "data_batch_5.bin", None, "data_batch_5.bin"),
+        ("cifar100", "train.bin", b"", "train.bin is damaged: 0 bytes are not whole records"),
+        ("stl10", "unlabeled_X.bin", b"\0" * 100, "unlabeled_X.bin is damaged: 100 bytes"),
+        ("stl10", "train_y.bin", b"\1", "train_X.bin is damaged: 6 images and 1 labels"),
+        ("stl10", "test_y.bin", b"\0\1\1", "test_X.bin is damaged"),
+        ("tiny-imagenet", "train/n01/images/n01_2.JPEG", b"nothing", "n01_2.JPEG is damaged: not"),
+        ("tiny-imagenet", "wnids.txt", b"n01 n77", "the class n77 has no training images"),
+        ("tiny-imagenet", "words.txt", None, "words.txt"),
+        ("tiny-imagenet", "val/val_annotations.txt", b"val_0.JPEG\tn77\n", "is damaged.*n77"),
+    ],
+)
+@pytest.mark.parametrize("unpacked", [True, False])
+def test_damaged_members_are_refused_and_leave_no_store(
+    monkeypatch, data, name, member, content, message, unpacked
+):
+    small = Published(name)
+    if content is None:
+        del small.members[member]
+    else:
+        small.members[member] = content
+    if unpacked:
+        small.write_folder(data)
+    else:
+        source = source_of(name)
+        path = small.write_archive(data / source.files[0].filename)
+        digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        module, constant = MODULES[name]
+        file = replace(source.files[0], checksum=f"md5:{digest}")
+        monkeypatch.setattr(module, constant, replace(source, files=(file,)))
+    with pytest.raises(ValueError, match=message):
+        load_images(name)
+    assert not (data / name / "labels.npz").exists()
+
+
+def test_a_damaged_store_says_what_to_remove(publish, data):
+    _, source, _ = publish("cifar10")
+    fetch_source(source)
+    load_images("cifar10")
+    (data / "cifar10" / "train.npy").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"train.npy is damaged"):
+        load_images("cifar10")
+    (data / "cifar10" / "labels.npz").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"is damaged: remove labels.npz"):
+        load_images("cifar10")
+
+
+def test_unlabelled_images_train_and_are_never_held_out(publish):
+    _, source, _ = publish("stl10")
+    fetch_source(source)
+    parts = load_images("stl10", evaluate_on="validation")
+    assert (parts.train.labels == -1).sum() == 4
+    assert parts.evaluation.is_labelled
+    labelled = parts.labelled()
+    assert len(labelled.train) + len(parts.evaluation) == 6
+    assert labelled.train.is_labelled
+    with pytest.raises(ValueError, match="the oracle loss needs the class of every image, 4 of"):
+        parts.train.require_labels("the oracle loss")
+    assert load_images("stl10", classes="bird,airplane").train.is_labelled
+
+
+def test_every_source_is_a_known_data_set_with_a_sound_entry():
+    for source in catalog.SOURCES:
+        assert source.name in known_data_sets()
+        assert source.kind == "images"
+        assert source.terms
+        assert source.homepage.startswith("http")
+        for file in source.files:
+            assert file.url.endswith(file.filename)
+            assert len(file.checksum.removeprefix("md5:")) == 32
+            assert file.size > 100e6

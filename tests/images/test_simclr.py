@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bayescl.losses import InfoNCELoss, OracleContrastiveLoss
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.augmentation import AffineNoise, Normalization
+from bayescl_lab.images.batches import ImageBatch
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.images.heads import ProjectionHead
+from bayescl_lab.images.simclr import SimCLR
+
+TRAIN = load_images("digits").train
+BATCH = ImageBatch(TRAIN.images[:24], TRAIN.labels[:24])
+
+
+def simclr(loss: torch.nn.Module, **changes) -> SimCLR:
+    torch.manual_seed(0)
+    encoder = SmallConvEncoder(width=4)
+    settings = {"learning_rate": 0.01, "total_steps": 10, "seed": 3, **changes}
+    model = SimCLR(
+        encoder=encoder,
+        projection_head=ProjectionHead(encoder.feature_dim),
+        loss=loss,
+        augmentation=AffineNoise(),
+        normalization=Normalization(TRAIN.images),
+        **settings,
+    )
+    model.log = lambda *_, **__: None  # there is no trainer to log to
+    return model
+
+
+def test_each_view_passes_through_the_network_in_its_own_call():
+    model = simclr(InfoNCELoss())
+    norm = model.encoder.layers[1]
+    sizes = []
+    norm.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
+    model.training_step(BATCH, 0)
+    assert sizes == [24, 24]
+    assert norm.num_batches_tracked == 2
+
+
+def test_the_loss_is_that_of_the_two_views_drawn_for_this_step():
+    model = simclr(InfoNCELoss(temperature=0.3))
+    value = model.training_step(BATCH, 5)
+    embeddings = []
+    for view in (1, 2):
+        seed = derived_seed(3, Purpose.VIEWS, 0, 5, view)
+        views = model.augmentation(BATCH.images, seed=seed)
+        embeddings.append(model.projection_head(model.encoder(model.normalization(views))))
+    rows = torch.nn.functional.normalize(torch.cat(embeddings), dim=1)
+    logits = (rows @ rows.T / 0.3).fill_diagonal_(-torch.inf)
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(48).roll(24))
+    torch.testing.assert_close(value, expected)
+
+
+def test_only_a_loss_that_needs_labels_sees_them():
+    seen = []
+
+    class Spy(InfoNCELoss):
+        def forward(self, view_1, view_2, **others):
+            seen.append(others)
+            return super().forward(view_1, view_2, **others)
+
+    class OracleSpy(OracleContrastiveLoss):
+        def forward(self, view_1, view_2, **others):
+            seen.append(others)
+            return super().forward(view_1, view_2, **others)
+
+    simclr(Spy()).training_step(BATCH, 0)
+    simclr(OracleSpy()).training_step(BATCH, 0)
+    assert seen[0] == {}
+    assert torch.equal(seen[1]["groups"], BATCH.labels)
+
+
+def test_the_state_of_the_loss_travels_with_the_model():
+    state = simclr(InfoNCELoss(temperature=0.123)).state_dict()
+    other = simclr(InfoNCELoss(temperature=0.5))
+    other.load_state_dict(state)
+    assert other.loss.temperature == 0.123
+
+
+def test_the_learning_rate_falls_along_half_a_cosine_to_zero():
+    chosen = simclr(InfoNCELoss(), total_steps=4).configure_optimizers()
+    optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
+    rates = [optimizer.param_groups[0]["lr"]]
+    for _ in range(4):
+        optimizer.step()
+        scheduler.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    half = 0.5**0.5
+    expected = [0.01, 0.005 * (1 + half), 0.005, 0.005 * (1 - half), 0.0]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+def test_joint_views_pass_through_the_network_in_one_call():
+    model = simclr(InfoNCELoss(), joint_views=True)
+    sizes = []
+    norm = model.encoder.layers[1]
+    norm.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
+    value = model.training_step(BATCH, 5)
+    assert sizes == [48]
+    views = [model.draw_views(BATCH.images, view, 5) for view in (1, 2)]
+    model = simclr(InfoNCELoss())
+    both = model.projection_head(model.encode_views(torch.cat(views)))
+    torch.testing.assert_close(value, InfoNCELoss()(both[:24], both[24:]))
+
+
+def test_autocast_and_channels_last_change_features_by_rounding_alone():
+    model = simclr(InfoNCELoss())
+    plain = model(BATCH.images)
+    model.channels_last = True
+    torch.testing.assert_close(model(BATCH.images), plain)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = model(BATCH.images)
+    assert rounded.dtype == torch.bfloat16
+    assert (rounded.float() - plain).norm() < 0.02 * plain.norm()
+
+
+@pytest.mark.parametrize("size", [4, 5, 8, 15, 32])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_encoder_takes_images_of_any_small_size(size, channels):
+    encoder = SmallConvEncoder(channels, width=4)
+    assert encoder(torch.rand(2, channels, size, size)).shape == (2, encoder.feature_dim)
+
+
+def test_features_do_not_depend_on_the_rest_of_the_batch_in_eval_mode():
+    model = simclr(InfoNCELoss()).eval()
+    together = model(BATCH.images)
+    torch.testing.assert_close(model(BATCH.images[:1]), together[:1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"total_steps": 0}, "total_steps must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"weight_decay": -1.0}, "weight_decay must be"),
+        ({"warmup_steps": 10}, "warmup_steps must be less than total_steps"),
+        ({"cache_chunk": 0}, "cache_chunk must be a whole number of at least 1"),
+    ],
+)
+def test_bad_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        simclr(InfoNCELoss(), **changes)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bayescl_lab.images.store import ImageStore, store_from_arrays
+
+RNG = np.random.default_rng(0)
+
+
+def test_bytes_and_fractions_of_the_same_images_make_the_same_store():
+    pixels = RNG.integers(0, 256, (5, 3, 4, 6), dtype=np.uint8)
+    labels = np.array([0, 1, 2, 0, 1])
+    from_bytes = store_from_arrays(pixels, labels)
+    from_fractions = store_from_arrays(pixels / 255, labels)
+    assert torch.equal(from_bytes.images, from_fractions.images)
+    assert from_bytes.images.dtype == torch.uint8
+    assert from_bytes.image_shape == (3, 4, 6)
+
+
+def test_labels_are_counted_from_zero_in_ascending_order():
+    store = store_from_arrays(np.zeros((4, 2, 2)), np.array([7, -1, 40, 7]))
+    assert store.labels.tolist() == [1, 0, 2, 1]
+    assert store.class_names == ("-1", "7", "40")
+
+
+def test_a_subset_keeps_images_and_labels_together():
+    store = store_from_arrays(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), np.array([2, 0, 1]))
+    subset = store.subset(torch.tensor([2, 0]))
+    assert subset.images[:, 0, 0, 0].tolist() == [8, 0]
+    assert subset.labels.tolist() == [1, 2]
+    assert subset.num_classes == 3
+
+
+def test_a_store_does_not_change_with_the_array_it_came_from():
+    pixels = np.zeros((2, 2, 2), dtype=np.uint8)
+    store = store_from_arrays(pixels, np.array([0, 1]))
+    pixels += 9
+    assert store.images.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (np.full((2, 2, 2), np.nan), [0, 1], "images must be finite, got 8 NaN or infinite"),
+        (np.full((2, 2, 2), np.inf), [0, 1], "images must be finite"),
+        (np.zeros((0, 2, 2)), [], "there are no images"),
+        (np.zeros((2, 0, 2)), [0, 1], "there are no images"),
+        (np.zeros((3, 2, 2)), [0, 1], "one label per image, got 3 images"),
+        (np.full((2, 2, 2), 1.5), [0, 1], r"must lie in \[0, 1\], got 1.5 to 1.5"),
+        (np.full((2, 2, 2), 300), [0, 1], r"must lie in \[0, 255\], got 300"),
+        (np.full((2, 2, 2), "a"), [0, 1], "must hold numbers"),
+        (np.zeros((2, 2)), [0, 1], "images must have shape"),
+        (np.zeros((2, 2, 2)), [0.5, 1.0], "labels must be whole numbers"),
+    ],
+)
+def test_arrays_that_are_no_images_are_refused(images, labels, message):
+    labels = np.asarray(labels, dtype=None if labels else np.int64)
+    with pytest.raises(ValueError, match=message):
+        store_from_arrays(images, labels)
+
+
+def test_labels_without_a_class_name_are_refused():
+    with pytest.raises(ValueError, match=r"labels must lie in \[0, 1\], got 0 to 2"):
+        ImageStore(torch.zeros(3, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 2]), ("a", "b"))

@@ -1,0 +1,228 @@
+"""Streamed images: the pixels of the store in memory, decoded by however many workers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bayescl_lab.images import folder_store, streaming
+from bayescl_lab.images.augmentation import Normalization
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.images.decoding import ImageFormat
+from bayescl_lab.images.features import extract_features
+from bayescl_lab.images.folder_store import load_folder
+from bayescl_lab.images.pixel_files import cache_folder
+from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
+
+# Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """JPEGs of several sizes and a grey PNG, in two classes and two parts; one file is no image."""
+    generator = np.random.default_rng(0)
+    folder = tmp_path / "photos"
+    for part, count in (("train", 11), ("test", 4)):
+        for kind in ("ant", "bee"):
+            place = folder / part / kind
+            place.mkdir(parents=True)
+            for number in range(count):
+                height, width = 20 + number, 24 + 3 * number
+                pixels = generator.integers(0, 256, (height, width, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(place / f"{number:02}.jpg")
+    Image.fromarray(pixels[..., 0]).save(folder / "train/bee/grey.png")
+    (folder / "train/ant/03.jpg").write_bytes(b"no image")
+    return folder
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    """Batches are divided among workers, as those of larger images are."""
+    monkeypatch.setattr(streaming, "_TASK_IMAGES", 2)
+
+
+def both(folder: Path, workers: int = 0):
+    """The folder's parts in memory and as streams."""
+    return (
+        load_images(str(folder), image_size=16, loader=loader, loader_workers=workers)
+        for loader in ("memory", "stream")
+    )
+
+
+def test_streamed_images_have_the_pixels_labels_ids_and_remarks_of_those_in_memory(photos):
+    memory, stream = both(photos)
+    assert stream.remarks == memory.remarks
+    assert "1 of 31 files left out" in stream.remarks[0]
+    for part, other in ((memory.train, stream.train), (memory.evaluation, stream.evaluation)):
+        assert other.is_streamed
+        assert not part.is_streamed
+        assert other.image_shape == part.image_shape == (3, 16, 16)
+        assert torch.equal(other.images, part.images)
+        assert torch.equal(other.labels, part.labels)
+        assert other.ids.tolist() == part.ids.tolist()
+        assert other.class_names == part.class_names
+
+
+def test_a_common_size_is_found_without_decoding(photos):
+    stores = [load_folder(photos, loader=loader, workers=0)[0] for loader in ("memory", "stream")]
+    assert stores[0].image_shape == stores[1].image_shape
+    assert torch.equal(stores[0].images, stores[1].images)
+
+
+def test_subsets_of_subsets_stay_streams_and_take_the_same_images(photos):
+    memory, stream = both(photos)
+    rows, inner = torch.tensor([7, 3, 3, 12]), torch.tensor([2, 0])
+    expected = memory.train.subset(rows).subset(inner)
+    found = stream.train.subset(rows).subset(inner)
+    assert found.is_streamed
+    assert torch.equal(found.images, expected.images)
+    assert torch.equal(found.labels, expected.labels)
+    assert torch.equal(found.take(torch.tensor([1])), expected.take(torch.tensor([1])))
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_epochs_are_those_of_the_store_in_memory_wherever_they_begin(photos, workers):
+    memory, stream = (
+        StoreBatches(parts.train, EpochOrder(len(parts.train), 5, 3))
+        for parts in both(photos, workers)
+    )
+    for epoch, done in ((0, 0), (1, 0), (4, 2), (5, 0)):
+        shown = []
+        for batches in (memory, stream):
+            batches.sampler.set_epoch(epoch)
+            batches.load_state_dict({"epoch": epoch, "batches": done})
+            shown.append(list(batches))
+            assert batches.state_dict() == {"epoch": epoch, "batches": 4}
+        assert len(shown[0]) == len(shown[1]) == 4 - done
+        for one, other in zip(*shown, strict=True):
+            assert torch.equal(one.images, other.images)
+            assert torch.equal(one.labels, other.labels)
+
+
+@pytest.mark.usefixtures("small_tasks")
+def test_a_pass_that_is_left_early_does_not_spoil_the_next_and_no_worker_stays(photos):
+    memory, stream = (
+        StoreBatches(parts.train, EpochOrder(len(parts.train), 5, 3)) for parts in both(photos, 2)
+    )
+    next(iter(stream))
+    assert len(multiprocessing.active_children()) == 2
+    expected = [batch.images for batch in memory]
+    assert all(map(torch.equal, [batch.images for batch in stream], expected))
+    del stream
+    assert multiprocessing.active_children() == []
+
+
+def test_what_is_ahead_is_counted_when_it_is_shown(photos):
+    batches = StoreBatches(
+        load_images(str(photos), image_size=16, loader="stream", loader_workers=2).train,
+        EpochOrder(21, 5, 0),
+    )
+    epoch = iter(batches)
+    next(epoch)
+    assert batches.state_dict() == {"epoch": 0, "batches": 1}
+
+
+def test_features_and_normalisation_are_those_of_the_store_in_memory(photos, monkeypatch):
+    memory, stream = both(photos)
+
+    class Means(torch.nn.Module):
+        def forward(self, images):
+            return images.float().mean(dim=(2, 3))
+
+    one, other = (
+        extract_features(Means(), parts.train, batch_size=4) for parts in (memory, stream)
+    )
+    assert torch.equal(one, other)
+    for values in (2**28, 5 * 3 * 16 * 16):  # all images, and five of them
+        monkeypatch.setattr("bayescl_lab.images.augmentation.MEASURED_VALUES", values)
+        one, other = (Normalization(parts.train) for parts in (memory, stream))
+        assert torch.equal(one.mean, other.mean)
+        assert torch.equal(one.deviation, other.deviation)
+    some = Normalization(memory.train.images[torch.arange(5) * len(memory.train) // 5])
+    assert torch.equal(one.mean, some.mean)
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_damage_that_shows_while_decoding_is_an_error_in_one_line(photos, workers):
+    victim = photos / "train/bee/04.jpg"
+    victim.write_bytes(victim.read_bytes()[:700])
+    train = load_images(str(photos), image_size=16, loader="stream", loader_workers=workers).train
+    with pytest.raises(ValueError, match=rf"^cannot read {victim}: [^\n]+$"):
+        list(StoreBatches(train, EpochOrder(len(train), len(train), 0)))
+    with pytest.raises(ValueError, match=rf"^cannot read {victim}: [^\n]+$"):
+        train.take(torch.arange(len(train)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers must know what is patched")
+def test_a_worker_that_is_killed_is_an_error_in_one_line(photos, monkeypatch):
+    def killed(path, wanted):
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(streaming, "decode", killed)
+    train = load_images(str(photos), image_size=16, loader="stream", loader_workers=1).train
+    with pytest.raises(ValueError, match=r"^a worker that decodes images died \([^\n]+$"):
+        next(iter(StoreBatches(train, EpochOrder(len(train), 2, 0))))
+
+
+def test_auto_streams_what_would_take_more_than_half_of_the_memory(photos, monkeypatch):
+    size = 30 * 3 * 16 * 16  # of the readable images of both parts
+    for memory, is_streamed in ((2 * size - 1, True), (2 * size, False)):
+        monkeypatch.setattr(folder_store, "usable_memory", lambda memory=memory: memory)
+        train, test, _ = load_folder(photos, image_size=16, workers=0)
+        assert len(train) + len(test) == 30
+        assert (train.is_streamed, test.is_streamed) == (is_streamed, is_streamed)
+        assert not load_folder(photos, image_size=16, loader="memory")[0].is_streamed
+
+
+def test_auto_streams_what_would_fill_the_disk_unless_it_is_there_already(photos, monkeypatch):
+    usage = folder_store.shutil.disk_usage(photos)
+    monkeypatch.setattr(folder_store, "CACHE_FROM", 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_store.shutil, "disk_usage", lambda _: usage._replace(free=40_000))
+        assert load_folder(photos, image_size=16, workers=0)[0].is_streamed
+        assert not any(cache_folder().glob("*"))
+        patch.undo()
+        assert not load_folder(photos, image_size=16)[0].is_streamed
+        patch.setattr(folder_store.shutil, "disk_usage", lambda _: usage._replace(free=40_000))
+        assert not load_folder(photos, image_size=16)[0].is_streamed
+
+
+def test_a_stream_leaves_nothing_in_the_cache(photos, monkeypatch):
+    monkeypatch.setattr(folder_store, "CACHE_FROM", 10)
+    train, _, _ = load_folder(photos, image_size=16, loader="stream", workers=0)
+    assert train.is_streamed
+    assert not any(cache_folder().glob("*"))
+
+
+def test_only_folders_are_streamed(shapes):
+    for data in ("digits", shapes):
+        with pytest.raises(ValueError, match="loader stream is for folders of images, got"):
+            load_images(data, loader="stream")
+    with pytest.raises(ValueError, match="loader must be one of"):
+        load_images("digits", loader="disk")
+
+
+def test_a_number_of_workers_below_0_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="workers must be a whole number of at least 0, got -1"):
+        StreamedPixels.of(tmp_path, [tmp_path / "a.jpg"], ImageFormat(3, 8, 8), -1)
+
+
+def test_by_default_processes_share_the_cores_and_one_is_left_over(monkeypatch):
+    monkeypatch.setattr(streaming, "usable_cores", lambda: 8)
+    assert [decoding_workers(count) for count in (1, 2, 4, 8)] == [7, 3, 1, 1]
+    monkeypatch.setattr(streaming.multiprocessing, "parent_process", lambda: object())
+    assert decoding_workers() == 1

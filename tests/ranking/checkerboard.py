@@ -1,0 +1,37 @@
+"""A data set with a known answer: groups of users who like all items of their own group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+
+
+def checkerboard(
+    groups: int = 3,
+    users_per_group: int = 24,
+    items_per_group: int = 12,
+    *,
+    held_out: int = 2,
+    seed: int = 0,
+) -> RankingParts:
+    """Every user likes the items of one group; some of them, drawn per user, are to be found.
+
+    Users and items are numbered at random, so that neither number tells the group. A recommender
+    that has understood puts a user's ``held_out`` items in front of all other unseen ones.
+    """
+    generator = np.random.default_rng(seed)
+    group_of_user = generator.permutation(np.repeat(np.arange(groups), users_per_group))
+    group_of_item = generator.permutation(np.repeat(np.arange(groups), items_per_group))
+    liked = group_of_user[:, None] == group_of_item
+    hidden = np.zeros_like(liked)
+    for user, row in enumerate(liked):
+        hidden[user, generator.choice(np.flatnonzero(row), held_out, replace=False)] = True
+
+    def part(mask: np.ndarray, name: str) -> Interactions:
+        users, items = mask.nonzero()
+        return Interactions.from_pairs(
+            users, items, user_ids=len(mask), item_ids=mask.shape[1], name=name
+        )
+
+    return RankingParts(part(liked & ~hidden, "train"), part(hidden, "test"), "test")

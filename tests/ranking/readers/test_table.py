@@ -1,0 +1,190 @@
+"""Tables of users' own: separators, quotes, ids of any type, dates, damage."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import date, datetime, time, timezone
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayescl_lab.ranking.readers.columns import common_ids
+from bayescl_lab.ranking.readers.table import read_table, read_tables
+
+NAMES = {"user": "u", "item": "i"}
+
+
+@pytest.mark.parametrize("separator", ["\t", ",", ";", "|"])
+def test_the_separator_is_found_in_the_header(write, separator):
+    lines = ["u,i,n", "ann,x,1", "bob,y,2"]
+    path = write("a.csv", "\n".join(lines).replace(",", separator))
+    assert read_table(path, NAMES).rows() == [("ann", "x"), ("bob", "y")]
+
+
+@pytest.mark.parametrize("spelling", ["tab", r"\t", "\t"])
+def test_a_given_separator_wins_and_tab_can_be_typed(write, spelling):
+    path = write("a.csv", "u\ti\ta,b,c,d\nann\tx\t1\n")
+    assert read_table(path, NAMES, separator=spelling).rows() == [("ann", "x")]
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=8))
+def test_whatever_the_standard_library_writes_is_read(rows, tmp_path_factory):
+    rows = [(f"u{user}", note, f"i{item}") for user, note, item in rows]
+    output = io.StringIO()
+    csv.writer(output).writerows([("u", "note", "i"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    path.write_bytes(output.getvalue().encode())
+    expected = [(user.strip(), item.strip()) for user, _, item in rows]
+    assert read_table(path, NAMES, separator=",").rows() == expected
+
+
+def test_quoted_line_breaks_blank_lines_and_a_byte_order_mark_are_no_damage(write):
+    path = write("a.csv", '\ufeffu,note,i\r\nann,"two\r\nlines, one value",x\r\n\r\nbob,,y\r\n')
+    assert read_table(path, NAMES).rows() == [("ann", "x"), ("bob", "y")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", " is empty"),
+        ("\n\n", " is empty"),
+        ("u,i\n", " has no interactions"),
+        ("u,item\na,b\n", " has no column 'i' for the items; it has u, item: name the right one"),
+        ("u,i,u\na,b,c\n", " has 2 columns called 'u'"),
+        ("u,i,n\na,x,1\nb\n", ", line 3: there must be 3 values, got 1"),
+        ("u,i,n\na,x,1\n\n\nb,y,1,2\n", ", line 5: there must be 3 values, got 4"),
+        ('u,n,i\na,"1\n2",x\nb,1, \n', ", line 4: there is no item"),
+        ("u,i\n,x\n", ", line 2: there is no user"),
+        ('u,i\na,x\nb,"y\n', ", line 3: unexpected end of data"),
+        ('u,i\na,x\n"b"b,y\n', ", line 3: "),
+        (b"u,i\na,x\nb,\xe9\n", ", line 3: this is not UTF-8 text"),
+        (b"\xff\xfeu,i\n", ", line 1: this is not UTF-8 text"),
+    ],
+)
+def test_damage_is_named_with_its_line(write, content, message):
+    path = write("a.csv", content)
+    with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
+        read_table(path, NAMES)
+
+
+def test_ratings_and_times_must_be_numbers(write):
+    path = write("a.csv", "u,i,r,t\na,x,4,1\nb,y,good,2\nc,z,3,soon\n")
+    with pytest.raises(ValueError, match="line 3: rating must be a finite number, got 'good'"):
+        read_table(path, {**NAMES, "rating": "r"})
+    with pytest.raises(ValueError, match="line 4: timestamp must be a number or a date"):
+        read_table(path, {**NAMES, "timestamp": "t"})
+
+
+def test_columns_not_asked_for_may_hold_anything(write):
+    path = write("a.csv", "u,i,rating\na,x,\nb,y,good\n")
+    assert read_table(path, NAMES).rows() == [("a", "x"), ("b", "y")]
+
+
+def test_dates_are_seconds_since_1970(write):
+    path = write("a.csv", "u,i,t\na,x,2024-05-31T12:00:00\nb,y,1970-01-01T00:00:10\n")
+    noon = datetime(2024, 5, 31, 12, tzinfo=timezone.utc).timestamp()
+    assert read_table(path, {**NAMES, "timestamp": "t"})["timestamp"].to_list() == [noon, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("moments", "seconds"),
+    [
+        ([datetime(2024, 5, 31, 12, tzinfo=timezone.utc), None], 1717156800.0),
+        ([date(1970, 1, 3), date(1970, 1, 1)], 2 * 86400.0),
+        ([b"x", b"y"], None),
+        ([time(12), time(13)], None),
+        ([5, 6], 5.0),
+    ],
+)
+def test_moments_in_parquet_are_seconds_since_1970_or_refused(tmp_path, moments, seconds):
+    path = tmp_path / "a.parquet"
+    frame = pl.DataFrame({"u": [1, 2], "i": [1, 2], "t": moments})
+    if frame["t"].dtype == pl.Datetime:
+        frame = frame.with_columns(pl.col("t").dt.convert_time_zone("Asia/Tokyo"))
+    frame.drop_nulls().write_parquet(path)
+    columns = {**NAMES, "timestamp": "t"}
+    if seconds is None:
+        with pytest.raises(ValueError, match="row 1: timestamp must be a number or a date"):
+            read_table(path, columns)
+    else:
+        assert read_table(path, columns)["timestamp"][0] == seconds
+
+
+def test_dates_with_an_offset_are_converted(write):
+    path = write("a.csv", "u,i,t\na,x,1970-01-01T09:00:10+09:00\n")
+    assert read_table(path, {**NAMES, "timestamp": "t"})["timestamp"].to_list() == [10.0]
+
+
+def test_one_column_cannot_be_both(write):
+    with pytest.raises(ValueError, match="column 'u' is used twice"):
+        read_table(write("a.csv", "u,i\na,x\n"), {"user": "u", "item": "u"})
+
+
+def test_ids_are_numbers_only_where_all_are_written_so(write):
+    def ids(*values: str) -> list:
+        return common_ids([pl.Series(values)])[0].to_list()
+
+    assert ids("3", "-1", "0") == [3, -1, 0]
+    assert ids("3", "03") == ["3", "03"]
+    assert ids("3", "3.0") == ["3", "3.0"]
+    assert ids("3", "x") == ["3", "x"]
+    assert ids("3", "9" * 30) == ["3", "9" * 30]
+
+
+def test_parquet_reads_any_type_of_id(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "u": pl.Series(["a", "b"], dtype=pl.Categorical),
+            "i": pl.Series([1.0, 7.0]),
+            "t": [datetime(1970, 1, 1, 0, 0, 5), datetime(1970, 1, 2)],
+        }
+    )
+    path = tmp_path / "a.parquet"
+    frame.write_parquet(path)
+    found = read_table(path, {**NAMES, "timestamp": "t"})
+    assert found.rows() == [("a", 1, 5.0), ("b", 7, 86400.0)]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([1, None], "row 2: there is no user"),
+        ([1.0, float("nan")], "row 2: user must be a whole number or text, got nan"),
+        ([1.5, float("nan")], "row 2: user must be a whole number or text, got nan"),
+        ([[1], [2]], "row 1: user must be a whole number or text"),
+        ([b"a", b"b"], "row 1: user must be a whole number or text"),
+    ],
+)
+def test_damage_in_parquet_is_named_with_its_row(tmp_path, column, message):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"u": column, "i": [1, 2]}, strict=False).write_parquet(path)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_table(path, NAMES)
+
+
+def test_a_file_that_is_no_parquet_is_refused(write):
+    path = write("a.parquet", "u,i\n1,2\n")
+    with pytest.raises(ValueError, match=re.escape(f"cannot read {path}")):
+        read_table(path, NAMES)
+
+
+def test_a_second_table_may_have_another_form(write, tmp_path):
+    train = write("a.csv", "u,i\n1,2\n")
+    test = tmp_path / "b.parquet"
+    pl.DataFrame({"i": [5], "u": ["x"]}).write_parquet(test)
+    raw = read_tables(train, test, NAMES, name="mixed")
+    assert raw.train.rows() == [("1", "2")]
+    assert raw.test.rows() == [("x", 5)]
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match="there is no file"):
+        read_table(tmp_path / "nowhere.csv", NAMES)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from ranking.checkerboard import checkerboard
+
+from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
+from bayescl_lab.ranking.bpr import BPRLoss
+from bayescl_lab.ranking.candidates import (
+    AllItems,
+    InBatchCandidates,
+    PerPairCandidates,
+    SharedCandidates,
+)
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.known_items import KnownItems
+from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
+
+GENERATOR = np.random.default_rng(0)
+LIKED = GENERATOR.random((20, 30)) < 0.3
+LIKED[4] = False
+LIKED[:, 7] = False
+TRAIN = Interactions.from_pairs(*LIKED.nonzero(), user_ids=20, item_ids=30)
+USERS, ITEMS = (torch.from_numpy(column)[::3] for column in TRAIN.pairs())
+KNOWN = torch.from_numpy(LIKED)
+
+
+class Witness(InfoNCELoss):
+    """InfoNCE that keeps what it was asked."""
+
+    def sampled(self, anchors, positives, candidates, **others):
+        self.asked = {"candidates": candidates, **others}
+        return super().sampled(anchors, positives, candidates, **others)
+
+    def in_batch(self, anchors, positives, **others):
+        self.asked = {"candidates": positives, **others}
+        return super().in_batch(anchors, positives, **others)
+
+
+@pytest.fixture
+def encoder():
+    torch.manual_seed(0)
+    return MatrixFactorization(20, 30, 6)
+
+
+def test_known_items_of_users_are_those_of_the_matrix_in_any_order_of_users():
+    users = torch.tensor([3, 0, 4, 3])
+    place, items = KnownItems(TRAIN).of(users)
+    expected = [(row, item) for row, user in enumerate(users) for item in KNOWN[user].nonzero()]
+    assert list(zip(place.tolist(), items.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("count", [1, 3, 30, 90])
+def test_both_ways_to_ask_agree_with_the_matrix(count):
+    known = KnownItems(TRAIN)
+    items = torch.randint(30, (count,), generator=torch.Generator().manual_seed(count))
+    users = torch.randint(20, (50,), generator=torch.Generator().manual_seed(1))
+    expected = KNOWN[users][:, items]
+    assert torch.equal(known.among(users, items), expected)
+    pairwise = known.contains(users[:, None].expand(-1, count), items.expand(50, -1))
+    assert torch.equal(pairwise, expected)
+
+
+def test_nothing_is_known_of_an_empty_data_set():
+    empty = KnownItems(Interactions.from_pairs([], [], user_ids=3, item_ids=4))
+    assert not empty.among(torch.tensor([0, 2]), torch.tensor([1, 3])).any()
+    assert not empty.contains(torch.tensor([2]), torch.tensor([3])).any()
+
+
+def test_shared_candidates_are_distinct_and_mask_what_each_user_knows(encoder):
+    source, loss = SharedCandidates(TRAIN, 12), Witness()
+    source(loss, encoder, USERS, ITEMS, seed=5)
+    drawn = source.draw(seed=5)
+    assert len(drawn.unique()) == 12
+    assert torch.equal(loss.asked["candidates"], encoder.item_table[drawn])
+    assert torch.equal(loss.asked["valid"], ~KNOWN[USERS][:, drawn])
+
+
+def test_without_masking_only_the_pairs_own_item_is_left_out(encoder):
+    loss = Witness()
+    AllItems(TRAIN, mask_known=False)(loss, encoder, USERS, ITEMS, seed=0)
+    assert torch.equal((~loss.asked["valid"]).nonzero()[:, 1], ITEMS)
+    InBatchCandidates(TRAIN, mask_known=False)(loss, encoder, USERS, ITEMS, seed=0)
+    assert torch.equal(loss.asked["groups"], ITEMS)
+
+
+def test_draws_of_each_pair_hold_nothing_that_its_user_knows(encoder):
+    source = PerPairCandidates(TRAIN, 8)
+    drawn, valid = source.choose(USERS, ITEMS, seed=1)
+    assert not (KNOWN[USERS[:, None], drawn] & valid).any()
+    assert valid.float().mean() > 0.999  # what was barred was drawn again
+    assert len({tuple(row) for row in drawn.tolist()}) > 0.9 * len(drawn)
+
+
+def test_a_user_who_knows_everything_keeps_no_candidate():
+    train = Interactions.from_pairs([0, 0, 1], [0, 1, 0], user_ids=2, item_ids=2)
+    users, items = torch.tensor([0, 1]), torch.tensor([1, 0])
+    drawn, valid = PerPairCandidates(train, 4).choose(users, items, seed=0)
+    assert valid.tolist() == [[False] * 4, [True] * 4]
+    assert drawn[1].tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("source", [SharedCandidates(TRAIN, 9), PerPairCandidates(TRAIN, 9)])
+def test_draws_depend_on_the_seed_and_on_nothing_else(source):
+    def draw(seed):
+        if isinstance(source, SharedCandidates):
+            return source.draw(seed=seed)
+        return source.choose(USERS, ITEMS, seed=seed)[0]
+
+    torch.manual_seed(1)
+    first = draw(3)
+    torch.manual_seed(2)
+    assert torch.equal(draw(3), first)
+    assert not torch.equal(draw(4), first)
+
+
+def test_popularity_weighted_draws_follow_the_power_of_popularity():
+    source = PerPairCandidates(TRAIN, 4000, mask_known=False, popularity_exponent=0.5)
+    drawn, valid = source.choose(USERS, ITEMS, seed=0)
+    expected = KNOWN.sum(dim=0).double().sqrt()
+    expected /= expected.sum()
+    shares = drawn.flatten().bincount(minlength=30) / drawn.numel()
+    # The pair's own item is drawn again where it came up, which moves shares by little.
+    torch.testing.assert_close(shares.double(), expected, atol=0.003, rtol=0)
+    assert shares[7] == 0
+    assert bool(valid.all())
+
+
+def test_distinct_in_batch_candidates_are_the_batchs_items_once_each(encoder):
+    loss = Witness()
+    InBatchCandidates(TRAIN, distinct=True)(loss, encoder, USERS, ITEMS, seed=0)
+    items = ITEMS.unique()
+    assert torch.equal(loss.asked["candidates"], encoder.item_table[items])
+    assert torch.equal(loss.asked["valid"], ~KNOWN[USERS][:, items])
+
+
+@pytest.mark.parametrize(
+    "loss", [InfoNCELoss(temperature=0.3), BayesianContrastiveLoss(tau_plus=0.1, temperature=0.3)]
+)
+def test_all_items_equal_a_loop_over_pairs(encoder, loss):
+    value = AllItems(TRAIN)(loss, encoder, USERS, ITEMS, seed=0)
+    each = []
+    for user, item in zip(USERS, ITEMS, strict=True):
+        rivals = (~KNOWN[user]).nonzero().squeeze(1)
+        anchor, positive = encoder.user_table[user][None], encoder.item_table[item][None]
+        each.append(loss.sampled(anchor, positive, encoder.item_table[rivals]))
+    torch.testing.assert_close(value, torch.stack(each).mean())
+
+
+def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
+    # Every item once in the batch: with the users' items masked, candidates are the same.
+    parts = checkerboard(2, 10, 5)
+    users, items = (torch.from_numpy(column) for column in parts.train.pairs())
+    first = torch.stack([(items == item).nonzero()[0, 0] for item in range(10)])
+    users, items = users[first], items[first]
+    torch.manual_seed(0)
+    encoder = MatrixFactorization(20, 10, 6)
+    everything = AllItems(parts.train)(InfoNCELoss(), encoder, users, items, seed=0)
+    batch = InBatchCandidates(parts.train)(InfoNCELoss(), encoder, users, items, seed=0)
+    torch.testing.assert_close(batch, everything)
+
+
+def test_bpr_of_one_candidate_is_the_logistic_loss_of_the_difference(encoder):
+    users, items, others = encoder.embed(USERS, ITEMS, (ITEMS + 1) % 30)
+    value = BPRLoss().sampled(users, items, others[:, None])
+    expected = -torch.nn.functional.logsigmoid((users * (items - others)).sum(dim=1)).mean()
+    torch.testing.assert_close(value, expected)
+
+
+def test_bpr_means_over_the_candidates_that_count(encoder):
+    anchors, positives, candidates = encoder.embed(USERS[:2], ITEMS[:2], torch.arange(5))
+    valid = torch.tensor([[True, False, True, False, False], [False] * 5])
+    value = BPRLoss(temperature=0.5, normalize=True).sampled(
+        anchors, positives, candidates, valid=valid
+    )
+    cosine = torch.nn.functional.cosine_similarity
+    gaps = cosine(anchors[0], candidates[[0, 2]]) - cosine(anchors[0], positives[:1])
+    expected = torch.nn.functional.softplus(gaps / 0.5).mean() / 2  # the second pair has loss 0
+    torch.testing.assert_close(value, expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SharedCandidates(TRAIN, 0), "count must be a whole number of at least 1"),
+        (lambda: PerPairCandidates(TRAIN, 1, popularity_exponent=-1), "popularity_exponent must"),
+        (lambda: BPRLoss(temperature=0), "temperature must be positive"),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

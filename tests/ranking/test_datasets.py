@@ -1,0 +1,275 @@
+"""Data sets by name and path, and the parts they come in."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayescl_lab.ranking.datasets import load_interactions, table_options
+from bayescl_lab.ranking.sources import guessed_columns, source_files
+
+TABLE = "user,item,rating,timestamp\n" + "".join(
+    f"{user},{item},{1 + (user + item) % 5},{100 * item + user}\n"
+    for user in range(8)
+    for item in range(10)
+)
+
+
+def ids(part) -> set[tuple]:
+    users, items = part.pairs()
+    return set(zip(part.user_ids[users].tolist(), part.item_ids[items].tolist(), strict=True))
+
+
+@pytest.fixture
+def table(write) -> str:
+    return str(write("mine.csv", TABLE))
+
+
+@pytest.mark.parametrize("split", [None, "per-user", "random", "last"])
+def test_validation_is_carved_from_training_and_test_stays_unseen(table, split):
+    final = load_interactions(table, split=split)
+    choosing = load_interactions(table, split=split, evaluate_on="validation")
+    assert ids(choosing.train) | ids(choosing.evaluation) == ids(final.train)
+    assert not ids(choosing.train) & ids(choosing.evaluation)
+    assert not ids(final.evaluation) & ids(final.train)
+    assert (final.evaluated_on, choosing.evaluated_on) == ("test", "validation")
+    assert choosing.train.matrix.shape == final.train.matrix.shape == (8, 10)
+
+
+def test_the_default_is_four_to_one_for_every_user(table):
+    parts = load_interactions(table)
+    assert np.diff(parts.train.matrix.indptr).tolist() == [8] * 8
+    assert np.diff(parts.evaluation.matrix.indptr).tolist() == [2] * 8
+
+
+def test_the_split_follows_its_seed_and_not_the_order_of_lines(table, write):
+    header, *lines = TABLE.splitlines()
+    shuffled = np.random.default_rng(0).permutation(lines).tolist()
+    other = str(write("shuffled.csv", "\n".join([header, *shuffled])))
+    assert ids(load_interactions(table).train) == ids(load_interactions(other).train)
+    assert ids(load_interactions(table).train) != ids(load_interactions(table, split_seed=1).train)
+
+
+def test_the_last_interaction_by_time_is_left_out(table):
+    parts = load_interactions(table, split="last")
+    assert ids(parts.evaluation) == {(user, 9) for user in range(8)}
+    assert parts.evaluation.timestamps.tolist() == [900.0 + user for user in range(8)]
+
+
+def test_ratings_count_only_when_asked_for(table):
+    everything = load_interactions(table)
+    good = load_interactions(table, min_rating=4)
+    count = everything.train.num_interactions + everything.evaluation.num_interactions
+    assert count == 80
+    assert good.train.num_interactions + good.evaluation.num_interactions == 32
+    assert good.report["ratings below 4 left out"] == 48
+
+
+def test_a_second_table_is_the_test_part_and_unknown_ids_are_reported(write):
+    train = write("train.csv", "u,i\n1,a\n2,b\n")
+    test = write("test.csv", "u,i\n1,b\n2,new\n3,a\n")
+    options = {"user_column": "u", "item_column": "i", "test_data": str(test)}
+    parts = load_interactions(str(train), **options)
+    assert ids(parts.train) == {(1, "a"), (2, "b")}
+    assert ids(parts.evaluation) == {(1, "b"), (2, "new"), (3, "a")}
+    assert parts.report == {
+        "evaluation pairs of a user unknown to training": 1,
+        "evaluation pairs with an item unknown to training": 1,
+    }
+    by_folder = load_interactions(str(train.parent), user_column="u", item_column="i")
+    assert ids(by_folder.evaluation) == ids(parts.evaluation)
+
+
+def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
+    lists = [[user, *range(10)] for user in range(5)]
+    write("train.txt", "\n".join(" ".join(map(str, row)) for row in lists))
+    folder = str(write("test.txt", "0 10 11\n1 12\n").parent)
+    final = load_interactions(folder)
+    assert ids(final.evaluation) == {(0, 10), (0, 11), (1, 12)}
+    assert final.train.num_interactions == 50
+    choosing = load_interactions(folder, split="given", evaluate_on="validation")
+    assert np.diff(choosing.evaluation.matrix.indptr).tolist() == [1] * 5
+    assert ids(choosing.train) | ids(choosing.evaluation) == ids(final.train)
+
+
+def test_recbole_is_known_by_its_suffix_in_a_folder_too(write):
+    lines = [f"u{user}\t{item}\t3" for user in range(3) for item in range(5)]
+    path = write("x.inter", "\n".join(["user_id:token\titem_id:token\trating:float", *lines]))
+    for data in (path, path.parent):
+        parts = load_interactions(str(data))
+        assert parts.train.num_interactions + parts.evaluation.num_interactions == 15
+        assert parts.train.item_ids.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["ml-100k", "ml-1m", "yahoo-r3", "gowalla", "yelp2018"])
+def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_path, name):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    rows = [(user, item) for user in range(3) for item in range(5)]
+    if name == "ml-100k":
+        write(f"{name}/u.data", "".join(f"{u}\t{i}\t3\t1\n" for u, i in rows))
+    elif name == "ml-1m":  # one folder deeper, as the archive unpacks
+        write(f"{name}/{name}/ratings.dat", "".join(f"{u}::{i}::3::1\n" for u, i in rows))
+    elif name == "yahoo-r3":
+        write(f"{name}/r3-train.txt", "".join(f"{u}\t{i}\t3\n" for u, i in rows[:-1]))
+        write(f"{name}/r3-test.txt", "0\t0\t3\n1\t0\t2\n2\t4\t3\n")
+    else:
+        write(f"{name}/train.txt", "0 0 1 2 3\n1 0 1 2 3\n2 0 1 2 3\n")
+        write(f"{name}/test.txt", "0 4\n1 4\n2 4\n")
+    parts = load_interactions(name)
+    assert parts.train.name == name
+    assert ids(parts.train) | ids(parts.evaluation) == set(rows)
+
+
+def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_path):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    write("ml-100k/author-split/train.csv", "user,item,rating\n0,0,3\n1,1,4\n")
+    write("ml-100k/author-split/test.csv", "user,item,rating\n0,1,3\n")
+    parts = load_interactions("ml-100k", split="author")
+    assert ids(parts.evaluation) == {(0, 1)}
+    with pytest.raises(
+        ValueError, match=r"ml-100k is not in .*ml-100k: `bayescl data fetch ml-100k`"
+    ):
+        load_interactions("ml-100k")
+    with pytest.raises(ValueError, match="split 'author' exists only for ml-100k, got gowalla"):
+        load_interactions("gowalla", split="author")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ml-1m", "`bayescl data fetch ml-1m` downloads it, or put ratings.dat"),
+        ("yahoo-r3", "ask Yahoo Webscope for R3"),
+        ("gowalla", "put train.txt and test.txt from data/gowalla of https://github.com/"),
+    ],
+)
+def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path, name, advice):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    with pytest.raises(
+        ValueError, match=re.escape(f"{name} is not in {tmp_path / name}: {advice}")
+    ):
+        load_interactions(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": "movielens"}, "no data set is called 'movielens'; known are ml-100k, ml-1m, y"),
+        (
+            {"split": "half"},
+            "split must be one of per-user, random, last, given, author, none, got",
+        ),
+        ({"split": "given"}, "mine.csv comes without a test part: split cannot be 'given'"),
+        ({"evaluate_on": "train"}, "evaluate_on must be one of test, validation, got 'train'"),
+        ({"user_column": "who"}, "has no column 'who' for the users; it has user, item, rating"),
+        ({"separator": "ab"}, "separator must be one character or 'tab', got 'ab'"),
+        ({"test_data": "nowhere.csv"}, "there is no file nowhere.csv"),
+        ({"k_core": 9}, "no interactions are left in the 9-core"),
+        ({"split_seed": -1}, "split_seed must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(table, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_interactions(**{"data": table, **options})
+
+
+def test_options_of_tables_are_refused_elsewhere(write):
+    folder = write("train.txt", "0 1 2\n").parent
+    write("test.txt", "0 3\n")
+    with pytest.raises(ValueError, match="has fixed columns: user_column is for tables"):
+        load_interactions(str(folder), user_column="u")
+    with pytest.raises(ValueError, match="split must be 'given', got 'last'"):
+        load_interactions(str(folder), split="last")
+
+
+def parts_in(folder, suffix: str) -> str:
+    """The table in three parts, with what other tools leave beside them."""
+    whole = pl.read_csv(TABLE.encode())
+    for number in range(3):
+        part = whole.filter(pl.col("user") % 3 == number)
+        place = folder / f"group={number}" / f"part-0{suffix}"
+        place.parent.mkdir(parents=True)
+        if suffix == ".parquet":
+            # Other tools choose the type of each part's ids for themselves.
+            part.with_columns(pl.col("item").cast(pl.String if number else pl.Int32)).write_parquet(
+                place
+            )
+        else:
+            place.write_bytes(gzip.compress(part.write_csv().encode()))
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-9.csv").write_text("broken")
+    return str(folder)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv.gz"])
+def test_a_table_in_parts_is_one_table(table, tmp_path, suffix):
+    folder = parts_in(tmp_path / "parts", suffix)
+    one, many = load_interactions(table), load_interactions(folder)
+    assert ids(one.train) == ids(many.train)
+    assert ids(one.evaluation) == ids(many.evaluation)
+    assert [str(file.relative_to(folder)) for file in source_files(folder)] == [
+        f"group={number}/part-0{suffix}" for number in range(3)
+    ]
+
+
+def test_damage_in_a_part_is_named_with_the_part(tmp_path):
+    folder = tmp_path / "parts"
+    parts_in(folder, ".parquet")
+    (folder / "other.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"cannot read .*parts/other\.parquet"):
+        load_interactions(str(folder))
+    (folder / "other.parquet").unlink()
+    (folder / "more.csv").write_text(TABLE)
+    with pytest.raises(ValueError, match="holds both text and Parquet tables"):
+        load_interactions(str(folder))
+
+
+def test_text_ids_that_are_numbers_in_every_part_become_numbers(write):
+    write("parts/a.csv", "user,item\n1,a\n2,b\n1,c\n")
+    folder = write("parts/b.csv", "user,item\n10,a\n9,7\n").parent
+    train = load_interactions(str(folder), split="none").train
+    assert train.user_ids.tolist() == [1, 2, 9, 10]
+    assert train.item_ids.tolist() == ["7", "a", "b", "c"]
+    assert ids(train) == {(1, "a"), (2, "b"), (1, "c"), (10, "a"), (9, "7")}
+
+
+def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
+    def told(data: str, **said: str) -> dict[str, str]:
+        return guessed_columns(data, table_options(**said))
+
+    path = str(
+        write("mine.csv", TABLE.replace("user,item,rating,timestamp", "userId,movie,R,When"))
+    )
+    assert told(path) == {"user": "userId", "item": "movie"}
+    assert load_interactions(path).train.num_users == 8
+    assert told(path, user_column="userId") == {"item": "movie"}
+    with pytest.raises(ValueError, match=r"looks like timestamps; .* with --timestamp-column"):
+        load_interactions(path, split="last")
+    assert told("ml-100k") == {}
+
+
+def test_a_folder_with_nothing_known_says_what_it_must_hold(tmp_path):
+    with pytest.raises(ValueError, match="has no interactions: it must hold train"):
+        load_interactions(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "shape", "train", "test"),
+    [
+        ("ml-100k", "author", (943, 1682), 80_000, 20_000),
+        ("ml-100k", None, (943, 1682), 80_000, 20_000),
+        ("gowalla", None, (29_858, 40_981), 810_128, 217_242),
+        ("yelp2018", None, (31_668, 38_048), 1_237_259, 324_147),
+    ],
+)
+def test_real_data_come_to_the_published_counts(real_data, name, split, shape, train, test):
+    real_data(name)
+    parts = load_interactions(name, split=split)
+    assert parts.train.matrix.shape == parts.evaluation.matrix.shape == shape
+    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (train, test)
+    choosing = load_interactions(name, split=split, evaluate_on="validation")
+    count = choosing.train.num_interactions + choosing.evaluation.num_interactions
+    assert count == train

@@ -1,0 +1,74 @@
+"""The table of encoders: built by name, from the settings that each takes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranking.checkerboard import checkerboard
+
+from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoders import ENCODERS, EncoderKind, build_encoder
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.light_gcn import LightGCN
+from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
+from bayescl_lab.report.ranking.table import cell_title
+from bayescl_lab.runs.ranking.run import RankingRun
+from bayescl_lab.runs.ranking.settings import RankingSettings
+
+TRAIN = checkerboard().train
+SETTINGS = {"dim": 4, "layers": 3, "score": "inner", "initial_scale": 0.5, "epochs": 7}
+
+
+class Doubled(Encoder):
+    """A toy encoder: both tables, multiplied."""
+
+    def __init__(self, train: Interactions, dim=64, *, layers=2, **shared) -> None:
+        super().__init__(train.num_users, train.num_items, dim, **shared)
+        self.layers = layers
+
+    def users_and_items(self):
+        return self.layers * self.user_table, self.layers * self.item_table
+
+
+def test_each_encoder_gets_the_settings_that_it_takes_and_no_others() -> None:
+    assert {name: kind.own_settings for name, kind in ENCODERS.items()} == {
+        "mf": (),
+        "lightgcn": ("layers",),
+    }
+    factors, graph = (build_encoder(name, TRAIN, SETTINGS) for name in ("mf", "lightgcn"))
+    assert type(factors) is MatrixFactorization
+    assert type(graph) is LightGCN
+    assert graph.layers == 3
+    for encoder in (factors, graph):
+        assert (encoder.num_users, encoder.num_items) == (TRAIN.num_users, TRAIN.num_items)
+        assert (encoder.dim, encoder.score) == (4, "inner")
+        assert float(encoder.user_table.detach().std()) == pytest.approx(0.5, rel=0.3)
+
+
+def test_equal_seeds_give_equal_weights_by_name_and_by_class() -> None:
+    torch.manual_seed(3)
+    named = build_encoder("mf", TRAIN, SETTINGS)
+    torch.manual_seed(3)
+    made = MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4, initial_scale=0.5)
+    assert torch.equal(named.user_table, made.user_table)
+    assert torch.equal(named.item_table, made.item_table)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"encoder must be one of mf, lightgcn, got 'gcn'"):
+        build_encoder("gcn", TRAIN, SETTINGS)
+    with pytest.raises(ValueError, match=r"encoder must be one of mf, lightgcn, got 'gcn'"):
+        RankingSettings(encoder="gcn")
+
+
+def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path) -> None:
+    monkeypatch.setitem(ENCODERS, "doubled", EncoderKind("doubled tables", Doubled))
+    file = tmp_path / "bought.csv"
+    users, items = TRAIN.pairs()
+    pairs = zip(users.tolist(), items.tolist(), strict=True)
+    file.write_text("user,item\n" + "\n".join(f"{user},{item}" for user, item in pairs) + "\n")
+    settings = RankingSettings.from_config(
+        {**RankingSettings().as_config(), "encoder": "doubled", "data": str(file), "layers": 5}
+    )
+    assert RankingRun(settings).model.encoder.layers == 5
+    assert cell_title({"data": "shop", "encoder": "doubled"}) == "shop, doubled tables"

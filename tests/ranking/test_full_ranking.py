@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.ranking import ranked_list
+
+from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+
+
+class Table:
+    """Scores written down."""
+
+    def __init__(self, scores: torch.Tensor) -> None:
+        self.table = scores
+        self.num_users, self.num_items = scores.shape
+
+    def scores(self, users: torch.Tensor) -> torch.Tensor:
+        return self.table[users]
+
+
+def interactions(mask: np.ndarray) -> Interactions:
+    users, items = mask.nonzero()
+    return Interactions.from_pairs(users, items, user_ids=len(mask), item_ids=mask.shape[1])
+
+
+def reference(scores: torch.Tensor, seen: np.ndarray, k: int) -> list[list[int]]:
+    lists = []
+    for row, hidden in zip(scores.double().tolist(), seen, strict=True):
+        ranking = ranked_list(row, set(np.flatnonzero(hidden).tolist()), k)
+        lists.append(ranking + [-1] * (k - len(ranking)))
+    return lists
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    items=st.sampled_from([1, 5, 64, 700, 2000, 2047]),
+    levels=st.sampled_from([1, 2, 30, 10**6]),
+    k=st.integers(1, 25),
+    density=st.sampled_from([0.0, 0.05, 0.97, 1.0]),
+)
+def test_lists_equal_the_slow_reference_ties_included(seed, items, levels, k, density):
+    generator = np.random.default_rng(seed)
+    scores = torch.from_numpy(generator.integers(levels, size=(4, items)).astype(np.float32))
+    seen = generator.random((4, items)) < density
+    top = full_ranking(Table(scores), k, seen=interactions(seen), block_size=3)
+    assert top.items.tolist() == reference(scores, seen, min(k, items))
+
+
+def test_equal_scores_across_chunks_go_by_item_number():
+    scores = torch.zeros(1, 6400)
+    scores[0, [6399, 70, 3000]] = 1.0
+    values, columns = top_columns(scores, 5)
+    assert columns.tolist() == [[70, 3000, 6399, 0, 1]]
+    assert values.tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]]
+
+
+def test_a_tie_with_an_item_of_a_chunk_that_was_left_out_is_found():
+    # 21 chunks offer the same best score: the chunk that holds the lowest items must not be lost.
+    for order in (range(0, 6400, 64), range(63, 6400, 64)):
+        scores = torch.rand(3, 6400) / 2
+        scores[:, list(order)] = 1.0
+        assert top_columns(scores, 20)[1].tolist() == [list(order)[:20]] * 3
+
+
+def test_scores_come_with_the_items_and_fall():
+    scores = torch.randn(5, 3000, generator=torch.Generator().manual_seed(0))
+    top = full_ranking(Table(scores), 20)
+    assert torch.equal(top.scores, scores.gather(1, top.items))
+    assert torch.equal(top.scores, scores.sort(dim=1, descending=True).values[:, :20])
+
+
+def test_infinite_scores_are_ranked_and_minus_infinity_never_is():
+    scores = torch.tensor([[torch.inf, 0.0, -torch.inf, torch.inf]])
+    assert full_ranking(Table(scores), 4).items.tolist() == [[0, 3, 1, -1]]
+
+
+@pytest.mark.parametrize("width", [10, 5000])
+@pytest.mark.parametrize("place", [0, -1])
+def test_nan_is_refused_wherever_it_is(width, place):
+    scores = torch.zeros(2, width)
+    scores[1, place] = torch.nan
+    with pytest.raises(ValueError, match="must not be NaN"):
+        top_columns(scores, 3)
+
+
+def test_double_precision_scores_are_told_apart():
+    scores = torch.tensor([[1.0, 1.0 + 1e-12]], dtype=torch.float64)
+    assert full_ranking(Table(scores), 1).items.tolist() == [[1]]
+
+
+def test_cosine_scores_do_not_depend_on_lengths_and_inner_products_do():
+    users = torch.tensor([[1.0, 0.0]])
+    items = torch.tensor([[1.0, 0.0], [5.0, 5.0]])
+    assert full_ranking(EmbeddingScorer(users, items, "cosine"), 2).items.tolist() == [[0, 1]]
+    assert full_ranking(EmbeddingScorer(users, items, "inner"), 2).items.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": 0}, "k must be a whole number of at least 1, got 0"),
+        ({"k": 1, "block_size": 0}, "block_size must be a whole number of at least 1"),
+        ({"k": 1, "seen": interactions(np.eye(3))}, r"\[2, 4\], got \[3, 3\]"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        full_ranking(Table(torch.zeros(2, 4)), **arguments)

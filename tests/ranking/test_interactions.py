@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+
+PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS)
+def test_the_matrix_holds_exactly_the_distinct_pairs(pairs):
+    users, items = zip(*pairs, strict=True) if pairs else ((), ())
+    chosen = Interactions.from_pairs(users, items, user_ids=6, item_ids=8)
+    assert list(zip(*chosen.pairs(), strict=True)) == sorted(set(pairs))
+    assert chosen.matrix.has_canonical_format
+    assert chosen.matrix.dtype == np.float32
+    assert chosen.density == len(set(pairs)) / 48
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, st.randoms(use_true_random=False))
+def test_the_order_of_pairs_does_not_matter_and_the_earliest_time_stays(pairs, random):
+    timed = [(user, item, random.randrange(100)) for user, item in pairs]
+    earliest: dict[tuple[int, int], int] = {}
+    for user, item, time in timed:
+        earliest[user, item] = min(time, earliest.get((user, item), time))
+    random.shuffle(timed)
+    users, items, times = zip(*timed, strict=True) if timed else ((), (), ())
+    chosen = Interactions.from_pairs(users, items, user_ids=6, item_ids=8, timestamps=times)
+    assert chosen.timestamps.tolist() == [earliest[pair] for pair in sorted(earliest)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, st.data())
+def test_a_subset_has_those_entries_and_their_times(pairs, data):
+    users, items = zip(*sorted(set(pairs)), strict=True) if pairs else ((), ())
+    times = np.arange(len(users))
+    whole = Interactions.from_pairs(users, items, user_ids=6, item_ids=8, timestamps=times)
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(users), max_size=len(users))))
+    mask = mask.astype(bool)
+    part, numbers = whole.subset(mask), whole.subset(np.flatnonzero(mask)[::-1])
+    assert part.timestamps.tolist() == times[mask].tolist()
+    for found in (part, numbers):
+        assert np.array_equal(found.pairs(), np.array(whole.pairs())[:, mask])
+        assert found.matrix.has_canonical_format
+        assert found.matrix.shape == whole.matrix.shape
+
+
+def test_pairs_out_of_range_and_columns_of_another_length_are_refused():
+    with pytest.raises(ValueError, match=r"items must lie in \[0, 2\], got 0 to 3"):
+        Interactions.from_pairs([0, 0], [0, 3], user_ids=1, item_ids=3)
+    with pytest.raises(ValueError, match=r"users must lie in \[0, 0\], got -1 to -1"):
+        Interactions.from_pairs([-1], [0], user_ids=1, item_ids=3)
+    with pytest.raises(ValueError, match="equally long, got 2 and 1"):
+        Interactions.from_pairs([0, 0], [0], user_ids=1, item_ids=3)
+    with pytest.raises(ValueError, match="one timestamp per pair, got 1 for 2"):
+        Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=3, timestamps=[1.0])
+    chosen = Interactions.from_pairs([0], [0], user_ids=1, item_ids=3)
+    with pytest.raises(ValueError, match=r"item_ids must have shape \[3\], got \[2\]"):
+        Interactions(chosen.matrix, chosen.user_ids, np.arange(2))
+
+
+def test_a_matrix_with_duplicates_or_other_numbers_is_refused():
+    doubled = csr_array((np.ones(2, np.float32), [0, 0], [0, 2]), shape=(1, 1))
+    for matrix in (doubled, csr_array(np.ones((1, 1)))):
+        with pytest.raises(ValueError, match="must be float32 with sorted indices"):
+            Interactions(matrix, np.arange(1), np.arange(1))
+
+
+def test_parts_must_have_the_same_rows_and_columns():
+    first = Interactions.from_pairs([0], [0], user_ids=1, item_ids=3)
+    second = Interactions.from_pairs([0], [0], user_ids=1, item_ids=4)
+    with pytest.raises(ValueError, match=r"got \[1, 3\] and \[1, 4\]"):
+        RankingParts(first, second, "test")
+
+
+def test_a_user_is_found_by_number_or_text():
+    numbers = Interactions.from_pairs([0], [0], user_ids=np.array([5, 40]), item_ids=1)
+    assert numbers.user_row(40) == numbers.user_row(" 40 ") == 1
+    names = Interactions.from_pairs([0], [0], user_ids=np.array(["ann", "bob"]), item_ids=1)
+    assert names.user_row("bob") == 1
+    with pytest.raises(ValueError, match="has no user eve"):
+        names.user_row("eve")

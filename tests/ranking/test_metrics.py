@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from reference.ranking import figures, ranked_list
+from sklearn.metrics import average_precision_score, ndcg_score
+from torchmetrics.functional.retrieval import (
+    retrieval_hit_rate,
+    retrieval_normalized_dcg,
+    retrieval_precision,
+    retrieval_recall,
+    retrieval_reciprocal_rank,
+)
+
+from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.metrics import METRICS, evaluate_ranking, ranking_metrics
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+
+USERS, ITEMS = 30, 40
+
+
+def interactions(mask: np.ndarray) -> Interactions:
+    users, items = mask.nonzero()
+    return Interactions.from_pairs(users, items, user_ids=len(mask), item_ids=mask.shape[1])
+
+
+@pytest.fixture(params=range(4))
+def case(request):
+    """Scores with ties, and parts in which some users have nothing to be found."""
+    generator = np.random.default_rng(request.param)
+    scores = generator.integers(12, size=(USERS, ITEMS)).astype(np.float32)
+    train = generator.random((USERS, ITEMS)) < 0.3
+    test = ~train & (generator.random((USERS, ITEMS)) < 0.1)
+    test[3] = test[17] = False
+    train[5] = ~test[5]  # everything unseen is to be found
+    return scores, train, test
+
+
+def scorer_of(scores: np.ndarray) -> EmbeddingScorer:
+    return EmbeddingScorer(torch.from_numpy(scores), torch.eye(ITEMS), "inner")
+
+
+def test_figures_equal_the_slow_reference(case):
+    scores, train, test = case
+    parts = RankingParts(interactions(train), interactions(test), "test")
+    ks = (1, 3, 20, 40)
+    found = evaluate_ranking(scorer_of(scores), parts, ks)
+    judged = [user for user in range(USERS) if test[user].any()]
+    for k in ks:
+        each = []
+        for user in judged:
+            ranking = ranked_list(
+                scores[user].tolist(), set(np.flatnonzero(train[user]).tolist()), k
+            )
+            each.append(figures(ranking, set(np.flatnonzero(test[user]).tolist()), k))
+        for name in METRICS:
+            expected = np.mean([one[name] for one in each])
+            assert found[f"{name}@{k}"] == pytest.approx(expected, abs=1e-12), (name, k)
+    assert found["users"] == len(judged)
+    assert found["users_left_out"] == USERS - len(judged)
+
+
+def test_figures_equal_torchmetrics_where_definitions_agree(case):
+    scores, _, test = case
+    # Distinct scores, and nothing seen: torchmetrics knows neither ties by number nor masks.
+    scores = scores + np.random.default_rng(0).permuted(
+        np.tile(np.arange(ITEMS, dtype=np.float32) / 100, (USERS, 1)), axis=1
+    )
+    lists = full_ranking(scorer_of(scores), 10)
+    found = ranking_metrics(lists, interactions(test), (5, 10))
+    judged = [user for user in range(USERS) if test[user].any()]
+    theirs = {
+        "precision": retrieval_precision,
+        "recall": retrieval_recall,
+        "ndcg": retrieval_normalized_dcg,
+        "hit_rate": retrieval_hit_rate,
+        "mrr": retrieval_reciprocal_rank,
+    }
+    for name, function in theirs.items():
+        for k in (5, 10):
+            values = [
+                float(
+                    function(torch.from_numpy(scores[user]), torch.from_numpy(test[user]), top_k=k)
+                )
+                for user in judged
+            ]
+            assert found[f"{name}@{k}"] == pytest.approx(np.mean(values), abs=1e-6), (name, k)
+
+
+def test_figures_of_whole_lists_equal_those_of_scikit_learn(case):
+    scores, _, test = case
+    scores = scores + np.linspace(0, 0.9, ITEMS, dtype=np.float32)
+    found = ranking_metrics(full_ranking(scorer_of(scores), ITEMS), interactions(test), (ITEMS,))
+    judged = test.any(axis=1)
+    precision = [
+        average_precision_score(*pair) for pair in zip(test[judged], scores[judged], strict=True)
+    ]
+    assert found[f"map@{ITEMS}"] == pytest.approx(np.mean(precision), abs=1e-9)
+    expected = ndcg_score(test[judged], scores[judged])
+    assert found[f"ndcg@{ITEMS}"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_perfect_list_scores_one_in_all_but_precision():
+    wanted = np.zeros((1, 9), dtype=bool)
+    wanted[0, [2, 7]] = True
+    lists = TopItems(torch.tensor([0]), torch.tensor([[7, 2, 0, 1, 3]]), torch.zeros(1, 5))
+    found = ranking_metrics(lists, interactions(wanted), (5,))
+    assert found.pop("precision@5") == pytest.approx(0.4)
+    assert [found[f"{name}@5"] for name in METRICS if name != "precision"] == [1.0] * 5
+
+
+def test_places_without_an_item_are_no_hits():
+    # A place that is filled up with -1 must not be read as the last item of the user before.
+    wanted = np.zeros((2, 4), dtype=bool)
+    wanted[0, 3] = wanted[1, 0] = True
+    lists = TopItems(torch.tensor([1]), torch.tensor([[1, -1, -1]]), torch.zeros(1, 3))
+    assert ranking_metrics(lists, interactions(wanted), (3,))["hit_rate@3"] == 0
+
+
+def test_lists_that_are_too_short_for_k_are_refused():
+    lists = TopItems(torch.tensor([0]), torch.tensor([[1, 2]]), torch.zeros(1, 2))
+    with pytest.raises(ValueError, match="k must be at most the lists' length 2, got 3"):
+        ranking_metrics(lists, interactions(np.ones((1, 9))), (3,))
+
+
+def test_nobody_to_judge_is_refused():
+    nothing = interactions(np.zeros((USERS, ITEMS)))
+    with pytest.raises(ValueError, match="holds no item of any user"):
+        evaluate_ranking(
+            scorer_of(np.zeros((USERS, ITEMS), np.float32)), RankingParts(nothing, nothing, "test")
+        )

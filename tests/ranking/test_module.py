@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from ranking.checkerboard import checkerboard
+
+from bayescl.losses import InfoNCELoss
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.ranking.batches import PairBatches, PairOrder
+from bayescl_lab.ranking.bpr import BPRLoss
+from bayescl_lab.ranking.candidates import SharedCandidates
+from bayescl_lab.ranking.ease import EASE, ease_memory
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
+from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
+from bayescl_lab.ranking.module import RankingModule
+
+TRAIN = checkerboard(2, 6, 5).train
+
+
+def module(**changes) -> RankingModule:
+    torch.manual_seed(0)
+    settings = {
+        "encoder": MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4),
+        "loss": InfoNCELoss(temperature=0.2),
+        "candidates": SharedCandidates(TRAIN, 5),
+        "learning_rate": 0.01,
+        "seed": 3,
+        **changes,
+    }
+    model = RankingModule(**settings)
+    model.log = lambda *_, **__: None  # there is no trainer to log to
+    return model
+
+
+def batch():
+    return next(iter(PairBatches(TRAIN, 16, 0)))
+
+
+def test_the_loss_is_that_of_the_candidates_drawn_for_this_step():
+    model, pairs = module(), batch()
+    value = model.training_step(pairs, 5)
+    seed = derived_seed(3, Purpose.CANDIDATES, 0, 5)
+    expected = model.candidates(model.loss, model.encoder, pairs.users, pairs.items, seed=seed)
+    assert torch.equal(value, expected)
+    assert not torch.equal(value, model.training_step(pairs, 6))
+
+
+def test_checkpoints_hold_embeddings_and_the_state_of_the_loss_and_no_data():
+    state = module(loss=InfoNCELoss(temperature=0.123)).state_dict()
+    assert sorted(key for key, value in state.items() if isinstance(value, torch.Tensor)) == [
+        "encoder.item_table",
+        "encoder.user_table",
+    ]
+    other = module()
+    other.load_state_dict(state)
+    assert other.loss.temperature == 0.123
+
+
+def test_the_learning_rate_is_constant_or_follows_half_a_cosine():
+    assert isinstance(module().configure_optimizers(), torch.optim.Adam)
+    chosen = module(total_steps=4).configure_optimizers()
+    optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
+    rates = [optimizer.param_groups[0]["lr"]]
+    for _ in range(4):
+        optimizer.step()
+        scheduler.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    half = 0.5**0.5
+    expected = [0.01, 0.005 * (1 + half), 0.005, 0.005 * (1 - half), 0.0]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+def test_loss_and_encoder_must_score_alike():
+    with pytest.raises(ValueError, match="score like the encoder, by cosine: got normalize=Fal"):
+        module(loss=BPRLoss())
+
+
+def pairs_of(batch, own=slice(None)):
+    return list(zip(batch.users[own].tolist(), batch.items[own].tolist(), strict=True))
+
+
+def test_an_epoch_shows_every_pair_once_in_batches_of_nearly_one_size():
+    batches = PairBatches(TRAIN, 7, 0)
+    rows = list(batches)
+    seen = sorted(pair for one in rows for pair in pairs_of(one))
+    assert seen == sorted(zip(*(column.tolist() for column in TRAIN.pairs()), strict=True))
+    sizes = {len(one.users) for one in rows}
+    assert len(rows) == len(batches)
+    assert max(sizes) <= 7
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 5])
+def test_processes_share_every_batch_in_its_order(num_ranks):
+    alone = PairBatches(TRAIN, 7, 0)
+    shared = [PairBatches(TRAIN, 7, 0, rank=rank, num_ranks=num_ranks) for rank in range(num_ranks)]
+    for whole, *parts in zip(alone, *shared, strict=True):
+        assert all(torch.equal(whole.users, part.users) for part in parts)
+        own = [pairs_of(part, part.own) for part in parts]
+        assert [pair for part in own for pair in part] == pairs_of(whole)
+        sizes = [len(part) for part in own]
+        assert min(sizes) > 0
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
+    def order(epoch, seed=0):
+        sampler = PairOrder(50, 8, seed)
+        sampler.set_epoch(epoch)
+        return torch.cat(list(sampler))
+
+    torch.manual_seed(1)
+    first = order(3)
+    torch.manual_seed(2)
+    assert torch.equal(order(3), first)
+    assert not torch.equal(order(4), first)
+    assert not torch.equal(order(3, seed=1), first)
+
+
+def dense_graph(train: Interactions) -> torch.Tensor:
+    liked = torch.from_numpy(train.matrix.toarray()).double()
+    users, items = liked.shape
+    whole = torch.zeros(users + items, users + items, dtype=torch.float64)
+    whole[:users, users:], whole[users:, :users] = liked, liked.T
+    root = whole.sum(dim=1).clamp(min=1).rsqrt()
+    return root[:, None] * whole * root
+
+
+def test_the_graph_is_normalised_by_both_ends():
+    torch.testing.assert_close(normalized_graph(TRAIN).to_dense().double(), dense_graph(TRAIN))
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
+    torch.manual_seed(0)
+    encoder = LightGCN(TRAIN, 4, layers=layers)
+    table = torch.cat([encoder.user_table, encoder.item_table]).detach().double().requires_grad_()
+    power, total = table, table
+    for _ in range(layers):
+        power = dense_graph(TRAIN) @ power
+        total = total + power
+    expected = total / (layers + 1)
+    found = torch.cat(encoder.users_and_items())
+    torch.testing.assert_close(found.double(), expected)
+    slopes = torch.randn(found.shape)
+    (found * slopes).sum().backward()
+    (expected * slopes.double()).sum().backward()
+    gradient = torch.cat([encoder.user_table.grad, encoder.item_table.grad])
+    torch.testing.assert_close(gradient.double(), table.grad)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 4)])
+def test_embedding_rows_are_those_of_all_users_and_items(shape):
+    torch.manual_seed(0)
+    items = torch.randint(TRAIN.num_items, shape)
+    users = torch.tensor([2, 0, 2])
+    for encoder in (
+        MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4),
+        LightGCN(TRAIN, 4, layers=2),
+    ):
+        all_users, all_items = encoder.users_and_items()
+        some_users, some_items, again = encoder.embed(users, items, items)
+        assert torch.equal(some_users, all_users[users])
+        assert torch.equal(some_items, all_items[items])
+        assert torch.equal(again, some_items)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+def test_a_last_layer_for_a_few_rows_is_that_of_all_rows_with_the_same_gradient(layers):
+    generator = np.random.default_rng(0)
+    train = Interactions.from_pairs(
+        generator.integers(0, 30, 80), generator.integers(0, 50, 80), user_ids=40, item_ids=60
+    )
+    torch.manual_seed(0)
+    encoder = LightGCN(train, 4, layers=layers)
+    users, items = torch.tensor([2, 39, 2, 7]), torch.tensor([[3, 59], [3, 4], [0, 1], [2, 3]])
+    slopes = [torch.randn(4, 4), torch.randn(4, 2, 4), torch.randn(4, 4)]
+    found = []
+    for few in (True, False):
+        if few:
+            rows = encoder.embed(users, items, items[:, 0])
+        else:
+            all_users, all_items = encoder.users_and_items()
+            rows = (all_users[users], all_items[items], all_items[items[:, 0]])
+        value = sum((one * slope).sum() for one, slope in zip(rows, slopes, strict=True))
+        tables = (encoder.user_table, encoder.item_table)
+        found.append([*rows, *torch.autograd.grad(value, tables)])
+    for ours, expected in zip(*found, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_rows_without_an_edge_keep_their_share_of_the_table():
+    train = Interactions.from_pairs([0], [0], user_ids=20, item_ids=20)
+    encoder = LightGCN(train, 4, layers=2)
+    (alone,) = encoder.embed(torch.tensor([5, 6]))
+    torch.testing.assert_close(alone, encoder.user_table[5:7] / 3)
+
+
+def test_ease_solves_the_constrained_ridge_regression():
+    # At the optimum the gradient of |X - XB|^2 + lambda |B|^2 vanishes off the diagonal.
+    liked = TRAIN.matrix.toarray().astype(np.float64)
+    weights = EASE(TRAIN, 2.0).weights.astype(np.float64)
+    assert not weights.diagonal().any()
+    slope = liked.T @ (liked @ weights - liked) + 2.0 * weights
+    off_diagonal = ~np.eye(len(weights), dtype=bool)
+    np.testing.assert_allclose(slope[off_diagonal], 0, atol=1e-5)
+
+
+def test_ease_halves_the_precision_where_double_does_not_fit():
+    items = TRAIN.num_items
+    double = EASE(TRAIN, 2.0, memory=ease_memory(items))
+    single = EASE(TRAIN, 2.0, memory=ease_memory(items) - 1)
+    assert (double.precision, single.precision) == ("float64", "float32")
+    assert double.weights.dtype == single.weights.dtype == np.float32
+    np.testing.assert_allclose(single.weights, double.weights, atol=1e-6)
+
+
+def test_ease_refuses_what_does_not_fit():
+    items = TRAIN.num_items
+    assert EASE(TRAIN, memory=ease_memory(items, "float32")).precision == "float32"
+    with pytest.raises(ValueError, match=r"EASE of 10 items needs .* more than the"):
+        EASE(TRAIN, memory=ease_memory(items, "float32") - 1)
+
+
+def test_ease_says_when_the_penalty_vanishes_in_float32():
+    # Two items that always go together: without a penalty their Gram matrix is singular.
+    twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
+    with pytest.raises(ValueError, match="regularization 1e-12 is too small to invert"):
+        EASE(twins, 1e-12, memory=ease_memory(2, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
+        (lambda: module(weight_decay=-1.0), "weight_decay must be"),
+        (lambda: module(total_steps=0), "total_steps must be"),
+        (lambda: PairOrder(10, 1, 0), "batch_size must be a whole number of at least 2"),
+        (lambda: PairOrder(1, 2, 0), "size must be a whole number of at least 2"),
+        (
+            lambda: PairBatches(TRAIN, 2, 0, num_ranks=3),
+            "every batch must hold a pair for each device, got batches of 2 for 3 devices",
+        ),
+        (
+            lambda: PairBatches(TRAIN, 16, 0, rank=2, num_ranks=2),
+            "rank must be below the number of devices, 2, got 2",
+        ),
+        (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
+        (lambda: MatrixFactorization(1, 1, score="dot"), "score must be one of cosine, inner"),
+        (lambda: EASE(TRAIN, 0.0), "regularization must be positive"),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.splits import split_interactions
+
+COUNTS = st.lists(st.integers(0, 12), min_size=1, max_size=8)
+
+
+def chosen_by(counts: list[int], *, seed: int = 0) -> Interactions:
+    """So many random items of 15 for each user, at random times."""
+    generator = np.random.default_rng(seed)
+    users = np.repeat(np.arange(len(counts)), counts)
+    items = [item for count in counts for item in generator.permutation(15)[:count]]
+    times = generator.integers(0, 4, len(users))
+    return Interactions.from_pairs(
+        users, items, user_ids=len(counts), item_ids=15, timestamps=times
+    )
+
+
+def sizes(interactions: Interactions) -> list[int]:
+    return np.diff(interactions.matrix.indptr).tolist()
+
+
+@pytest.mark.parametrize("kind", ["per-user", "random", "last"])
+@settings(max_examples=60, deadline=None)
+@given(counts=COUNTS, seed=st.integers(0, 3))
+def test_every_interaction_is_in_exactly_one_part(kind, counts, seed):
+    whole = chosen_by(counts)
+    try:
+        train, test = split_interactions(whole, kind, share=0.2, seed=seed)
+    except ValueError:  # too few to split, see below
+        return
+    assert not (train.matrix.multiply(test.matrix)).nnz
+    assert ((train.matrix + test.matrix) != whole.matrix).nnz == 0
+    assert sorted([*train.timestamps, *test.timestamps]) == sorted(whole.timestamps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=8), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
+def test_per_user_holds_out_the_rounded_share_and_leaves_everyone_something(counts, share):
+    whole = chosen_by([*counts, 15])
+    _, test = split_interactions(whole, "per-user", share=share, seed=0)
+    for count, held_out in zip([*counts, 15], sizes(test), strict=True):
+        rounded = int(np.floor(count * share + 0.5))
+        assert held_out == max(0, min(rounded, count - 1))
+
+
+def test_users_with_up_to_two_interactions_keep_them_at_a_share_of_a_fifth():
+    _, test = split_interactions(chosen_by([1, 2, 3, 5]), "per-user", share=0.2, seed=0)
+    assert sizes(test) == [0, 0, 1, 1]
+
+
+def test_random_holds_out_the_rounded_share_of_all():
+    train, test = split_interactions(chosen_by([10, 10, 3]), "random", share=0.2, seed=0)
+    assert (train.num_interactions, test.num_interactions) == (18, 5)
+
+
+def test_last_holds_out_the_latest_interaction_of_all_who_have_two():
+    whole = Interactions.from_pairs(
+        [0, 0, 0, 1, 2, 2],
+        [3, 1, 2, 0, 4, 1],
+        user_ids=4,
+        item_ids=5,
+        timestamps=[9.0, 5.0, 7.0, 1.0, 6.0, 6.0],
+    )
+    _, test = split_interactions(whole, "last", share=0.2, seed=0)
+    assert list(zip(*test.pairs(), strict=True)) == [(0, 3), (2, 4)]
+
+
+@pytest.mark.parametrize("kind", ["per-user", "random"])
+def test_a_split_depends_on_its_seed_and_draw_alone(kind):
+    whole = chosen_by([10] * 30)
+    np.random.seed(1)  # noqa: NPY002
+    first, _ = split_interactions(whole, kind, share=0.2, seed=0)
+    np.random.seed(2)  # noqa: NPY002
+    again, _ = split_interactions(whole, kind, share=0.2, seed=0)
+    others = [
+        split_interactions(whole, kind, share=0.2, seed=seed, draw=draw)[0]
+        for seed, draw in ((1, 0), (0, 1))
+    ]
+    assert (first.matrix != again.matrix).nnz == 0
+    assert all((first.matrix != other.matrix).nnz for other in others)
+
+
+def test_every_interaction_of_a_user_is_held_out_equally_often():
+    whole = chosen_by([10] * 3)
+    often = np.zeros(30)
+    for seed in range(400):
+        _, test = split_interactions(whole, "per-user", share=0.2, seed=seed)
+        often += whole.matrix.multiply(test.matrix).toarray()[whole.matrix.toarray() > 0]
+    # binomial with mean 80 and standard deviation 8
+    assert often.sum() == 400 * 6
+    assert np.abs(often - 80).max() < 4 * 8
+
+
+def test_what_cannot_be_split_is_refused():
+    whole = chosen_by([5, 5])
+    with pytest.raises(ValueError, match="split must be one of per-user, random, last"):
+        split_interactions(whole, "half", share=0.5, seed=0)
+    with pytest.raises(ValueError, match=r"share must lie in \(0, 1\), got 1.0"):
+        split_interactions(whole, "random", share=1.0, seed=0)
+    with pytest.raises(ValueError, match="too few to split"):
+        split_interactions(chosen_by([1, 2, 1]), "per-user", share=0.2, seed=0)
+    untimed = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
+    with pytest.raises(ValueError, match="has no timestamps to split by"):
+        split_interactions(untimed, "last", share=0.2, seed=0)

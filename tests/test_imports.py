@@ -1,0 +1,38 @@
+"""Importing costs only torch, and only where torch is needed. Floors are `lint-imports`' work."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def loaded_by(statement: str, *, before: str = "") -> set[str]:
+    """Top-level packages outside the standard library that a statement brings in."""
+    program = (
+        f"import sys, json\n{before}\nbefore = set(sys.modules)\n{statement}\n"
+        "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    found = json.loads(output.splitlines()[-1])
+    return {name for name in found if name not in sys.stdlib_module_names}
+
+
+def test_importing_bayescl_loads_nothing_else() -> None:
+    assert loaded_by("import bayescl, bayescl_lab") == {"bayescl", "bayescl_lab"}
+
+
+def test_a_loss_loads_torch_and_nothing_heavier() -> None:
+    before = "import torch, numpy, jaxtyping"
+    assert loaded_by("from bayescl import *", before=before) == {"bayescl"}
+
+
+def test_an_overview_of_the_commands_loads_nothing_else() -> None:
+    loaded = loaded_by("from bayescl_lab.cli import main; main(['--help'])")
+    assert loaded == {"bayescl", "bayescl_lab"}
+
+
+def test_a_list_of_the_data_sets_does_without_torch() -> None:
+    assert "torch" not in loaded_by("from bayescl_lab.cli import main; main(['data', 'list'])")
