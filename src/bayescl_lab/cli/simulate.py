@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from bayescl_lab._fields import CountOr0
+from bayescl_lab._fields import CountOr0, Words
+from bayescl_lab.cli._options import FLAT
 from bayescl_lab.paper.simulation.settings import Settings
 
 if TYPE_CHECKING:
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def command(
-    names: tuple[str, ...] = (),
+    names: Words = (),
     *,
     all: bool = False,
     list: bool = False,
     out: str = "runs/simulation",
     seed: CountOr0 = 0,
-    settings: Settings,
+    settings: Annotated[Settings, FLAT] = Settings(),
     page: str | None = None,
 ) -> int:
     """Run the numerical experiments and write a data file and a figure for each.

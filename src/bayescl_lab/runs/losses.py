@@ -27,7 +27,7 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl_lab._fields import descriptions
+from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
 
