@@ -57,8 +57,8 @@ def complaint(error: ValidationError, name: str = "") -> str:
     own = first.get("ctx", {}).get("error")
     if isinstance(own, ValueError):  # raised by the settings themselves
         return str(own)
-    names = [part for part in first["loc"] if isinstance(part, str)]
+    names = [part for part in (name, *first["loc"]) if part and isinstance(part, str)]
     wanted = first["msg"].replace("Input should", "must").partition(", unable to parse")[0]
     wanted = wanted.replace("greater than or equal to", "at least")
     wanted = wanted.replace("less than or equal to", "at most").replace("greater than", "above")
-    return f"{'.'.join(names) or name} {wanted}, got {first['input']}"
+    return f"{'.'.join(names)} {wanted}, got {first['input']}"

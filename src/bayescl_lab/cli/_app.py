@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
@@ -112,8 +112,10 @@ def application(words: Sequence[str] | None = None) -> App:
         known[name] = Command(last)
         parts = name.split()
         if name in COMMANDS and (words is None or list(words[: len(parts)]) == parts):
+            from pydantic import validate_call
+
             function = import_module(f"bayescl_lab.cli.{name.replace(' ', '_')}").command
-            known[name].default(function)
+            known[name].default(validate_call(function))
             known[name].help = _paragraphs(function)
         else:
             known[name].help = summary
@@ -182,6 +184,8 @@ def _complaint(error: Exception) -> str | None:
         argument = getattr(error, "argument", None)
         if isinstance(cause, ValidationError):
             return complaint(cause, "" if argument is None else argument.name.lstrip("-"))
+    if isinstance(error, UnusedCliTokensError):
+        return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
     if isinstance(error, (CycloptsError, ValueError, OSError)):
         return str(error) or type(error).__name__
     is_full = isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)

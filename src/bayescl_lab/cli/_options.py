@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Group, Parameter, Token
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
 
@@ -28,9 +28,17 @@ _CIRCUMSTANCES = Group("Where and how", help="A resumed run may change these.")
 CIRCUMSTANCES = Parameter(name="*", group=_CIRCUMSTANCES)
 """As :data:`FLAT`, for options that say where and how a run happens, not what it is."""
 
+
+def _mapping(_: Any, tokens: Sequence[Token]) -> Any:
+    """What a YAML text says."""
+    try:
+        return yaml.safe_load(tokens[0].value)
+    except yaml.YAMLError:
+        raise ValueError(f"it must be a mapping in YAML, got {tokens[0].value}") from None
+
+
 ByLoss = Annotated[
-    dict[str, dict[str, Any]],
-    Parameter(accepts_keys=False, converter=lambda _, tokens: yaml.safe_load(tokens[0].value)),
+    dict[str, dict[str, Any]], Parameter(accepts_keys=False, converter=_mapping, negative=())
 ]
 """Values by loss and name, written as YAML."""
 
@@ -133,7 +141,7 @@ def _fill_in(
 ) -> None:
     """Give arguments without a value those of a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
-    Dict(plain, source=str(source), use_commands_as_keys=False)(app, (), arguments)
+    Dict(plain, source=str(source))(app, (), arguments)
 
 
 def _plain(value: Any) -> Any:
