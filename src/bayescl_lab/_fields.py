@@ -58,7 +58,8 @@ def complaint(error: ValidationError, name: str = "") -> str:
     if isinstance(own, ValueError):  # raised by the settings themselves
         return str(own)
     names = [part for part in (name, *first["loc"]) if part and isinstance(part, str)]
-    wanted = first["msg"].replace("Input should", "must").partition(", unable to parse")[0]
+    wanted = first["msg"].partition(", unable to parse")[0]
+    wanted = wanted.replace("Input should", "must").replace("Unexpected", "is an unexpected")
     wanted = wanted.replace("greater than or equal to", "at least")
     wanted = wanted.replace("less than or equal to", "at most").replace("greater than", "above")
     return f"{'.'.join(names)} {wanted}, got {first['input']}"

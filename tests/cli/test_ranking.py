@@ -228,11 +228,11 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
             "bought.csv has no column that looks like timestamps; it has customer, product, "
             "stars: name the right one with --timestamp-column",
         ),
-        (f"train ranking {COLUMNS} --encoder gcn", "encoder must be one of mf, lightgcn"),
-        (f"train ranking {COLUMNS} --loss oracle", "loss must be one of info_nce"),
+        (f"train ranking {COLUMNS} --encoder gcn", "for --encoder. Choose from: \"mf\", \"lightgcn\""),
+        (f"train ranking {COLUMNS} --loss oracle", "for --loss. Choose from: \"info_nce\""),
         (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
         (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
-        (f"train ranking {COLUMNS} --epochs 0", "epochs must be a whole number of at least 1"),
+        (f"train ranking {COLUMNS} --epochs 0", "epochs must be at least 1"),
         (f"train ranking {COLUMNS} --patience 1", "patience must be 0 if watch_every is 0"),
         (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
         (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
@@ -250,10 +250,10 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         ("embed nowhere --out e.npy", "there is no run folder nowhere"),
         ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
         ("reproduce ranking --data , ", "data must name each once, got none"),
-        ("reproduce ranking --encoders gcn", "encoder must be one of mf, lightgcn"),
-        ("reproduce ranking --losses oracle", "loss must be one of info_nce"),
-        ("reproduce ranking --size huge", "size must be one of full, smoke"),
-        ("reproduce ranking --seeds 0", "seeds must be a whole number of at least 1"),
+        ("reproduce ranking --encoders gcn", "for --encoder. Choose from: \"mf\", \"lightgcn\""),
+        ("reproduce ranking --losses oracle", "for --loss. Choose from: \"info_nce\""),
+        ("reproduce ranking --size huge", "size must be 'full' or 'smoke'"),
+        ("reproduce ranking --seeds 0", "seeds must be at least 1"),
         ("reproduce ranking --data nowhere --encoders mf", "no data set is called 'nowhere'"),
     ],
 )
@@ -270,7 +270,7 @@ def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(b
     outcome = bayescl("recommend run --user somebody")
     assert outcome.status == 0
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
-    assert "k must be a whole number of at least 1, got 0" in (
+    assert "k must be at least 1, got 0" in (
         bayescl("recommend run --user u-4 -k 0").complaint
     )
 

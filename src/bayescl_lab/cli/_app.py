@@ -105,7 +105,7 @@ def application(words: Sequence[str] | None = None) -> App:
         words: the command line; default: all commands are imported.
     """
     app = Command("bayescl", version=__version__, help_format="plaintext")
-    app.default_parameter = Parameter(negative_iterable=())
+    app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
     known: dict[str, App] = {"": app}
     for name, summary in sorted({**GROUPS, **COMMANDS}.items()):
         group, _, last = name.rpartition(" ")
@@ -183,7 +183,8 @@ def _complaint(error: Exception) -> str | None:
         cause = error.__cause__ if isinstance(error, CycloptsError) else error
         argument = getattr(error, "argument", None)
         if isinstance(cause, ValidationError):
-            return complaint(cause, "" if argument is None else argument.name.lstrip("-"))
+            name = "" if argument is None else argument.name.strip("-*").replace("-", "_")
+            return complaint(cause, name)
     if isinstance(error, UnusedCliTokensError):
         return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
     if isinstance(error, (CycloptsError, ValueError, OSError)):

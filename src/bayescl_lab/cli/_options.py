@@ -91,6 +91,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
             free |= getattr(value, "may_change", set())
     for name, argument in given.items() if stored else ():
         is_free = name in free or argument.parameter.group == (_CIRCUMSTANCES,)
+        is_free |= argument.index is not None  # a bare word belongs to the command's name
         if not is_free and _plain(values[name]) != _plain(stored.get(name)):
             raise ValueError(
                 f"the run in {values['out']} has {name} = {stored.get(name)}, "

@@ -126,6 +126,7 @@ class ImageOptions:
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
+    may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
         if self.init is not None:  # absolute, to resume from another directory
@@ -155,7 +156,6 @@ class ImageSettings(ImageOptions, StoredSettings):
     """
 
     loss: LossSettings = field(kw_only=True)
-    may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -94,6 +94,7 @@ class RankingOptions:
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
+    may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
         if self.init is not None:  # absolute, to resume from another directory
@@ -124,7 +125,6 @@ class RankingSettings(RankingOptions, StoredSettings):
     data: RankingData = field(default_factory=RankingData)
     encoder: EncoderName = "mf"
     processes: Processes = field(default_factory=Processes)
-    may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
