@@ -14,7 +14,7 @@ from functools import cached_property
 
 import torch
 
-from bayescl.axes import Float, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_positive, check_shape
 from bayescl.functional.latent_classes._rows import (
     by_component,
@@ -63,6 +63,7 @@ class LatentClasses:
         closeness: how often an item's other view is closer than another item of its class; see
             :func:`positive_closeness`.
         share: mean probability that two items are of one class, over all mixtures.
+        unjoined: the transitions without what labels add; the same where there are no labels.
     """
 
     center: Float[Tensor, " dim"]
@@ -72,6 +73,7 @@ class LatentClasses:
     alignment: Float[Tensor, " mixtures"]
     closeness: Float[Tensor, ""]
     share: Float[Tensor, ""]
+    unjoined: tuple[Float[Tensor, "size size"], ...] | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -83,6 +85,11 @@ class LatentClasses:
         """The transitions, raised to the number of moves that a signature follows."""
         return _moves(self.transitions)
 
+    @cached_property
+    def unjoined_moves(self) -> tuple[Float[Tensor, "size size"], ...]:
+        """The same without labels, for tests on labelled items."""
+        return self.moves if self.unjoined is None else _moves(self.unjoined)
+
 
 def fit_latent_classes(
     view_1: Float[Tensor, "items dim"],
@@ -93,6 +100,7 @@ def fit_latent_classes(
     iterations: int = 3,
     shrinkage: float = 0.3,
     max_kappa: float = MAX_KAPPA,
+    labelled: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> LatentClasses:
     r"""Find latent classes of items from two views of each, without labels.
 
@@ -120,6 +128,8 @@ def fit_latent_classes(
         iterations: steps of expectation maximisation in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
         max_kappa: the largest concentration, positive.
+        labelled: both views of some items, ``[labelled, dim]`` each, and their labels. Items of one
+            label count as further views of one item in the transitions.
 
     Returns:
         Latent classes. Items with a view that is not finite or is all zero are ignored.
@@ -172,7 +182,15 @@ def fit_latent_classes(
         softmax_by_mixture(unit_rows((view - center) @ transform)[0], mixtures) * counted
         for view in (first, second)
     )
-    transitions = component_transitions(shares_1, shares_2, sizes)
+    unjoined = transitions = component_transitions(shares_1, shares_2, sizes)
+    if labelled is not None:
+        *views, labels = labelled
+        seen = [
+            softmax_by_mixture(unit_rows((unit_rows(view)[0] - center) @ transform)[0], mixtures)
+            for view in views
+        ]
+        joins = _label_joins(seen[0] + seen[1], labels)
+        transitions = component_transitions(shares_1, shares_2, sizes, joins=joins)
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
     ahead = unit_by_mixture(ahead, sizes)
@@ -183,13 +201,30 @@ def fit_latent_classes(
         first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
     )
     alignment = mixture_alignment(ahead, sizes)
-    return LatentClasses(center, transform, mixtures, transitions, alignment, closeness, share)
+    return LatentClasses(
+        center, transform, mixtures, transitions, alignment, closeness, share, unjoined
+    )
+
+
+def _label_joins(
+    both: Float[Tensor, "labelled components"], labels: Int[Tensor, " labelled"]
+) -> Float[Tensor, "components components"]:
+    """Joint counts of components over ordered pairs of different items of one label.
+
+    ``both`` is the sum of the responsibilities of an item's views, so a pair of items counts as
+    four pairs of views.
+    """
+    _, numbers = torch.unique(labels, return_inverse=True)
+    sums = both.new_zeros(len(both), both.shape[1]).index_add_(0, numbers, both)
+    return sums.T @ sums - both.T @ both
 
 
 def component_transitions(
     first: Float[Tensor, "items components"],
     second: Float[Tensor, "items components"],
     sizes: Sequence[int],
+    *,
+    joins: Float[Tensor, "components components"] | None = None,
 ) -> tuple[Float[Tensor, "size size"], ...]:
     r"""How likely views of an item move from one component to another.
 
@@ -204,6 +239,7 @@ def component_transitions(
         first: responsibilities of the items' first views, of one or more mixtures.
         second: of their second views.
         sizes: number of components of each mixture.
+        joins: further moves to add to :math:`N`, such as those between items of one label.
 
     Returns:
         One matrix per mixture, with rows that sum to 1. A component without views gets the row of
@@ -220,10 +256,14 @@ def component_transitions(
                 [0.3333, 0.6667]]),)
     """
     check_shares(first, second, sizes)
-    matrices = []
+    matrices, start = [], 0
     for part_1, part_2 in zip(*by_mixture(sizes, first, second), strict=True):
         moved = part_1.T @ part_2
         moved = moved + moved.T
+        if joins is not None:
+            own = slice(start, start + len(moved))
+            moved = moved + joins[own, own]
+        start += len(moved)
         total = moved.sum(dim=1, keepdim=True)
         stay = torch.eye(len(moved), dtype=moved.dtype, device=moved.device)
         matrices.append(torch.where(total > 0, moved / torch.where(total > 0, total, 1), stay))
