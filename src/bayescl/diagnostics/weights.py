@@ -54,6 +54,8 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
         terms = objective.pair_terms(scored.same_class, Masked(scored.valid), scored.certain)
+        if terms.weights is None:
+            return scored.valid.to(logits.dtype)
         return terms.weights * terms.scale[:, None]
     weights = objective.weights(logits, valid=scored.valid)
     tilt = objective.powers[0] - 1

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import Sums, exponentiate_weighted, sums_of
+from bayescl.engines._exponentials import Sums, exponentiate, exponentiate_weighted, sums_of
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl.functional.log_space import contrast
@@ -188,13 +188,18 @@ def _pair_row_losses(
     if terms.pulls is not None:
         taken = terms.share * terms.pulls.sum(dim=1)
         gap = taken * positive - terms.share * (terms.pulls * logits).sum(dim=1)
-    rest, drawn = None, None
+    rest = drawn = None
     if terms.members is not None and terms.others is not None:
         rest = exponentiate_weighted(logits.clone(), terms.others)
+        # log of sigmoid(s_j - log N), at most 0; where nothing repels it is 0.
         ahead = logits - (rest.log + terms.others_scale.log())[:, None]
-        gap = gap - (terms.members * logsigmoid(ahead)).sum(dim=1)
-        drawn = ahead.neg_().sigmoid_().mul_(terms.members)
-    sums = exponentiate_weighted(logits, terms.weights)
+        drawn = ahead.neg().sigmoid_().mul_(terms.members)
+        gap -= (terms.members * logsigmoid(ahead)).sum(dim=1)
+    if terms.weights is None:
+        excluded.fill_(logits, -torch.inf)
+        sums = exponentiate(logits)[0]
+    else:
+        sums = exponentiate_weighted(logits, terms.weights)
     log_sum = sums.log + terms.scale.log()
     losses = contrast(positive, log_sum) + gap
     if not differentiate:

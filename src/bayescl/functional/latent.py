@@ -72,17 +72,17 @@ class Latent(LogSumObjective):
             share = strength / (1 + strength * attracted.sum(dim=1))
             return PairTerms(negative, mean_1(negative), attracted, share, None, None, nothing)
         # All candidates repel. Members attract with at most ``attraction`` together.
-        weights, pulls, share = torch.ones_like(negative), None, nothing
+        weights, pulls, share = None, None, nothing
+        scale = torch.ones_like(strength)
         if certain is not None and self.aim == "both":  # no need for caution where labels are known
             weights = torch.where(certain, negative, 1)
             pulls = torch.where(certain, attracted, 0)
             attracted = torch.where(certain, 0, attracted)
             share = strength / (1 + strength * pulls.sum(dim=1))
-        excluded.fill_(weights, 0.0)
+            excluded.fill_(weights, 0.0)
+            scale = mean_1(weights)
         members = attracted * (strength / attracted.sum(dim=1).clamp_min(1))[:, None]
-        return PairTerms(
-            weights, mean_1(weights), pulls, share, members, negative, mean_1(negative)
-        )
+        return PairTerms(weights, scale, pulls, share, members, negative, mean_1(negative))
 
 
 def latent_loss(

@@ -90,8 +90,8 @@ class PairTerms(NamedTuple):
     Every matrix is 0 for what is not a candidate.
     """
 
-    weights: Float[Tensor, "anchors candidates"]
-    """Of the exponentials, :math:`w`."""
+    weights: Float[Tensor, "anchors candidates"] | None
+    """Of the exponentials, :math:`w`; None if all candidates weigh 1."""
     scale: Float[Tensor, " anchors"]
     """Factor that gives an anchor's weights mean 1, :math:`c`."""
     pulls: Float[Tensor, "anchors candidates"] | None
@@ -267,14 +267,14 @@ class LogSumObjective:
     ) -> PerAnchor:
         """The loss if a posterior gives weights and targets."""
         terms = self.pair_terms(same_class, Masked(valid), certain)
-        loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale))
+        loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale, valid))
         if terms.pulls is not None:
             # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
             targets = terms.pulls * terms.share[:, None]
             apart = torch.where(targets > 0, positive[:, None] - unlabeled, 0)
             loss = loss + (targets * apart).sum(dim=1)
         if terms.members is not None and terms.others is not None:
-            rest = _weighted_logsumexp(unlabeled, terms.others, terms.others_scale)
+            rest = _weighted_logsumexp(unlabeled, terms.others, terms.others_scale, None)
             drawn = terms.members > 0
             ahead = torch.where(drawn, unlabeled, 0) - rest[:, None]
             loss = loss - (terms.members * logsigmoid(ahead)).sum(dim=1)
@@ -283,10 +283,13 @@ class LogSumObjective:
 
 def _weighted_logsumexp(
     logits: UnlabeledLogits,
-    weights: Float[Tensor, "anchors candidates"],
+    weights: Float[Tensor, "anchors candidates"] | None,
     scale: Float[Tensor, " anchors"],
+    valid: CandidateMask | None,
 ) -> PerAnchor:
     """Log of each row's weighted sum of exponentials."""
+    if weights is None:
+        return masked_logsumexp(logits, valid)
     # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
     counted = weights > 0
     log_weights = (torch.where(counted, weights, 1) * scale[:, None]).log()

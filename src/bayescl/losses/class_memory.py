@@ -43,7 +43,7 @@ _RENEWALS = 2
 """A fit is renewed after this many times as many new items as it saw."""
 
 _INERTIA = 0.9
-"""Decay of moving averages, of the views' agreement and of counts of right and wrong pairs."""
+"""Decay per call of moving averages, of the views' agreement and of right and wrong pairs."""
 
 _OBSERVED_EVERY = 4
 """Calls between two looks at how far views agree."""
@@ -255,7 +255,7 @@ class ClassMemory(nn.Module):
         agreement = view_agreement(one, other, self.classes.sizes) * self.classes.alignment
         before = self._agreement
         # After the first fit there is nothing to average with.
-        self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA)
+        self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA**_OBSERVED_EVERY)
 
     @torch.no_grad()
     def measure(
