@@ -176,9 +176,9 @@ def _pair_row_losses(
     """The same where a posterior weighs candidates and makes targets of them.
 
     :class:`~bayescl.functional.objective.PairTerms` has the formula. All it holds is constant for
-    the gradient: a softmax less the targets, and for members q_j = m_j sigmoid(log N - s_j),
+    the gradient: a softmax less the targets, and for members q_j = m_j sigmoid(log N - k s_j),
 
-        dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_k q_k) o_j e^s_j / N.
+        dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_i q_i) o_j e^(k s_j) / N.
     """
     excluded = batch.excluded(rows)
     same_class, certain = batch.posterior(rows)
@@ -190,11 +190,11 @@ def _pair_row_losses(
         gap = taken * positive - terms.share * (terms.pulls * logits).sum(dim=1)
     rest = drawn = None
     if terms.members is not None and terms.others is not None:
-        rest = exponentiate_weighted(logits.clone(), terms.others)
-        # log of sigmoid(s_j - log N), at most 0; where nothing repels it is 0.
-        ahead = logits - (rest.log + terms.others_scale.log())[:, None]
-        drawn = ahead.neg().sigmoid_().mul_(terms.members)
-        gap -= (terms.members * logsigmoid(ahead)).sum(dim=1)
+        sharp = logits * terms.sharpness
+        rest = exponentiate_weighted(sharp.clone(), terms.others)
+        ahead = sharp.sub_((rest.log + terms.others_scale.log())[:, None])
+        gap -= (terms.members * logsigmoid(ahead)).sum(dim=1) / terms.sharpness
+        drawn = ahead.neg_().sigmoid_().mul_(terms.members)
     if terms.weights is None:
         excluded.fill_(logits, -torch.inf)
         sums = exponentiate(logits)[0]

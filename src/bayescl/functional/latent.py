@@ -17,7 +17,7 @@ from bayescl.axes import (
     Tensor,
     UnlabeledLogits,
 )
-from bayescl.checks import check_choice, check_interval, check_mask, check_shape
+from bayescl.checks import check_choice, check_interval, check_mask, check_positive, check_shape
 from bayescl.functional.objective import Exclusion, LogSumObjective, PairTerms
 
 Aim = Literal["pairs", "both", "classes"]
@@ -44,6 +44,7 @@ class Latent(LogSumObjective):
     attraction: float = 1.0
     threshold: float = THRESHOLD
     aim: Aim = "classes"
+    sharpness: float = 1.0
     reads_same_class = True
 
     def pair_terms(
@@ -82,7 +83,9 @@ class Latent(LogSumObjective):
             excluded.fill_(weights, 0.0)
             scale = mean_1(weights)
         members = attracted * (strength / attracted.sum(dim=1).clamp_min(1))[:, None]
-        return PairTerms(weights, scale, pulls, share, members, negative, mean_1(negative))
+        return PairTerms(
+            weights, scale, pulls, share, members, negative, mean_1(negative), self.sharpness
+        )
 
 
 def latent_loss(
@@ -93,6 +96,7 @@ def latent_loss(
     attraction: float = 1.0,
     threshold: float = THRESHOLD,
     aim: Aim = "classes",
+    sharpness: float = 1.0,
     certain: Bool[Tensor, "anchors candidates"] | None = None,
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
@@ -115,8 +119,9 @@ def latent_loss(
 
     .. math::
         \log\Big(e^{s^+} + \sum_j e^{s_j}\Big) - s^+
-        + \lambda \frac{\sum_j A_j \log\big(1 + N / e^{s_j}\big)}{\max(1, \sum_j A_j)}, \qquad
-        N = \sum_k w_k e^{s_k}.
+        + \frac{\lambda}{\kappa}
+        \frac{\sum_j A_j \log\big(1 + N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}, \qquad
+        N = \sum_k w_k e^{\kappa s_k}.
 
     It draws members past all that are not members, and ends there: which member is the positive is
     left to InfoNCE. If all :math:`P_j` are 0, both are exactly InfoNCE.
@@ -131,6 +136,7 @@ def latent_loss(
         threshold: posterior above which a candidate attracts, in [0, 1]. Without it, hundreds of
             small posteriors of true negatives would outweigh the few large ones of false negatives.
         aim: ``"classes"`` for the first formula, ``"pairs"`` or ``"both"`` for the second.
+        sharpness: :math:`\kappa`, positive: how soon a member that leads the others is left alone.
         certain: True where :math:`P_j` is known to be right, as from labels. With ``"both"``, such
             pairs are treated by the first formula.
         valid: True where a candidate counts. A row without candidates has loss 0.
@@ -163,5 +169,6 @@ def latent_loss(
     if certain is not None:
         check_mask("certain", certain, unlabeled.shape, unlabeled.device)
     check_choice("aim", aim, AIMS)
-    objective = Latent(attraction, threshold, aim)
+    check_positive("sharpness", sharpness)
+    objective = Latent(attraction, threshold, aim, sharpness)
     return objective(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)

@@ -84,7 +84,8 @@ class PairTerms(NamedTuple):
 
     .. math::
         \log\Big(e^{s^+} + c \sum_j w_j e^{s_j}\Big) - s^+ + h \sum_j p_j (s^+ - s_j)
-        + \sum_j m_j \log\Big(1 + \frac{d \sum_k o_k e^{s_k}}{e^{s_j}}\Big).
+        + \frac{1}{\kappa} \sum_j m_j
+        \log\Big(1 + \frac{d \sum_k o_k e^{\kappa s_k}}{e^{\kappa s_j}}\Big).
 
     Factors of rows are kept apart, since scaling a row's sums is cheaper than scaling a matrix.
     Every matrix is 0 for what is not a candidate.
@@ -104,6 +105,8 @@ class PairTerms(NamedTuple):
     """How far a candidate is not a member, :math:`o`; None where there are no members."""
     others_scale: Float[Tensor, " anchors"]
     """Factor that gives these mean 1, :math:`d`."""
+    sharpness: float = 1.0
+    r"""How soon a member that leads the others is left alone, :math:`\kappa`."""
 
 
 class LogSumObjective:
@@ -274,10 +277,11 @@ class LogSumObjective:
             apart = torch.where(targets > 0, positive[:, None] - unlabeled, 0)
             loss = loss + (targets * apart).sum(dim=1)
         if terms.members is not None and terms.others is not None:
-            rest = _weighted_logsumexp(unlabeled, terms.others, terms.others_scale, None)
-            drawn = terms.members > 0
-            ahead = torch.where(drawn, unlabeled, 0) - rest[:, None]
-            loss = loss - (terms.members * logsigmoid(ahead)).sum(dim=1)
+            sharp = unlabeled if terms.sharpness == 1 else terms.sharpness * unlabeled
+            rest = _weighted_logsumexp(sharp, terms.others, terms.others_scale, None)
+            ahead = torch.where(terms.members > 0, sharp, 0) - rest[:, None]
+            behind = (terms.members * logsigmoid(ahead)).sum(dim=1)
+            loss = loss - behind / terms.sharpness
         return loss
 
 

@@ -255,7 +255,11 @@ class ClassMemory(nn.Module):
         agreement = view_agreement(one, other, self.classes.sizes) * self.classes.alignment
         before = self._agreement
         # After the first fit there is nothing to average with.
-        self._agreement = agreement if before is None else torch.lerp(agreement, before, _INERTIA**_OBSERVED_EVERY)
+        self._agreement = (
+            agreement
+            if before is None
+            else torch.lerp(agreement, before, _INERTIA**_OBSERVED_EVERY)
+        )
 
     @torch.no_grad()
     def measure(

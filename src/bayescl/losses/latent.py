@@ -22,6 +22,9 @@ from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 STRENGTHS: dict[Aim, float] = {"pairs": 0.1, "both": 1.0, "classes": 1.0}
 """What ``attraction`` is multiplied by, for each aim."""
 
+_SHARPEST = 0.1
+"""Temperature above which members are drawn as at this one, where exact pairs are the aim."""
+
 _LARGEST_MEMORY = 8192
 _MOST_REMEMBERED = 2**20
 _TRUSTED_PRECISION = 0.6
@@ -214,10 +217,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         return "classes" if measured else "both"
 
     def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
-        """Return the objective in a layout, which does not depend on the temperature."""
-        del temperature
+        """Return the objective in a layout and at a temperature."""
         aim = self.aim_in(layout)
-        return Latent(STRENGTHS[aim] * self.attraction, self.threshold, aim)
+        sharpness = 1.0
+        if aim == "pairs":  # a soft temperature would never leave members alone
+            scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
+            sharpness = max(1.0, float(scale) / _SHARPEST)
+        return Latent(STRENGTHS[aim] * self.attraction, self.threshold, aim, sharpness)
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective for two views."""
