@@ -98,13 +98,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="from 1")
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.05, 0.1, 0.25])
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
+    parser.add_argument("--attraction", type=float, default=1.0, help="of latent classes")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
     origin, console = provenance(), Console()
     records: list[dict[str, Any]] = []
     for temperature in options.temperatures:
         for name in options.losses:
-            each = [scores(LOSSES[name](temperature), 1 + seed) for seed in range(options.seeds)]
+            each = []
+            for seed in range(options.seeds):
+                loss = LOSSES[name](temperature)
+                if isinstance(loss, bayescl.LatentClassContrastiveLoss):
+                    loss.attraction = options.attraction
+                each.append(scores(loss, 1 + seed))
             record: dict[str, Any] = {"temperature": temperature, "loss": name}
             for figure in ("r_1", "p_10", "p_40"):
                 values = [one[figure] for one in each]

@@ -26,7 +26,7 @@ from bayescl.functional.latent_classes import (
     view_agreement,
 )
 
-COMPONENTS_PER_CLASS = (2.0, 3.0, 4.0, 6.0)
+COMPONENTS_PER_CLASS = (2.0, 4.0)
 """Components of each mixture per expected class. Transitions of views rejoin the parts of a split
 class, but nothing separates two classes merged in one component."""
 
@@ -36,7 +36,10 @@ _MOST_COMPONENTS = 512
 _ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds this many items per component."""
 
-_FIT_PRODUCTS = 2**28
+_LARGEST_MEMORY = 8192
+"""More items are worth little, since the encoder changes while they come."""
+
+_FIT_PRODUCTS = 2**27
 """Items x components x coordinates that a fit may take; beyond it, a random part of the items."""
 
 _RENEWALS = 2
@@ -47,6 +50,12 @@ _INERTIA = 0.9
 
 _OBSERVED_EVERY = 4
 """Calls between two looks at how far views agree."""
+
+SCALES = (5, 10, 20, 40, 80, 160)
+"""Numbers of classes that are tried where none is given."""
+
+_HELD_OUT = 0.25
+"""Share of the latest items that no fit sees where numbers of classes are compared."""
 
 _LABELLED = 1024
 """Labelled items that are remembered, beside the memory, where few items have a label."""
@@ -60,7 +69,7 @@ _WORTH_OF_TRUST = 10.0
 _Z = 1.64
 """Of the interval around a measured precision: 90 %."""
 
-_NUMBERS = ("calls", "next", "filled", "seen", "since")
+_NUMBERS = ("calls", "next", "filled", "seen", "since", "scale")
 _FRACTIONS = ("prior", "right", "wrong")
 _FIT = (
     "center",
@@ -103,6 +112,21 @@ class Precision(NamedTuple):
         middle = (share + square / 2) / (1 + square)
         half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
         return cls(share, max(0.0, middle - half), min(1.0, middle + half), count)
+
+
+def memory_for(tau_plus: float) -> int:
+    """Return how many items a memory must hold to fit components at a class prior.
+
+    A power of two with at least sixteen items of each class.
+
+    Example:
+        >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
+        (1024, 2048, 8192)
+    """
+    size = 1024
+    while size < _LARGEST_MEMORY and size * tau_plus < 16:
+        size *= 2
+    return size
 
 
 def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
@@ -149,6 +173,8 @@ class ClassMemory(nn.Module):
         self._seen = 0  # items that the last fit was made to
         self._since = 0  # items that have come since
         self._prior = 1.0  # of the last fit
+        self._scale = 0  # which of SCALES it had, where none is given
+        self._scores = [0.0] * len(SCALES)  # how far views and mixtures agree at each
         self._right = 0.0  # pairs of known labels that attract, rightly and wrongly
         self._wrong = 0.0
 
@@ -166,6 +192,11 @@ class ClassMemory(nn.Module):
     def agreement(self) -> Float[Tensor, " mixtures"] | None:
         """Moving average of how far views and mixtures agree; None before the first fit."""
         return self._agreement
+
+    @property
+    def prior(self) -> float:
+        """Probability that two items are of one class, as the last fit took it; 1 before it."""
+        return self._prior
 
     @property
     def precision(self) -> Precision:
@@ -307,7 +338,7 @@ class ClassMemory(nn.Module):
         view_1: Float[Tensor, "items dim"],
         view_2: Float[Tensor, "items dim"],
         *,
-        tau_plus: float,
+        tau_plus: float | None,
         labels: Int[Tensor, " items"] | None = None,
         everywhere: bool = False,
     ) -> None:
@@ -316,7 +347,7 @@ class ClassMemory(nn.Module):
         Args:
             view_1: embeddings of one view of each item.
             view_2: embeddings of the other.
-            tau_plus: probability that two items are of one class, in (0, 1).
+            tau_plus: probability that two items are of one class, in (0, 1); None to estimate it.
             labels: their classes, -1 where unknown. Default: none is known.
             everywhere: whether all processes remember the same items. All then use the fit of the
                 first, since fits may differ between hardware.
@@ -327,42 +358,48 @@ class ClassMemory(nn.Module):
             self._keep_labelled(rows[labels >= 0], labels[labels >= 0])
         self._calls += 1
         self._since += len(view_1)
-        # With fewer items a mixture would fit each of them by a component of its own.
-        enough = min(_ITEMS_PER_COMPONENT * max(mixture_sizes(tau_plus, self.size)), self.size)
-        if self._items is None or self._filled < enough or not self._is_due():
+        if self._filled < self.enough(tau_plus) or not self._is_due():
             return
-        sizes = mixture_sizes(tau_plus, self._filled)
-        # So few components merge so many classes that no share of them could be believed.
-        if float(trust_of_share(torch.tensor(1 / max(sizes)), tau_plus)) == 0:
-            return
-        self._prior = tau_plus
-        self._fit(sizes)
-        if everywhere:
+        if tau_plus is None:
+            self._fit_best(everywhere=everywhere)
+        elif not self.is_hopeless(tau_plus):
+            self._adopt(self._fitted_to(self._in_order(), tau_plus), tau_plus, self._filled)
+        if everywhere and self.classes is not None:
             fit = self._fitted()
             distributed.copy_from_first(list(fit.values()))
-            self._take(fit, sizes)
+            self._take(fit, self.classes.sizes)
 
-    def explain(self, tau_plus: float) -> str:
+    def enough(self, tau_plus: float | None) -> int:
+        """Number of items needed for a fit: with fewer, each would get a component of its own."""
+        prior = 1 / SCALES[1] if tau_plus is None else tau_plus
+        return min(_ITEMS_PER_COMPONENT * max(mixture_sizes(prior, self.size)), self.size)
+
+    def is_hopeless(self, tau_plus: float) -> bool:
+        """Whether so few components would merge so many classes that none could be believed."""
+        most = max(mixture_sizes(tau_plus, self.size))
+        return float(trust_of_share(torch.tensor(1 / most), tau_plus)) == 0
+
+    def explain(self, tau_plus: float | None) -> str:
         """Say what was found, how far it is trusted, and why not more.
 
         Args:
-            tau_plus: the prior that the next fit would use.
+            tau_plus: the prior that the next fit would use; None if it is estimated.
         """
         if self._calls == 0:
             return "No call in train() mode yet: nothing is remembered, and the loss is InfoNCE."
         trust = self.trust_by_mixture
         if self.classes is None or trust is None or self._agreement is None:
-            sizes = mixture_sizes(tau_plus, self.size)
-            if float(trust_of_share(torch.tensor(1 / max(sizes)), tau_plus)) == 0:
+            if tau_plus is not None and self.is_hopeless(tau_plus):
                 return (
-                    f"{1 / tau_plus:.0f} classes are more than {max(sizes)} components can tell "
-                    "apart, so no classes are looked for and the loss is InfoNCE. With so many "
-                    "classes, few candidates of a batch are false negatives."
+                    f"{1 / tau_plus:.0f} classes are more than {_MOST_COMPONENTS} components or "
+                    f"{self.size} remembered items can tell apart, so no classes are looked for "
+                    "and the loss is InfoNCE. With so many classes, few candidates of a batch are "
+                    "false negatives."
                 )
-            enough = min(_ITEMS_PER_COMPONENT * max(sizes), self.size)
             return (
-                f"No classes yet: {self._filled} items are remembered, and {enough} are needed "
-                "for the first fit. Until then the loss is InfoNCE."
+                f"No classes yet: {self._filled} items are remembered, and "
+                f"{self.enough(tau_plus)} are needed for the first fit. Until then the loss is "
+                "InfoNCE."
             )
         share, closeness = float(self.classes.share), float(self.classes.closeness)
         alignment = float(self.classes.alignment.mean())
@@ -444,24 +481,61 @@ class ClassMemory(nn.Module):
         view_1, view_2 = self._labelled[kept].chunk(2, dim=1)
         return view_1, view_2, self._labels[kept]
 
-    def _fit(self, sizes: tuple[int, ...]) -> None:
+    def _fitted_to(self, items: Float[Tensor, "items two_dim"], tau_plus: float) -> LatentClasses:
+        """Latent classes of items, of a random part of them where there are very many."""
         generator = torch.Generator().manual_seed(self._calls)
-        before, items = self.classes, self._in_order()
-        self._seen, self._since = len(items), 0
+        sizes = mixture_sizes(tau_plus, len(items))
         most = max(2 * max(sizes), 2 * _FIT_PRODUCTS // (sum(sizes) * items.shape[1]))
         if len(items) > most:
             some = torch.randperm(len(items), generator=generator)[:most].sort().values
             items = items[some.to(items.device)]
         view_1, view_2 = items.chunk(2, dim=1)
-        self.classes = fit_latent_classes(
-            view_1,
-            view_2,
-            sizes,
-            generator=generator,
-            labelled=self._latest_of_each_label(),
-        )
-        if before is None or before.sizes != self.classes.sizes:
+        labelled = self._latest_of_each_label()
+        return fit_latent_classes(view_1, view_2, sizes, generator=generator, labelled=labelled)
+
+    def _adopt(self, classes: LatentClasses, tau_plus: float, items: int) -> None:
+        """Take a fit in place of the last."""
+        if self.classes is None or self.classes.sizes != classes.sizes:
             self._agreement = None  # of other mixtures
+        self.classes, self._prior = classes, tau_plus
+        self._seen, self._since = items, 0
+
+    def _fit_best(self, *, everywhere: bool) -> None:
+        """Fit at the last number of classes and one next to it, and keep what agrees better.
+
+        A number of classes is right where views of items that no fit has seen lie in one class,
+        and coarse and fine mixtures tell the same items apart. The first time all are tried.
+        """
+        finer = SCALES[min(self._scale + 1, len(SCALES) - 1)]
+        items = self._in_order()[-memory_for(1 / finer) :]
+        seen = items[: len(items) - int(_HELD_OUT * len(items))]
+        views = items[len(seen) :].chunk(2, dim=1)
+        largest = max(1, sum(4 * _ITEMS_PER_COMPONENT * scale <= len(seen) for scale in SCALES))
+        step = 1 if self._calls % 2 else -1
+        tried = {self._scale, self._scale + step} if self.classes is not None else range(largest)
+        fits = {}
+        for scale in sorted(tried):
+            if not 0 <= scale < largest:
+                continue
+            fits[scale] = classes = self._fitted_to(seen, 1 / SCALES[scale])
+            one, other = (
+                further_views(class_responsibilities(view, classes).nan_to_num(0.0), classes.moves)
+                for view in views
+            )
+            one, other = signatures(torch.cat([one, other]), classes.moves, hops=0).chunk(2)
+            agreement = view_agreement(one, other, classes.sizes) * classes.alignment
+            before, now = self._scores[scale], float(agreement.mean())
+            self._scores[scale] = now if before == 0 else (now + before) / 2
+        best = max(fits, key=lambda scale: self._scores[scale])
+        if everywhere:  # scores may differ between hardware
+            chosen = torch.tensor([best], device=items.device)
+            distributed.copy_from_first([chosen])
+            best = int(chosen)
+        self._scale = best
+        # Views join the components of a class, so the classes found are what there is to go by.
+        share = float(fits[best].share)
+        prior = share if 0 < share < 1 else 1 / SCALES[best]
+        self._adopt(fits[best], prior, len(items))
 
     def _fitted(self) -> dict[str, Tensor]:
         """The tensors of the last fit, by their names in a state."""
@@ -524,6 +598,7 @@ class ClassMemory(nn.Module):
         held = {name: tensors.get(name) for name in _TENSORS}
         state |= {name: None if one is None else one.clone() for name, one in held.items()}
         state["sizes"] = [] if self.classes is None else list(self.classes.sizes)
+        state["scores"] = list(self._scores)
         return state
 
     def set_extra_state(self, state: Any) -> None:
@@ -532,13 +607,17 @@ class ClassMemory(nn.Module):
         Raises:
             ValueError: if the state is damaged, or is of a memory of another size.
         """
-        names = (*_NUMBERS, *_FRACTIONS, "sizes", *_TENSORS)
+        names = (*_NUMBERS, *_FRACTIONS, "sizes", "scores", *_TENSORS)
         if not isinstance(state, Mapping) or any(name not in state for name in names):
             raise ValueError(
                 f"the state of ClassMemory is damaged: it must hold {', '.join(names)}"
             )
         numbers = {name: check_count(name, state[name], 0) for name in _NUMBERS}
         fractions = {name: check_interval(name, state[name], 0.0, 1e9) for name in _FRACTIONS}
+        scores = state["scores"] if isinstance(state["scores"], list | tuple) else []
+        if len(scores) != len(SCALES) or numbers["scale"] >= len(SCALES):
+            raise ValueError(f"scores and scale must be of {len(SCALES)} numbers of classes")
+        scores = [check_interval("scores", score, -1.0, 1.0) for score in scores]
         listed = state["sizes"] if isinstance(state["sizes"], list | tuple) else [state["sizes"]]
         sizes = tuple(check_count("sizes", size, 1) for size in listed)
         tensors = _checked_tensors(state, sizes, self.size)
@@ -556,7 +635,7 @@ class ClassMemory(nn.Module):
             self.classes = None
         for name in ("items", "labelled", "labels", "agreement"):
             setattr(self, f"_{name}", tensors.get(name))
-        for name, number in {**numbers, **fractions}.items():
+        for name, number in {**numbers, **fractions, "scores": scores}.items():
             setattr(self, f"_{name}", number)
 
     def extra_repr(self) -> str:

@@ -15,17 +15,16 @@ from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.class_memory import ClassMemory, Precision
+from bayescl.losses.class_memory import SCALES, ClassMemory, Precision, memory_for
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
-STRENGTHS: dict[Aim, float] = {"pairs": 0.1, "both": 1.0, "classes": 1.0}
+STRENGTHS: dict[Aim, float] = {"pairs": 0.05, "both": 1.0, "classes": 1.0}
 """What ``attraction`` is multiplied by, for each aim."""
 
 _SHARPEST = 0.1
 """Temperature above which members are drawn as at this one, where exact pairs are the aim."""
 
-_LARGEST_MEMORY = 8192
 _MOST_REMEMBERED = 2**20
 _TRUSTED_PRECISION = 0.6
 """Measured precision, with certainty, from which classes may form without caution."""
@@ -33,21 +32,6 @@ _TRUSTED_PRECISION = 0.6
 
 def _check_prior(tau_plus: float) -> float:
     return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
-
-
-def memory_for(tau_plus: float) -> int:
-    """Return how many items a memory must hold to fit components at a class prior.
-
-    A power of two with at least sixteen items of each class.
-
-    Example:
-        >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
-        (1024, 2048, 8192)
-    """
-    size = 1024
-    while size < _LARGEST_MEMORY and size * tau_plus < 16:
-        size *= 2
-    return size
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -67,7 +51,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     ===========  ==========================================================================
     "pairs"      InfoNCE, and members are gently drawn past all that are not members
-    "both"       the same, ten times as strongly
+    "both"       the same, twenty times as strongly
     "classes"    members count as further positives and no longer as negatives
     ===========  ==========================================================================
 
@@ -90,13 +74,16 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
-        tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1). Default:
-            ``1 / num_classes``, or 0.1 without it.
+            Default: estimated, between 5 and 160, by how far views and mixtures agree; then
+            ``1 / tau_plus`` says what was found.
+        tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1), instead of
+            ``num_classes``.
         aim: ``"auto"``, ``"pairs"``, ``"both"`` or ``"classes"``.
         attraction: how strongly likely members of the anchor's class attract, in [0, 1e6],
             relative to what ``aim`` says.
         threshold: posterior above which a candidate attracts, in [0, 1].
-        memory_size: number of items remembered. Default: :func:`memory_for` the prior.
+        memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
+            each class, up to 8,192.
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
             fit saw; for 2 x 256 views and a memory of 1,024, every 8 steps.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
@@ -143,11 +130,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if self.engine == "fused":
             raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         self.tau_plus = class_prior(tau_plus, num_classes)
+        self.estimates_prior = tau_plus is None and num_classes is None
         check_choice("aim", aim, ("auto", *AIMS))
         self.aim = aim
         self.attraction = attraction
         self.threshold = check_interval("threshold", threshold, 0.0, 1.0)
-        size = memory_for(self.tau_plus) if memory_size is None else memory_size
+        prior = 1 / SCALES[-1] if self.estimates_prior else self.tau_plus
+        size = memory_for(prior) if memory_size is None else memory_size
         if check_count("memory_size", size, 2) > _MOST_REMEMBERED:
             raise ValueError(f"memory_size must be at most {_MOST_REMEMBERED}, got {size}")
         if refit_every is not None:
@@ -183,7 +172,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             >>> print(LatentClassContrastiveLoss(num_classes=10).explain())
             No call in train() mode yet: nothing is remembered, and the loss is InfoNCE.
         """
-        return self.memory.explain(self.tau_plus)
+        return self.memory.explain(None if self.estimates_prior else self.tau_plus)
 
     @torch.no_grad()
     def same_class(
@@ -273,10 +262,12 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             memory.remember(
                 view_1.detach().clone() if view_1.is_inference() else view_1,
                 view_2.detach().clone() if view_2.is_inference() else view_2,
-                tau_plus=self.tau_plus,
+                tau_plus=None if self.estimates_prior else self.tau_plus,
                 labels=labels,
                 everywhere=gathering.active,
             )
+        if self.estimates_prior and memory.classes is not None:
+            self.tau_plus = memory.prior
         return value
 
     @property
