@@ -1,4 +1,4 @@
-"""The fused engine's histogram weights in plain torch: how near they come to exact ranks."""
+"""The weights of a histogram's bins, and what the fused kernels compute, in plain torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.engines import ContrastiveBatch, dense_loss
+from bayescl.engines import ContrastiveBatch
 from bayescl.functional import (
     Bayesian,
     candidate_logits,
@@ -19,7 +19,6 @@ from bayescl.functional import (
 )
 from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
 from bayescl.functional.log_space import contrast, masked_logsumexp
-from bayescl.losses.layouts import two_views
 
 BAYESIAN = Bayesian(alpha=0.9, beta=0.5, tau_plus=0.1)
 
@@ -63,7 +62,7 @@ def emulate(
     inverse = inverse_widths(low, top)
     top = torch.where(mask.any(1), top, 0)
     index = bin_indices(still, top, inverse, bins)
-    counts = torch.zeros(len(mask), bins, dtype=torch.int32).scatter_add_(1, index, mask.int())
+    counts = mask.new_zeros(len(mask), bins, dtype=torch.int32).scatter_add_(1, index, mask.int())
     table = log2_weights(counts, inverse, lambda cdf: weights_of(objective, cdf), objective.ranks)
     log_weights = table.gather(1, index) * math.log(2)
     counted = mask & (log_weights > -torch.inf)
@@ -72,19 +71,8 @@ def emulate(
     return contrast(positive, masked_logsumexp(logits, counted))
 
 
-def errors(kind: str, temperature: float, objective: Bayesian, bins: int) -> tuple[float, float]:
-    """Absolute error of the mean loss and relative error of its gradient."""
-    views = [view.requires_grad_() for view in embeddings(kind, batch=200, dim=64)]
-    exact = dense_loss(two_views(*views), temperature, lambda _: objective).mean()
-    binned = emulate(two_views(*views), temperature, objective, bins).mean()
-    expected = torch.cat(torch.autograd.grad(exact, views))
-    gradient = torch.cat(torch.autograd.grad(binned, views))
-    apart = (gradient - expected).norm() / expected.norm()
-    return float((binned - exact).detach().abs()), float(apart)
-
-
 @pytest.mark.parametrize("ranks", ["mid", "upper"])
-@pytest.mark.parametrize("alpha", [0.6, 0.9, 1.0])
+@pytest.mark.parametrize("alpha", [0.6, 1.0])
 def test_a_bin_weighs_as_its_ranks_do_on_average(alpha: float, ranks: str) -> None:
     objective = Bayesian(alpha, 0.7, 0.1, ranks)
     counts = torch.tensor([[1, 2, 0, 5, 1, 12, 40, 3]], dtype=torch.int32)
@@ -128,28 +116,3 @@ def test_bins_cover_the_range_and_grow_finer_towards_the_largest() -> None:
     doubled = torch.tensor([[1 - 2 * 2.0**-k for k in range(1, 9)]], dtype=torch.float64)
     steps = bin_indices(doubled, top, inverse_widths(-top, top), bins=256)[0].diff()
     assert (steps <= -10).all()
-
-
-@pytest.mark.parametrize("kind", ["random", "clustered 0.5", "collapsed 0.1", "collapsed 0.01"])
-@pytest.mark.parametrize("temperature", [0.1, 0.5])
-@pytest.mark.parametrize("ranks", ["mid", "upper"])
-def test_256_bins_come_within_1e_4_and_2e_3(kind: str, temperature: float, ranks: str) -> None:
-    objective = Bayesian(BAYESIAN.alpha, BAYESIAN.beta, BAYESIAN.tau_plus, ranks)
-    loss, gradient = errors(kind, temperature, objective, bins=256)
-    assert loss < 1e-4
-    assert gradient < 2e-3
-
-
-@pytest.mark.parametrize("kind", ["clustered 0.2", "clustered 0.05"])
-def test_tight_clusters_keep_the_tolerance_at_the_paper_s_temperature(kind: str) -> None:
-    loss, gradient = errors(kind, 0.5, BAYESIAN, bins=256)
-    assert loss < 1e-4
-    assert gradient < 2e-3
-
-
-@pytest.mark.parametrize("kind", ["random", "clustered 0.2", "collapsed 0.01"])
-def test_the_error_falls_with_the_number_of_bins(kind: str) -> None:
-    measured = [errors(kind, 0.2, BAYESIAN, bins) for bins in (64, 256, 1024)]
-    losses, gradients = zip(*measured, strict=True)
-    assert gradients[0] > 1.5 * gradients[1] > 2 * gradients[2]
-    assert losses[0] > losses[1] > losses[2] or max(losses) < 1e-8
