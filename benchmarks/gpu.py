@@ -4,16 +4,12 @@
     python benchmarks/gpu.py --data FOLDER
     TRITON_INTERPRET=1 python benchmarks/gpu.py --quick --device cpu
 
-It checks the fused engine against float64 on the device, runs the tests marked ``gpu``, measures
-every tile of each kernel, the time and memory of all engines, and training steps of ResNet-50 and
-ResNet-18, and trains ResNet-18 with six losses on a folder of images.
-
-Each section runs in a process of its own with its share of the time, so that one that hangs or
-takes the device down costs the others nothing. Every value is written at once to a dated file in
-``benchmarks/results``, and after every section a page. After a break, the next call goes on with
-the newest file of the same commit and device, and tries again what failed or had no time. Without
-a CUDA device the exit code is 2. ``--quick --device cpu`` is a rehearsal: it runs training and, in
-Triton's interpreter, the kernels, at sizes too small to measure anything.
+Each section (see ``SECTIONS``) runs in a process of its own with its share of the time, so that
+one that hangs or takes the device down costs the others nothing. Every value is written at once to
+a dated file in ``benchmarks/results``, and after every section a page. After a break, the next call
+goes on with the newest file of the same commit and device, and tries again what failed or had no
+time. Without a CUDA device the exit code is 2. ``--quick --device cpu`` is a rehearsal: it runs
+training and, in Triton's interpreter, the kernels, at sizes too small to measure anything.
 """
 
 from __future__ import annotations
@@ -97,7 +93,7 @@ def main() -> int:
         path = write(journal, seconds, command)
         print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
         if name == "speed":
-            print(*implied_rule(journal.sections.get(name, {})), sep="\n", flush=True)
+            print(*implied_rule([*journal.sections.get(name, {}).values()]), sep="\n", flush=True)
     values = [value for items in journal.sections.values() for value in items.values()]
     return int(any("error" in value for value in values))
 

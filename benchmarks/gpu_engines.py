@@ -169,7 +169,7 @@ def measure_tile(
         if kernel == "range":
             return torch.cat(launch.similarity_ranges(here))
         if kernel == "histogram":
-            return launch.histograms(here, bins, binned.tops, binned.inverse_widths)
+            return launch.histograms(here, binned)
         if kernel == "log_sum":
             return launch.log_sums(here, SCALE, binned, count=False)[0]
         return launch.gradients(here, kernel, SCALE, binned, log_sum, torch.ones_like(log_sum))

@@ -1,12 +1,8 @@
-"""Sections of ``gpu.py`` that train on images: where a step's time goes, and accuracy.
-
-Both also run on a CPU with ``--quick``, at a size that only shows that they work.
-"""
+"""Sections of ``gpu.py`` that train on images: the time of a step, and accuracy."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -19,7 +15,6 @@ from image_epoch import EPOCH, random_store, training_steps
 from image_epoch import LOSSES as TIMED
 
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.store import ImageStore
 from bayescl_lab.report.titles import data_title
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.run import train_images
@@ -47,8 +42,8 @@ def settings_of(run: Run, loss: str, **changes: Any) -> ImageSettings:
         compiled=not run.quick and can_compile(run.device),
         device=run.device,
     )
-    small = {"encoder": "small", "width": 4, "batch_size": 8}
-    return replace(settings, **changes, **(small if run.quick else {}))
+    small = {"encoder": "small", "width": 4, "batch_size": 8} if run.quick else {}
+    return replace(settings, **(changes | small))
 
 
 def can_compile(device: str) -> bool:
@@ -61,57 +56,29 @@ def can_compile(device: str) -> bool:
 
 
 def measure_training(run: Run) -> None:
-    """Milliseconds of a training step and of its parts, with each encoder and loss."""
+    """Milliseconds of a whole training step with each encoder and loss."""
     store = random_store(24 if run.quick else 2048, side=8 if run.quick else 32).to(run.device)
+
+    def measured(encoder: str, loss: str) -> dict[str, Any]:
+        settings = settings_of(run, loss, encoder=encoder)
+        order = EpochOrder(len(store), settings.batch_size, seed=0)
+        batches = list(StoreBatches(store, order))
+        model = build_model(settings, store, steps_per_epoch=len(batches))
+        step = training_steps(model, batches)
+
+        def once() -> None:
+            with torch.autocast(torch.device(run.device).type, dtype=torch.bfloat16):
+                step()
+
+        for _ in range(3):  # compiles, and warms up
+            once()
+        found = times(once, 0.1 if run.quick else 3.0)
+        seconds = EPOCH // settings.batch_size * found["median_ms"] / 1e3
+        about = {"loss": loss, "compiled": settings.compiled}
+        return about | found | {"seconds_per_epoch_of_cifar10": seconds}
+
     for encoder, loss in product(("small",) if run.quick else ("resnet50", "resnet18"), TIMED):
-        settings = settings_of(run, loss, **({} if run.quick else {"encoder": encoder}))
-        run.measure(f"{encoder}, {loss}", partial(step_times, run, store, settings, loss))
-
-
-def step_times(run: Run, store: ImageStore, settings: ImageSettings, loss: str) -> dict[str, Any]:
-    """Times of a whole step, and of its parts alone.
-
-    The network is both views' forward pass, the backward pass from given gradients of the
-    embeddings, and the optimizer's step; the loss is its own forward and backward pass.
-    """
-    batches = StoreBatches(store, EpochOrder(len(store), settings.batch_size, seed=0))
-    model = build_model(settings, store, steps_per_epoch=len(batches)).to(run.device).train()
-    optimizer = model.configure_optimizers()["optimizer"]
-    batch, rows = next(iter(batches)), next(iter(batches.sampler)).to(run.device)
-    views = [model.draw_views(batch.images, view, 0) for view in (1, 2)]
-    autocast = torch.autocast(torch.device(run.device).type, dtype=torch.bfloat16)
-
-    def embed() -> list[torch.Tensor]:
-        with autocast:
-            return [model.projection_head(model.encode_views(view)) for view in views]
-
-    leaves = [part.detach().float().requires_grad_() for part in embed()]
-    slopes = [torch.randn_like(leaf) for leaf in leaves]
-
-    def network() -> None:
-        optimizer.zero_grad()
-        torch.autograd.backward([part.float() for part in embed()], slopes)
-        optimizer.step()
-
-    step = training_steps(model, [batch])
-
-    def whole_step() -> None:
-        with autocast:
-            step()
-
-    parts: dict[str, Callable[[], object]] = {
-        "data": lambda: (batches.store.take(rows), batches.store.labels[rows]),
-        "augmentation": lambda: [model.draw_views(batch.images, view, 0) for view in (1, 2)],
-        "network": network,
-        "loss": lambda: torch.autograd.grad(model.loss(*leaves), leaves),
-        "whole step": whole_step,
-    }
-    for part in (*parts.values(), *parts.values()):  # compiles, and warms up
-        part()
-    milliseconds = {name: times(part, 0.5)["median_ms"] for name, part in parts.items()}
-    seconds = EPOCH // settings.batch_size * milliseconds["whole step"] / 1e3
-    about = {"loss": loss, "compiled": settings.compiled, "milliseconds": milliseconds}
-    return about | {"seconds_per_epoch_of_cifar10": seconds}
+        run.measure(f"{encoder}, {loss}", partial(measured, encoder, loss))
 
 
 def train_on_images(run: Run) -> None:

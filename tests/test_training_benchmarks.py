@@ -29,9 +29,7 @@ def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path
     losses = ["InfoNCE", "Bayesian", "latent classes", "debiased", "hard", "oracle"]
     assert list(sections["cifar10"]) == [f"{loss}, digits" for loss in losses]
     for loss in ("InfoNCE", "Bayesian"):
-        parts = sections["training"][f"small, {loss}"]["milliseconds"]
-        assert list(parts) == ["data", "augmentation", "network", "loss", "whole step"]
-        assert min(parts.values()) > 0
+        assert sections["training"][f"small, {loss}"]["median_ms"] > 0
         probes = sections["cifar10"][f"{loss}, digits"]["probes"]
         assert {"few_label_1", "knn", "linear"} <= probes.keys()
     table = written.with_suffix(".md").read_text()

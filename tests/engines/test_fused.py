@@ -19,7 +19,7 @@ from bayescl.engines.fused import (
     fused_unsupported_reason,
     loss,
 )
-from bayescl.engines.fused.tiles import PRECISIONS, Kernel, Tile, tiles_for
+from bayescl.engines.fused.tiles import PRECISIONS, Kernel, tiles_for
 from bayescl.functional import Bayesian, InfoNCE, Objective
 from bayescl.functional.info_nce import info_nce_loss
 
@@ -135,23 +135,6 @@ def test_tiles_are_ones_that_triton_takes(kernel: Kernel) -> None:
                     assert min(sizes) >= 16
                     assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
                     assert kernel != "histogram" or tile.rows * bins <= 16384
-
-
-@NEEDS_TRITON
-def test_loops_are_cut_only_where_the_device_would_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bayescl.engines.fused import launch
-
-    monkeypatch.setattr(launch, "_programs", lambda _: 264)
-    tile = Tile(64, 64, 64)
-    for (rows, columns), grid in {
-        (64, 192): (1, 3),
-        (6400, 64_000): (100, 3),
-        (64_000, 6400): (1000, 1),
-    }.items():
-        problem = launch.Problem(ones(rows, 1), ones(columns, 1), CandidateRule(), "ieee")
-        assert problem.grid(tile)[:2] == grid
-        turned = launch.Problem(ones(columns, 1), ones(rows, 1), CandidateRule(), "ieee")
-        assert turned.grid(tile, by_columns=True)[:2] == grid
 
 
 @NEEDS_TRITON

@@ -20,8 +20,6 @@ from bayescl.functional import (
 from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
 from bayescl.functional.log_space import contrast, masked_logsumexp
 
-BAYESIAN = Bayesian(alpha=0.9, beta=0.5, tau_plus=0.1)
-
 
 def embeddings(kind: str, batch: int, dim: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Two views, float64, of unit length: spread out, in ten clusters, or nearly one point."""
@@ -92,16 +90,6 @@ def test_a_bin_weighs_as_its_ranks_do_on_average(alpha: float, ranks: str) -> No
             torch.testing.assert_close(weight, exact[end], rtol=1e-12, atol=1e-12)
     weighed = (table * counts[0]).nansum() / total
     torch.testing.assert_close(weighed, exact.mean(), rtol=2e-4, atol=2e-4)
-
-
-@pytest.mark.parametrize(("ranks", "cdf"), [("mid", 0.5), ("upper", 1.0)])
-def test_a_row_of_ties_gets_the_weight_of_its_one_cdf_value(ranks: str, cdf: float) -> None:
-    counts = torch.tensor([[7, 0, 0, 0]], dtype=torch.int32)
-    table = log2_weights(
-        counts, torch.zeros(1, dtype=torch.float64), lambda u: weights_of(BAYESIAN, u), ranks
-    )
-    expected = weights_of(BAYESIAN, torch.tensor(cdf, dtype=torch.float64)).log2()
-    torch.testing.assert_close(table[0, 0], expected)
 
 
 def test_bins_cover_the_range_and_grow_finer_towards_the_largest() -> None:

@@ -151,10 +151,7 @@ def histogram_kernel(
     block_columns: tl.constexpr, block_dim: tl.constexpr, precision: tl.constexpr,
     shared_counts: tl.constexpr,
 ):  # fmt: skip
-    """Add the number of similarities in each bin of each row to ``counts``.
-
-    With ``shared_counts``, a program counts in shared memory and adds its sums at the end.
-    """
+    """Add each row's number of similarities in each bin; counted in shared memory if asked."""
     local_rows = tl.arange(0, block_rows)
     rows = tl.program_id(0) * block_rows + local_rows
     held = load_block(anchors, rows, num_anchors, 0, dim, block_dim)

@@ -5,7 +5,6 @@ Imports Triton; imported when the fused engine first runs.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +27,6 @@ Result = TypeVar("Result")
 
 _TUNED_FROM = 2**24  # fewer logits are computed with the default tile: measuring would not pay
 _MARGIN = 0.98  # another tile must take less than this part of the default's time
-_log = logging.getLogger(__name__)
 
 
 class FusedLogSumExp(torch.autograd.Function):
@@ -46,7 +44,7 @@ class FusedLogSumExp(torch.autograd.Function):
         temperature: Float[Tensor, ""],
         rule: CandidateRule,
         precision: Precision,
-        weighting: LogSumObjective | None,
+        weighting: LogSumObjective,
         bins: int,
         count: bool,
     ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
@@ -173,16 +171,16 @@ class Problem:
         return owned, triton.cdiv(visited, blocks_each), arguments
 
 
-def weights_in_bins(problem: Problem, weighting: LogSumObjective | None, bins: int) -> Binned:
+def weights_in_bins(problem: Problem, weighting: LogSumObjective, bins: int) -> Binned:
     """Each row's histogram turned into weights; nothing where there are no weights."""
-    if weighting is None or weighting.ranks is None:
+    if weighting.ranks is None:
         return Binned()
     low, top = similarity_ranges(problem)
     inverse = inverse_widths(low, top)
     top = torch.where(top == -torch.inf, 0.0, top)  # rows without candidates: nothing to place
-    counts = histograms(problem, bins, top, inverse)
+    counts = histograms(problem, binned := Binned(bins, top, inverse))
     table = log2_weights(counts, inverse, weighting.weights_of_cdf, weighting.ranks)
-    return Binned(bins, top, inverse, table)
+    return binned._replace(log_weights=table)
 
 
 def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
@@ -198,17 +196,13 @@ def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[T
     return _with_best_tile(problem, "range", 0, launch)
 
 
-def histograms(
-    problem: Problem,
-    bins: int,
-    tops: Float[Tensor, " rows"],
-    inverse_widths: Float[Tensor, " rows"],
-) -> Int[Tensor, "rows bins"]:
+def histograms(problem: Problem, binned: Binned) -> Int[Tensor, "rows bins"]:
     """How many candidates of each row fall into each of its bins."""
+    bins, tops, inverse_widths, _ = binned
 
     def launch(tile: Tile) -> Tensor:
         blocks, shares, arguments = problem.grid(tile)
-        counts = problem.empty(len(tops), bins, dtype=torch.int32).zero_()
+        counts = problem.empty(len(problem.anchors), bins, dtype=torch.int32).zero_()
         arguments |= {"bins": bins, "shared_counts": counts_in_shared_memory()}
         kernels.histogram_kernel[blocks, shares](
             *problem.inputs, tops, inverse_widths, counts, **arguments
@@ -231,10 +225,8 @@ def log_sums(
         kernels.log_sum_kernel[blocks, shares](
             *problem.inputs, scale, *table, partial, counts, bins=bins, **arguments
         )
-        total = partial[0]
-        if shares > 1:
-            total = torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
-        return total, None if counts is None else counts.sum(0)
+        total = torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
+        return total if shares > 1 else partial[0], None if counts is None else counts.sum(0)
 
     return _with_best_tile(problem, "log_sum", bins, launch)
 
@@ -270,8 +262,8 @@ def gradients(
 def counts_in_shared_memory() -> bool:
     """Whether a tile's histogram is counted in shared memory before it is added to memory.
 
-    Since 3.8 Triton counts a histogram with one atomic per element; older versions compare every
-    element with every bin, which for 16,384 of them is slower than atomics on memory.
+    Before 3.8, Triton's histogram compares every element with every bin, which for 16,384 of them
+    is slower than atomics on memory.
     """
     major, minor = triton.__version__.split(".")[:2]
     return (int(major), int(minor)) >= (3, 8)
@@ -301,8 +293,7 @@ def _programs(device: torch.device) -> int:
     return 2 * torch.cuda.get_device_properties(device).multi_processor_count
 
 
-measured_tiles: dict[tuple[object, ...], Tile] = {}
-"""The fastest tiles that are known in this process, by kernel and what it computes."""
+measured_tiles: dict[tuple[object, ...], Tile] = {}  # by kernel and what it computes
 
 
 def _with_best_tile(
@@ -328,19 +319,14 @@ def _with_best_tile(
                 times[tile] = triton.testing.do_bench(
                     partial(launch, tile), warmup=5, rep=50, return_mode="median"
                 )
-            except Exception as error:  # Triton has no common class for what a device refuses
+            except Exception:  # Triton has no common class for what a device refuses
                 times[tile] = math.inf
-                _log.debug("%s cannot use %s: %s", kernel, tile, error)
         times[tiles[0]] *= _MARGIN
         measured_tiles[key] = min(tiles, key=times.__getitem__)
-        _log.debug("%s: %s", key, measured_tiles[key])
     return launch(measured_tiles[key])
 
 
 def _may_measure(device: torch.device) -> bool:
     """Not without a GPU, while a CUDA graph is captured, or if results must repeat bit for bit."""
-    return (
-        device.type == "cuda"
-        and not torch.are_deterministic_algorithms_enabled()
-        and not torch.cuda.is_current_stream_capturing()
-    )
+    fixed = torch.are_deterministic_algorithms_enabled()
+    return device.type == "cuda" and not (fixed or torch.cuda.is_current_stream_capturing())

@@ -32,11 +32,9 @@ def fused_loss(
 
     Logits are computed tile by tile and never stored. Losses built on unweighted sums, such as
     InfoNCE, are exact. The Bayesian weights take ranks from a histogram: the loss is within 1e-4 of
-    :func:`dense_loss` and its gradient within 2e-3; more bins bring it closer. (Tight clusters at a
-    low temperature are the hard case: if gradients come almost entirely from within clusters of
-    spread 0.05, they are off by 1e-2 at temperature 0.1.) Beyond the embeddings, it needs
-    ``8 * bins`` bytes per anchor while weights are computed, half of that until the backward pass,
-    and one float32 gradient.
+    :func:`dense_loss` and its gradient within 2e-3, or 1e-2 in tight clusters at temperature 0.1;
+    more bins bring it closer. Beyond the embeddings, it needs ``8 * bins`` bytes per anchor while
+    weights are computed, half of that until the backward pass, and one float32 gradient.
 
     Differentiable once with respect to anchors, positives, candidates and temperature; a second
     time raises a ``RuntimeError``. ``torch.func`` transforms are not supported.
@@ -81,7 +79,6 @@ def fused_loss(
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, device=batch.anchors.device)
     positive = pair_logits(batch.anchors.float(), batch.positives.float(), temperature)
-    weighting = None if data.ranks is None else data
     log_sums: dict[float, Tensor] = {}
     for power in data.powers:
         if power == 0:  # the number of candidates, which comes with another sum
@@ -89,7 +86,7 @@ def fused_loss(
         count = 0 in data.powers and 0.0 not in log_sums
         # e^(p s) at one temperature is e^s at another.
         scaled = temperature if power == 1 else temperature / power
-        how = (batch.rule, precision, weighting, bins or data.bins, count)
+        how = (batch.rule, precision, data, bins or data.bins, count)
         log_sums[power], counts = FusedLogSumExp.apply(
             batch.anchors, batch.candidates, scaled, *how
         )
@@ -103,9 +100,7 @@ def fused_loss(
 
 
 def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:
-    """Reason why the fused engine cannot compute this, in one sentence; None if it can.
-
-    It does not check whether the engine can run at all; :func:`fused_unavailable_reason` does.
+    """Reason why the fused engine cannot compute this where it runs, in one sentence; or None.
 
     Example:
         >>> from bayescl.engines import CandidateRule, ContrastiveBatch
@@ -139,7 +134,7 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
 
 
 def fused_unavailable_reason() -> str | None:
-    """Reason why the fused engine cannot run here, in one sentence; None if it can.
+    """Reason why the fused engine cannot run here, in one sentence; or None.
 
     It needs Triton and a CUDA device of compute capability 8.0 or newer, or Triton's interpreter
     (``TRITON_INTERPRET=1`` in the environment before Triton is imported), which is slow and meant

@@ -9,10 +9,8 @@ import torch
 Precision = Literal["ieee", "tf32x3", "tf32"]
 PRECISIONS: tuple[Precision, ...] = ("ieee", "tf32x3", "tf32")
 Kernel = Literal["range", "histogram", "log_sum", "anchor_gradient", "candidate_gradient"]
-MAXIMUM_DIM = 1024
-"""Coordinates of the widest embeddings that the kernels take."""
-MAXIMUM_KEYS = 8
-"""Groups per row; the kernels compare one after the other, without a loop."""
+MAXIMUM_DIM = 1024  # coordinates of the widest embeddings that the kernels take
+MAXIMUM_KEYS = 8  # groups per row; the kernels compare one after the other, without a loop
 
 
 class Tile(NamedTuple):
@@ -65,10 +63,8 @@ _IEEE = {
     "log_sum weighted": (Tile(32, 64, 16), Tile(64, 64, 16), Tile(64, 32, 16)),
     "gradient": (Tile(32, 32, 16, 128), Tile(32, 32, 32, 128)),
 }
-_NARROW = 128
-"""Coordinates of embeddings that a tile can hold whole."""
-_COUNTERS = 16384
-"""Counters that one histogram program may keep: 64 KiB of shared memory."""
+_NARROW = 128  # coordinates of embeddings that a tile can hold whole
+_COUNTERS = 16384  # that one histogram program may keep: 64 KiB of shared memory
 
 
 def tiles_for(
