@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import benchmark
 
 NO_TIME = {"left_out": "no time"}
 OUT_OF_MEMORY = {"left_out": "out of memory"}
@@ -40,7 +39,8 @@ class Journal:
         files = sorted(folder.glob(f"????-??-??-{name}.json"))
         if not anew and files and (journal := cls(files[-1])).origin == origin:
             for section, items in journal.sections.items():
-                kept = {key: items[key] for key in items if is_finished(items[key])}
+                kept = {key: items[key] for key in items if is_measured(items[key])}
+                kept |= {key: items[key] for key in items if items[key] == OUT_OF_MEMORY}
                 if len(kept) < len(items):
                     journal.done = [name for name in journal.done if name != section]
                 journal.sections[section] = kept
@@ -81,11 +81,6 @@ def is_measured(value: Any) -> bool:
     return not isinstance(value, dict) or not {"error", "left_out"} & value.keys()
 
 
-def is_finished(value: Any) -> bool:
-    """Whether an item's value is one to keep."""
-    return is_measured(value) or value == OUT_OF_MEMORY
-
-
 @dataclass
 class Run:
     """What a section may use: its options, its seconds, and a place for its values."""
@@ -109,10 +104,7 @@ class Run:
         return self.journal.sections.get(self.section, {})
 
     def measure(self, item: str, function: Callable[[], Any], *, needs: float = 0.0) -> Any:
-        """The value of an item: known, or measured now; None if there is none.
-
-        It is left out if fewer than ``needs`` seconds are left.
-        """
+        """The value of an item: known, or measured now if ``needs`` seconds are left; or None."""
         if item in self.items:
             return self.items[item] if is_measured(self.items[item]) else None
         value: Any = NO_TIME
@@ -131,7 +123,7 @@ class Run:
                 except Exception as error:
                     lost = failure(error) if is_measured(value) else value
                     self.journal.record(self.section, item, lost)
-                    raise DeviceLostError(str(error)) from error
+                    raise DeviceLostError from error
         self.journal.record(self.section, item, value)
         return value if is_measured(value) else None
 
@@ -144,11 +136,10 @@ def failure(error: Exception) -> dict[str, str]:
 
 def times(call: Callable[[], object], seconds: float = 1.0) -> dict[str, Any]:
     """Median time of a call and its spread, from repeats of so many seconds, device included."""
+    from torch.utils import benchmark  # looks for a CUDA compiler, and says so if there is none
+
     timer = benchmark.Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
     measured = timer.blocked_autorange(min_run_time=seconds)
     repeats = len(measured.times) * measured.number_per_run
-    return {
-        "median_ms": 1e3 * measured.median,
-        "quartiles_apart_ms": 1e3 * measured.iqr,
-        "repeats": repeats,
-    }
+    spread = 1e3 * measured.iqr
+    return {"median_ms": 1e3 * measured.median, "quartiles_apart_ms": spread, "repeats": repeats}

@@ -82,10 +82,7 @@ def measure_training(run: Run) -> None:
 
 
 def train_on_images(run: Run) -> None:
-    """What ResNet-18 reaches with every loss in a few epochs, as many losses as there is time for.
-
-    Batch size, temperature, optimizer and projection head are the paper's; nothing was tuned.
-    """
+    """What ResNet-18 reaches with every loss in a few epochs, untuned, while there is time."""
     data = run.data or ("digits" if run.quick else None)
     if data is None:
         run.journal.record(run.section, "data", {"left_out": "no images: --data FOLDER"})

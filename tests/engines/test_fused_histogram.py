@@ -9,42 +9,9 @@ import torch
 from torch import Tensor
 
 from bayescl.engines import ContrastiveBatch
-from bayescl.functional import (
-    Bayesian,
-    candidate_logits,
-    importance_weights,
-    pair_logits,
-    proposal_cdf,
-    unit_vectors,
-)
+from bayescl.functional import Bayesian, candidate_logits, pair_logits
 from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
 from bayescl.functional.log_space import contrast, masked_logsumexp
-
-
-def embeddings(kind: str, batch: int, dim: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Two views, float64, of unit length: spread out, in ten clusters, or nearly one point."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(rows: int) -> Tensor:
-        return torch.randn(rows, dim, dtype=torch.float64, generator=generator)
-
-    word, _, noise = kind.partition(" ")
-    if word == "random":
-        centres = torch.zeros(batch, dim, dtype=torch.float64)
-    elif word == "clustered":
-        centres = normal(10)[torch.arange(batch) % 10]
-    else:
-        centres = normal(1).expand(batch, dim)
-    spread = float(noise or 1)
-    return (
-        unit_vectors(centres + spread * normal(batch)),
-        unit_vectors(centres + spread * normal(batch)),
-    )
-
-
-def weights_of(objective: Bayesian, cdf: Tensor) -> Tensor:
-    parameters = {"alpha": objective.alpha, "tau_plus": objective.tau_plus}
-    return importance_weights(proposal_cdf(cdf, **parameters), beta=objective.beta, **parameters)
 
 
 def emulate(
@@ -61,7 +28,7 @@ def emulate(
     top = torch.where(mask.any(1), top, 0)
     index = bin_indices(still, top, inverse, bins)
     counts = mask.new_zeros(len(mask), bins, dtype=torch.int32).scatter_add_(1, index, mask.int())
-    table = log2_weights(counts, inverse, lambda cdf: weights_of(objective, cdf), objective.ranks)
+    table = log2_weights(counts, inverse, objective.weights_of_cdf, objective.ranks)
     log_weights = table.gather(1, index) * math.log(2)
     counted = mask & (log_weights > -torch.inf)
     logits = similarity / temperature + log_weights.to(similarity.dtype)
@@ -77,10 +44,9 @@ def test_a_bin_weighs_as_its_ranks_do_on_average(alpha: float, ranks: str) -> No
     total = int(counts.sum())
     shift = 0.5 if ranks == "mid" else 0.0
     rank = torch.arange(1, total + 1, dtype=torch.float64)
-    exact = weights_of(objective, (rank - shift) / total)
-    table = log2_weights(
-        counts, torch.ones(1, dtype=torch.float64), lambda cdf: weights_of(objective, cdf), ranks
-    ).exp2()[0]
+    exact = objective.weights_of_cdf((rank - shift) / total)
+    one = torch.ones(1, dtype=torch.float64)
+    table = log2_weights(counts, one, objective.weights_of_cdf, ranks).exp2()[0]
     ends = total - counts[0].cumsum(0)
     for weight, count, end in zip(table, counts[0].tolist(), ends.tolist(), strict=True):
         if count:

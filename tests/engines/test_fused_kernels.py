@@ -12,14 +12,15 @@ from typing import get_args
 
 import pytest
 import torch
-from engines.test_fused_histogram import embeddings, emulate
+from engines.test_fused_histogram import emulate
+from engines.test_histogram import embeddings
 from engines.test_objectives_as_data import PLAIN, RANKED
 from torch import Tensor
 
 from bayescl.engines import CandidateRule, ContrastiveBatch, dense_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.engines.fused.tiles import Kernel, Precision, Tile
-from bayescl.functional import Bayesian, Debiased, Hard, InfoNCE, Objective
+from bayescl.functional import Bayesian, Debiased, Hard, InfoNCE, Objective, unit_vectors
 from bayescl.losses.layouts import drawn, pairs, two_views
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
@@ -50,6 +51,10 @@ def dyadic(count: int, dim: int, seed: int) -> Tensor:
     """Coordinates in steps of 1/16: inner products are exact in float32, whatever their order."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.randint(-7, 8, (count, dim), generator=generator).double() / 16).to(DEVICE)
+
+
+def unit_views(kind: str, batch: int, dim: int) -> tuple[Tensor, ...]:
+    return tuple(unit_vectors(view.detach()) for view in embeddings(kind, batch, dim))
 
 
 def three(anchors: int, candidates: int, dim: int) -> tuple[Tensor, ...]:
@@ -142,7 +147,7 @@ def test_losses_equal_the_dense_engine_or_with_weights_their_emulation(name: str
 
 
 def test_an_objective_that_is_data_needs_nothing_here() -> None:
-    views = embeddings("random", batch=60, dim=16)
+    views = unit_views("random", 60, 16)
     for objective in [PLAIN["spread"], *RANKED.values()]:
         expected = measure(two_views, views, dense(objective), torch.float64)
         result = measure(two_views, views, fused(objective, bins=1024), torch.float32)
@@ -151,7 +156,7 @@ def test_an_objective_that_is_data_needs_nothing_here() -> None:
 
 def test_256_bins_come_within_1e_4_and_2e_3_of_the_dense_engine() -> None:
     for kind in ("random", "clustered 0.5", "collapsed 0.1"):
-        views = embeddings(kind, batch=100 * LARGER, dim=32)
+        views = unit_views(kind, 100 * LARGER, 32)
         expected = measure(two_views, views, dense(BAYESIAN), torch.float64)
         for precision in PRECISIONS:
             how = fused(BAYESIAN, precision=precision)
@@ -285,7 +290,7 @@ def test_every_tile_gives_the_same_losses_and_gradients(
 
 def step(*, dtype: torch.dtype = torch.float32, **options) -> list[Tensor]:
     """Losses and gradients of 2 x 4,096 views, from whose number on tiles are measured."""
-    views = [view.to(DEVICE, dtype).requires_grad_() for view in embeddings("random", 4096, 128)]
+    views = [view.to(DEVICE, dtype).requires_grad_() for view in unit_views("random", 4096, 128)]
     losses = fused_loss(two_views(*views), 0.1, lambda _: BAYESIAN, **options)
     return [part.detach().float() for part in (losses, *torch.autograd.grad(losses.mean(), views))]
 
@@ -311,7 +316,7 @@ def test_nothing_waits_for_the_device_and_the_matrix_of_logits_is_never_held() -
     for batch, mode in ((512, "default"), (512, "error"), (32_768, "default")):
         views = [
             view.to(DEVICE, torch.float32).requires_grad_()
-            for view in embeddings("random", batch, 64)
+            for view in unit_views("random", batch, 64)
         ]
         whole = two_views(*views)
         torch.cuda.synchronize()
