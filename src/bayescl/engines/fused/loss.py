@@ -1,4 +1,4 @@
-"""The fused engine: Triton kernels that never hold the matrix of logits."""
+"""What the fused engine computes, and what it supports."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import torch
 
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.checks import check_choice
-from bayescl.engines._fused_autograd import FusedLogSumExp, RowSums
-from bayescl.engines._fused_tiles import MAXIMUM_DIM, MAXIMUM_KEYS, PRECISIONS, Precision
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
+from bayescl.engines.fused.tiles import MAXIMUM_DIM, MAXIMUM_KEYS, PRECISIONS, Precision
 from bayescl.functional.histogram import check_bins
 from bayescl.functional.objective import Objective, as_data
 from bayescl.functional.similarity import pair_logits
@@ -31,18 +30,14 @@ def fused_loss(
 ) -> PerAnchor:
     r"""Compute one loss per anchor on the GPU, in memory independent of the number of pairs.
 
-    Logits are computed tile by tile, once in each of five passes: the range of each row, its
-    histogram, the weighted log-sum-exp, and the gradients of anchors and of candidates. InfoNCE and
-    the losses built on unweighted sums skip the first two passes and are exact. The Bayesian
-    weights take ranks from a histogram: the loss is within 1e-4 of :func:`dense_loss` and its
-    gradient within 2e-3; more bins bring it closer. (Tight clusters at a low temperature are the
-    hard case: if gradients come almost entirely from within clusters of spread 0.05, they are off
-    by 1e-2 at temperature 0.1.) Beyond the embeddings, it needs ``8 * bins`` bytes per anchor while
+    Logits are computed tile by tile and never stored. Losses built on unweighted sums, such as
+    InfoNCE, are exact. The Bayesian weights take ranks from a histogram: the loss is within 1e-4 of
+    :func:`dense_loss` and its gradient within 2e-3, or 1e-2 in tight clusters at temperature 0.1;
+    more bins bring it closer. Beyond the embeddings, it needs ``8 * bins`` bytes per anchor while
     weights are computed, half of that until the backward pass, and one float32 gradient.
 
-    Differentiable once with respect to anchors, positives, candidates and temperature. A second
-    differentiation raises a ``RuntimeError``, and ``torch.func`` transforms are not supported;
-    :func:`dense_loss` allows both.
+    Differentiable once with respect to anchors, positives, candidates and temperature; a second
+    time raises a ``RuntimeError``. ``torch.func`` transforms are not supported.
 
     From 2^24 logits on, the first call of a kind measures a few tile sizes for each kernel and
     keeps the fastest; no other call waits for the device. Calls repeat bit for bit within a
@@ -60,18 +55,15 @@ def fused_loss(
         bins: histogram bins per row: 64, 128, 256, 512 or 1024; default: the objective's.
         precision: how float32 embeddings are multiplied. ``"ieee"`` is exact and runs on the scalar
             units; ``"tf32x3"`` runs on the matrix units in three parts and is nearly as exact;
-            ``"tf32"`` uses 10-bit mantissas there. Triton's own default, ``"tf32"``, would lose the
-            ranks of close candidates.
+            ``"tf32"`` uses 10-bit mantissas there and loses the ranks of close candidates.
 
     Returns:
         One loss per anchor, float32.
 
     Raises:
-        ValueError: if the fused engine does not support the batch or the objective.
-        RuntimeError: if Triton or a CUDA device is missing.
-
-    See Also:
-        :func:`fused_unsupported_reason` and :func:`fused_unavailable_reason`, to check beforehand.
+        ValueError: if the batch or the objective is not supported; see
+            :func:`fused_unsupported_reason`.
+        RuntimeError: if Triton or a CUDA device is missing; see :func:`fused_unavailable_reason`.
     """
     check_choice("precision", precision, PRECISIONS)
     if bins is not None:
@@ -82,32 +74,33 @@ def fused_loss(
     data, reason = as_data(objective), fused_unsupported_reason(batch, objective)
     if data is None or reason is not None:
         raise ValueError(f'engine="fused" cannot compute this loss: {reason}')
+    from bayescl.engines.fused.launch import FusedLogSumExp  # imports Triton
+
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, device=batch.anchors.device)
     positive = pair_logits(batch.anchors.float(), batch.positives.float(), temperature)
-    weighting = None if data.ranks is None else data
-    powers = [power for power in data.powers if power != 0]
-    found, count = {}, None
-    for power in powers:
-        counts = count is None and 0 in data.powers
-        sums = RowSums(batch.rule, precision, weighting, bins or data.bins, counts)
+    log_sums: dict[float, Tensor] = {}
+    for power in data.powers:
+        if power == 0:  # the number of candidates, which comes with another sum
+            continue
+        count = 0 in data.powers and 0.0 not in log_sums
         # e^(p s) at one temperature is e^s at another.
         scaled = temperature if power == 1 else temperature / power
-        found[power], counted = FusedLogSumExp.apply(batch.anchors, batch.candidates, scaled, sums)
-        count = counted if counts else count
-    if count is not None:
-        found[0.0] = count.float().log()
-    losses = data.from_log_sums(positive, tuple(found[power] for power in data.powers))
+        how = (batch.rule, precision, data, bins or data.bins, count)
+        log_sums[power], counts = FusedLogSumExp.apply(
+            batch.anchors, batch.candidates, scaled, *how
+        )
+        if counts is not None:
+            log_sums[0.0] = counts.float().log()
+    losses = data.from_log_sums(positive, tuple(log_sums[power] for power in data.powers))
     bad = ~positive.detach().isfinite()
-    for log_sum in found.values():
+    for log_sum in log_sums.values():
         bad = bad | log_sum.detach().isnan() | log_sum.detach().isposinf()
     return losses * torch.where(bad, torch.nan, 1.0)
 
 
 def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:
-    """Reason why the fused engine cannot compute this, in one sentence; None if it can.
-
-    It does not check whether the engine can run at all; :func:`fused_unavailable_reason` does.
+    """Reason why the fused engine cannot compute this where it runs, in one sentence; or None.
 
     Example:
         >>> from bayescl.engines import CandidateRule, ContrastiveBatch
@@ -141,7 +134,7 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
 
 
 def fused_unavailable_reason() -> str | None:
-    """Reason why the fused engine cannot run here, in one sentence; None if it can.
+    """Reason why the fused engine cannot run here, in one sentence; or None.
 
     It needs Triton and a CUDA device of compute capability 8.0 or newer, or Triton's interpreter
     (``TRITON_INTERPRET=1`` in the environment before Triton is imported), which is slow and meant
