@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescl_lab.ranking.datasets import source_files
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.sources import source_files
 from bayescl_lab.runs.fingerprints import changes, file_records
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.memory import Arrays, read_memory, write_memory
