@@ -228,6 +228,8 @@ class ContrastiveLoss(nn.Module):
         labels: Int[Tensor, " batch"] | None = None,
         extra_labels: Int[Tensor, " extra"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
+        log_q: Float[Tensor, " columns"] | None = None,
+        anchor_log_q: Float[Tensor, " batch"] | None = None,
         both_directions: bool = False,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -249,6 +251,12 @@ class ContrastiveLoss(nn.Module):
                 are ``positives``, then ``extra``. With ``gather``, columns are those of rank 0,
                 then those of rank 1, and so on, and ``both_directions`` must be False. The entry of
                 an anchor and its own positive is ignored.
+            log_q: log probability that a row is sampled, of this process's ``positives``, then
+                ``extra``; it is subtracted from the row's logits, as a positive and as a candidate.
+                In-batch candidates need it if some items are in many pairs, since popular ones are
+                sampled more often: pass the log of an item's share of the pairs. Not
+                differentiated. Default: no correction.
+            anchor_log_q: the same of the anchors, for the second direction.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
@@ -262,6 +270,10 @@ class ContrastiveLoss(nn.Module):
             ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
                 processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
+
+        Reference:
+            For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+            Recommendations", RecSys 2019.
         """
         gathering = Gathering.of("in_batch", self.gather)
         with gathering.refusals():
@@ -284,9 +296,14 @@ class ContrastiveLoss(nn.Module):
                 labels=labels,
                 extra_labels=extra_labels,
                 valid=valid,
+                log_q=log_q,
                 gather=gathering.active,
             )
             batches = [there]
+            if anchor_log_q is not None:
+                if not both_directions:
+                    raise ValueError("anchor_log_q needs both_directions")
+                layouts.check_log_q("anchor_log_q", anchor_log_q, anchors.shape[:1])
             if both_directions:
                 turned = layouts.turned_mask(valid, len(anchors), gathering.active)
                 back = layouts.pairs(
@@ -295,6 +312,7 @@ class ContrastiveLoss(nn.Module):
                     groups=groups,
                     labels=labels,
                     valid=turned,
+                    log_q=anchor_log_q,
                     gather=gathering.active,
                 )
                 batches.append(back)
@@ -311,6 +329,8 @@ class ContrastiveLoss(nn.Module):
         labels: Int[Tensor, " batch"] | None = None,
         candidate_labels: Int[Tensor, "*own candidates"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        log_q: Float[Tensor, "*own candidates"] | None = None,
+        positive_log_q: Float[Tensor, " batch"] | None = None,
         gather_candidates: bool = True,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -331,6 +351,9 @@ class ContrastiveLoss(nn.Module):
             candidate_labels: class of each candidate, likewise. Default: not known.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
+            log_q: log probability that a candidate is sampled, shaped like ``candidates`` without
+                ``dim``; it is subtracted from the candidate's logits. See :meth:`in_batch`.
+            positive_log_q: the same of each positive; given together with ``log_q``.
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
                 False if every process has drawn the same ones: then only what the mean over all
                 anchors and a memory need is sent.
@@ -362,6 +385,8 @@ class ContrastiveLoss(nn.Module):
                 labels=labels,
                 candidate_labels=candidate_labels,
                 valid=valid,
+                log_q=log_q,
+                positive_log_q=positive_log_q,
                 gather=gathering.active,
                 gather_candidates=gather_candidates,
             )
@@ -373,6 +398,8 @@ class ContrastiveLoss(nn.Module):
         unlabeled: Float[Tensor, "anchors candidates"],
         *,
         valid: Bool[Tensor, "anchors candidates"] | None = None,
+        log_q: Float[Tensor, "*anchors candidates"] | None = None,
+        positive_log_q: Float[Tensor, " anchors"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from your own logits, already divided by the temperature.
@@ -383,6 +410,9 @@ class ContrastiveLoss(nn.Module):
             positive: logit of each anchor's positive.
             unlabeled: logits of each anchor's candidates. A logit of -inf does not count.
             valid: True where a candidate counts.
+            log_q: log probability that a candidate is sampled, ``[candidates]`` or like
+                ``unlabeled``; it is subtracted from the logits. See :meth:`in_batch`.
+            positive_log_q: the same of each positive; given together with ``log_q``.
             temperature: what the logits were divided by, if not the loss's own temperature. The
                 debiased and the hard loss need it for their floor.
 
@@ -415,6 +445,7 @@ class ContrastiveLoss(nn.Module):
             if self.check_finite:
                 check_finite("positive", positive)
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
+            unlabeled, positive = _corrected(unlabeled, log_q, positive, positive_log_q)
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
         objective = self.objective(temperature)
@@ -510,6 +541,7 @@ class ContrastiveLoss(nn.Module):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """The same of batches with all that is known of their pairs."""
+        batches = [layouts.corrected(batch, temperature) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
         losses = each[0] if len(each) == 1 else torch.cat(each)
@@ -598,6 +630,20 @@ class ContrastiveLoss(nn.Module):
             shown["temperature"] = f"{self.temperature:g}"
         shown |= {"normalize": str(self.normalize), "reduction": repr(self.reduction)}
         return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _corrected(
+    unlabeled: Tensor, log_q: Tensor | None, positive: Tensor, positive_log_q: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Logits without the log sampling probabilities, if there are any."""
+    if log_q is None and positive_log_q is None:
+        return unlabeled, positive
+    if log_q is None or positive_log_q is None:
+        raise ValueError("log_q and positive_log_q must be given together")
+    shape = unlabeled.shape if log_q.ndim > 1 else unlabeled.shape[1:]
+    layouts.check_log_q("log_q", log_q, shape, unlabeled.device)
+    layouts.check_log_q("positive_log_q", positive_log_q, positive.shape, positive.device)
+    return unlabeled - log_q.detach().to(unlabeled), positive - positive_log_q.detach().to(positive)
 
 
 def _without_autocast(device: torch.device) -> AbstractContextManager[object]:

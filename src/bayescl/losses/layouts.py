@@ -8,18 +8,65 @@ across processes are left to :mod:`~bayescl.losses.gathering`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_mask, check_shape, check_tensor
+from bayescl.checks import check_floating, check_mask, check_shape, check_tensor
 from bayescl.engines import CandidateRule, ContrastiveBatch, Labels
 from bayescl.functional.sorting import can_look
 
 _NO_GROUP = torch.iinfo(torch.int64).min
 """The group of rows that belong to no group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedBatch(ContrastiveBatch):
+    """A batch whose logits are to be corrected for how likely each row was sampled.
+
+    Attributes:
+        positive_log_q: log sampling probability of each anchor's positive.
+        candidate_log_q: the same of each candidate.
+    """
+
+    positive_log_q: Float[Tensor, " anchors"]
+    candidate_log_q: Float[Tensor, "*own candidates"]
+
+
+def with_log_q(
+    batch: ContrastiveBatch, positive_log_q: Tensor | None, log_q: Tensor | None
+) -> ContrastiveBatch:
+    """Keep the log sampling probabilities of a batch, if there are any."""
+    if positive_log_q is None and log_q is None:
+        return batch
+    if positive_log_q is None or log_q is None:
+        raise ValueError("log_q and positive_log_q must be given together")
+    check_log_q("log_q", log_q, batch.candidates.shape[:-1], batch.anchors.device)
+    check_log_q("positive_log_q", positive_log_q, (batch.num_anchors,), batch.anchors.device)
+    return CorrectedBatch(**vars(batch), positive_log_q=positive_log_q, candidate_log_q=log_q)
+
+
+def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> ContrastiveBatch:
+    """The batch with one more coordinate, through which each logit loses its row's ``log_q``."""
+    if not isinstance(batch, CorrectedBatch):
+        return batch
+    # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
+    anchors = batch.anchors
+    # In half precision a logarithm would have three digits.
+    dtype = torch.promote_types(anchors.dtype, torch.float32)
+    scale = torch.as_tensor(temperature, dtype=dtype, device=anchors.device)
+    of_positives = -batch.positive_log_q.detach().to(dtype)[..., None]
+    of_candidates = -batch.candidate_log_q.detach().to(dtype)[..., None]
+    return ContrastiveBatch(
+        torch.cat([anchors, scale.expand(len(anchors), 1)], dim=-1),
+        torch.cat([batch.positives, of_positives], dim=-1),
+        torch.cat([batch.candidates, of_candidates], dim=-1),
+        batch.rule,
+        batch.same_class,
+        batch.labels,
+    )
 
 
 def two_views(
@@ -74,6 +121,7 @@ def pairs(
     labels: Int[Tensor, " batch"] | None = None,
     extra_labels: Int[Tensor, " extra"] | None = None,
     valid: Bool[Tensor, "batch columns"] | None = None,
+    log_q: Float[Tensor, " columns"] | None = None,
     gather: bool = False,
 ) -> ContrastiveBatch:
     """The candidates are the other pairs' positives and ``extra``."""
@@ -105,7 +153,11 @@ def pairs(
     known = _labels_of(labels, extra_labels, "extra_labels", (columns.shape[0] - batch,))
     if known is not None:  # candidates are the positives, then extra
         known = replace(known, candidates=torch.cat([known.anchors, known.candidates]))
-    return ContrastiveBatch(anchors, positives, columns, rule, labels=known)
+    found = ContrastiveBatch(anchors, positives, columns, rule, labels=known)
+    if log_q is None:
+        return found
+    check_log_q("log_q", log_q, columns.shape[:1], columns.device)
+    return with_log_q(found, log_q[:batch], log_q)
 
 
 def drawn(
@@ -118,6 +170,8 @@ def drawn(
     labels: Int[Tensor, " batch"] | None = None,
     candidate_labels: Int[Tensor, "*own candidates"] | None = None,
     valid: Bool[Tensor, "batch candidates"] | None = None,
+    log_q: Float[Tensor, "*own candidates"] | None = None,
+    positive_log_q: Float[Tensor, " batch"] | None = None,
     gather: bool = False,
     gather_candidates: bool = True,
 ) -> ContrastiveBatch:
@@ -138,7 +192,8 @@ def drawn(
     spread = gather_candidates and candidates.ndim == 2
     check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
-    return ContrastiveBatch(anchors, positives, candidates, rule, labels=known)
+    found = ContrastiveBatch(anchors, positives, candidates, rule, labels=known)
+    return with_log_q(found, positive_log_q, log_q)
 
 
 def _labels_of(
@@ -236,3 +291,11 @@ def check_labels(
     check_groups(name, labels, shape, device)
     if can_look(labels) and labels.numel() and int(labels.min()) < -1:
         raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
+
+
+def check_log_q(
+    name: str, log_q: Tensor, shape: tuple[int, ...], device: torch.device | None = None
+) -> None:
+    """Refuse log probabilities that are not floating-point, or have another shape."""
+    check_floating(name, log_q, device)
+    check_shape(name, log_q, shape)

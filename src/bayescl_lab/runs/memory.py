@@ -28,7 +28,7 @@ def write_memory(
         record: content of ``data.json``.
     """
     with open_atomically(folder.path / archive) as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)  # not compressed, to be mapped
     folder.write_result(record, name=folder.data_file.name)  # last: it says that all is there
 
 
