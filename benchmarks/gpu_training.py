@@ -301,7 +301,7 @@ def trial(settings: ImageSettings) -> tuple[float, float]:
             device=run.device,
             precision=settings.precision,
         )
-        run.probe()
+        run.evaluate()
     seconds = float(journal.rows[-1]["seconds"])
     return seconds, time.monotonic() - began - seconds
 

@@ -186,17 +186,6 @@ def test_a_baseline_serves_without_its_data(bayescl, tmp_path, baseline):
         assert not has[user] & set(items)
 
 
-def test_a_folder_from_before_runs_remembered_opens_as_it_did(bayescl, run):
-    before = bayescl("evaluate run").out
-    for name in ("data.json", "interactions.npz", "embeddings.npz"):
-        Path("run", name).unlink()
-    config = Path("run/config.yaml")
-    config.write_text(config.read_text().replace("# format 2", "# format 1"))
-    assert bayescl("evaluate run").out == before
-    assert bayescl("recommend run --user u-4").status == 0
-    assert "has no record of its data" in bayescl("evaluate run --data bought.csv").complaint
-
-
 def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, run):
     whole = json.loads(Path("run/result.json").read_text())["metrics"]
     Path("run/result.json").unlink()

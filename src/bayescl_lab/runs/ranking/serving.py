@@ -28,9 +28,8 @@ from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.popularity import Popularity
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer, ScoresNewcomers
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.fitting import fitted
-from bayescl_lab.runs.ranking.matrices import read_embeddings
-from bayescl_lab.runs.ranking.memory import RankingMemory
+from bayescl_lab.runs.ranking.baselines import fitted
+from bayescl_lab.runs.ranking.record import RankingRecord, read_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, baseline_of
 
 
@@ -246,31 +245,24 @@ def load_recommender(path: Path) -> Recommender:
         path: the run folder; the run may still be training.
 
     Raises:
-        ValueError: if the folder does not hold a recommender with a usable checkpoint, or it has no
-            record of its data and the data are gone.
+        ValueError: if the folder does not hold a recommender with a usable checkpoint.
     """
     folder = RunFolder.open(path, KIND)
     config = folder.config()
-    memory = RankingMemory.read(folder)
+    record = RankingRecord.read(folder)
+    parts, known = record.parts(config["evaluate_on"]), record.known()
     baseline = baseline_of(config)
     if baseline is not None:
-        if memory is None:
-            memory = RankingMemory.of(baseline.data, baseline.evaluate_on, watches=False)
-        parts = memory.parts(baseline.evaluate_on)
-        return Recommender(fitted(baseline, parts.train), parts, memory.known())
-    stored = read_embeddings(folder) if folder.is_finished else None
-    if memory is not None and stored is not None:
-        scorer, epochs = stored
-        parts = memory.parts(config.get("evaluate_on", "test"))
-        return Recommender(scorer, parts, memory.known(), epochs, config["epochs"])
+        return Recommender(fitted(baseline, parts.train), parts, known)
+    if folder.is_finished:
+        scorer, epochs = read_embeddings(folder)
+        return Recommender(scorer, parts, known, epochs, config["epochs"])
 
     from bayescl_lab.runs.ranking.run import RankingRun
 
-    given = {} if memory is None else {"memory": memory}
-    run = RankingRun(RankingRun.settings_type.from_config(config), **given)
+    run = RankingRun(RankingRun.settings_type.from_config(config), record=record)
     epochs = run.load(folder.kept_checkpoint())
-    known = run.memory.known()
-    return Recommender(run.model.scorer(), run.parts, known, epochs, run.settings.epochs)
+    return Recommender(run.model.scorer(), parts, known, epochs, config["epochs"])
 
 
 class _WithFallback:
