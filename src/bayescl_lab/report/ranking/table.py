@@ -27,8 +27,6 @@ _SETTINGS = (
     "concentration",
     "item_norm_exponent",
 )
-_OF_SOME_LOSSES = ("attraction",)
-"""Settings with a column only in cells with a loss that has them."""
 
 
 def tables_markdown(cells: Sequence[Cell]) -> str:
@@ -115,22 +113,17 @@ def differences_table(cell: Cell) -> Table:
 def settings_table(cell: Cell) -> Table:
     """The hyper-parameters, epochs and cost of every loss, and the number of settings tried."""
     rows, tuning = [], cell.get("tuning")
-    settings = [entry["settings"] for entry in cell["losses"].values()]
-    names = [
-        *_SETTINGS,
-        *(name for name in _OF_SOME_LOSSES if any(name in one for one in settings)),
-    ]
     for loss, entry in cell["losses"].items():
         chosen = entry["settings"]
         values = [
             "density" if name in chosen and chosen[name] is None else _number(chosen.get(name))
-            for name in names
+            for name in _SETTINGS
         ]
         tried = [str(len(tuning["losses"][loss]["scores"]))] if tuning else []
         seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
         rows.append([loss_title(loss), *tried, *values, str(entry["epochs"]), seconds])
     chosen_of = ["chosen of"] if tuning else []
-    head = ["", *chosen_of, *names, "epochs", "s/epoch"]
+    head = ["", *chosen_of, *_SETTINGS, "epochs", "s/epoch"]
     return Table(head, rows, title=_shared(cell))
 
 
