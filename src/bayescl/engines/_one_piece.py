@@ -43,7 +43,7 @@ def softmax_in_one_piece(objective: Objective, batch: ContrastiveBatch) -> LogSu
         or not data.is_softmax
         or data.powers != (1.0,)
         or data.ranks == "histogram"
-        or batch.same_class is not None
+        or batch.knows_pairs
         or not can_look(batch.anchors)
     ):
         return None

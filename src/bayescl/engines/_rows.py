@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch.nn.functional import logsigmoid
 
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import Sums, exponentiate_weighted, sums_of
@@ -101,10 +102,9 @@ def _finite_row_losses(
     """The same of rows whose logits are finite."""
     objective = objective_at(temperature)
     data = as_data(objective)
-    if data is not None and data.reads_same_class and batch.same_class is not None:
-        tile = batch.same_class.tile(rows)
+    if data is not None and data.reads_same_class and batch.knows_pairs:
         return _pair_row_losses(
-            data, tile, positive, logits, batch, rows, upstream, differentiate=differentiate
+            data, positive, logits, batch, rows, upstream, differentiate=differentiate
         )
     if data is not None and data.is_softmax:
         (sums,) = sums_of(data, logits, batch, rows)
@@ -165,7 +165,6 @@ def _finite_row_losses(
 
 def _pair_row_losses(
     objective: LogSumObjective,
-    same_class: Float[Tensor, "rows candidates"],
     positive: Float[Tensor, " rows"],
     logits: Float[Tensor, "rows candidates"],
     batch: ContrastiveBatch,
@@ -176,34 +175,39 @@ def _pair_row_losses(
 ) -> tuple[PerAnchor, RowGradients | None]:
     """The same where a posterior weighs candidates and makes targets of them.
 
-    The loss is a cross-entropy of constant targets with a softmax of constant weights, so its
-    gradient is the difference of the two.
+    :class:`~bayescl.functional.objective.PairTerms` has the formula. All it holds is constant for
+    the gradient: a softmax less the targets, and for members q_j = m_j sigmoid(log N - s_j),
+
+        dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_k q_k) o_j e^s_j / N.
     """
-    weights, pulls = objective.pair_parts(same_class)
     excluded = batch.excluded(rows)
-    excluded.fill_(weights, 0.0)
+    same_class, certain = batch.posterior(rows)
+    terms = objective.pair_terms(same_class, excluded, certain)
     excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
-    # Scales of rows are left to the end: they cost less than scaling matrices.
-    count = excluded.counts(logits.shape[1], logits.device).to(logits.dtype)
-    total = weights.sum(dim=1)
-    log_scale = (count / torch.where(total > 0, total, 1)).log()
-    gap, taken, share = torch.zeros_like(positive), torch.zeros_like(positive), None
-    if pulls is not None:
-        excluded.fill_(pulls, 0.0)
-        taken = pulls.sum(dim=1)
-        share = 1 / (1 + taken)
-        taken *= share
-        gap = taken * positive - share * (pulls * logits).sum(dim=1)
-    sums = exponentiate_weighted(logits, weights)
-    log_sum = sums.log + log_scale
+    gap, taken = torch.zeros_like(positive), torch.zeros_like(positive)
+    if terms.pulls is not None:
+        taken = terms.share * terms.pulls.sum(dim=1)
+        gap = taken * positive - terms.share * (terms.pulls * logits).sum(dim=1)
+    rest, drawn = None, None
+    if terms.members is not None and terms.others is not None:
+        rest = exponentiate_weighted(logits.clone(), terms.others)
+        ahead = logits - (rest.log + terms.others_scale.log())[:, None]
+        gap = gap - (terms.members * logsigmoid(ahead)).sum(dim=1)
+        drawn = ahead.neg_().sigmoid_().mul_(terms.members)
+    sums = exponentiate_weighted(logits, terms.weights)
+    log_sum = sums.log + terms.scale.log()
     losses = contrast(positive, log_sum) + gap
     if not differentiate:
         return losses, None
-    slope = torch.sigmoid(log_sum - positive)
+    slope, share = torch.sigmoid(log_sum - positive), terms.share
     if upstream is not None:
-        slope, taken = slope * upstream, taken * upstream
+        slope, taken, share = slope * upstream, taken * upstream, share * upstream
     logits *= sums.per_unit(slope)[:, None]
-    if pulls is not None and share is not None:
-        logits.addcmul_(pulls, (share if upstream is None else share * upstream)[:, None], value=-1)
+    if terms.pulls is not None:
+        logits.addcmul_(terms.pulls, share[:, None], value=-1)
+    if drawn is not None and rest is not None:
+        if upstream is not None:
+            drawn *= upstream[:, None]
+        logits.addcmul_(rest.exponentials, rest.per_unit(drawn.sum(dim=1))[:, None]).sub_(drawn)
     of_positive = taken - slope
     return losses, RowGradients(logits, None, of_positive, of_positive)

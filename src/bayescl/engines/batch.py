@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
+
+Layout = Literal["two_views", "in_batch", "sampled", "logits"]
+"""Ways to call a loss."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,26 @@ class SameClass:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """Classes of anchors and candidates, -1 where unknown. Two known labels settle a pair.
+
+    Attributes:
+        anchors: one of each anchor.
+        candidates: one of each candidate, shared or each anchor's own.
+    """
+
+    anchors: Int[Tensor, " anchors"]
+    candidates: Int[Tensor, "*own candidates"]
+
+    def tile(self, rows: slice) -> tuple[Bool[Tensor, "rows candidates"], ...]:
+        """Which pairs of some anchors are settled, and which of them are of one class."""
+        mine, theirs = self.anchors[rows, None], self.candidates
+        theirs = theirs if theirs.ndim == 1 else theirs[rows]
+        certain = (mine >= 0) & (theirs >= 0)
+        return certain, certain & (mine == theirs)
+
+
+@dataclass(frozen=True)
 class ContrastiveBatch:
     """Everything that a contrastive loss is computed from, in any layout.
 
@@ -206,6 +230,7 @@ class ContrastiveBatch:
         rule: which candidates count for which anchor.
         same_class: posterior that candidates are of the anchor's class, for objectives that use it;
             None if unknown.
+        labels: known classes, likewise; None if there are none.
     """
 
     anchors: Float[Tensor, "anchors dim"]
@@ -213,6 +238,36 @@ class ContrastiveBatch:
     candidates: Float[Tensor, "*own candidates dim"]
     rule: CandidateRule
     same_class: SameClass | None = None
+    labels: Labels | None = None
+
+    @property
+    def knows_pairs(self) -> bool:
+        """Whether anything is known of which pairs are of one class."""
+        return self.same_class is not None or self.labels is not None
+
+    def posterior(
+        self, rows: slice | None = None
+    ) -> tuple[Float[Tensor, "rows candidates"], Bool[Tensor, "rows candidates"] | None]:
+        """The posterior that pairs are of one class, and where labels settle it.
+
+        Args:
+            rows: the anchors in question, a slice with start and stop; default: all.
+        """
+        rows = slice(0, self.num_anchors) if rows is None else rows
+        tile = None if self.same_class is None else self.same_class.tile(rows)
+        if self.labels is None:
+            assert tile is not None  # see knows_pairs
+            return tile, None
+        certain, equal = self.labels.tile(rows)
+        settled = equal.to(self.anchors.dtype)
+        return settled if tile is None else torch.where(certain, settled, tile), certain
+
+    @property
+    def layout(self) -> Layout:
+        """The call that it comes from."""
+        if self.rule.own is not None:
+            return "two_views"
+        return "sampled" if self.rule.positive is None else "in_batch"
 
     @property
     def num_anchors(self) -> int:

@@ -15,7 +15,7 @@ from bayescl.engines._one_piece import one_piece, softmax_in_one_piece
 from bayescl.engines._rows import row_losses
 from bayescl.engines._running_gradients import RunningGradients
 from bayescl.engines._threads import in_threads
-from bayescl.engines.batch import CandidateRule, ContrastiveBatch, SameClass
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Labels, SameClass
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.similarity import candidate_logits
 from bayescl.functional.sorting import can_look
@@ -80,7 +80,9 @@ def chunked_loss(
         chunk_size = default_chunk_size(batch)
     check_count("chunk_size", chunk_size, 1)
     own_rows = batch.candidates is batch.anchors and batch.rule.positive is not None
-    plan = _Plan(batch.rule, batch.same_class, objective_at, chunk_size, uniform, own_rows)
+    plan = _Plan(
+        batch.rule, (batch.same_class, batch.labels), objective_at, chunk_size, uniform, own_rows
+    )
     tensors = (batch.anchors, batch.positives, batch.candidates)
     losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, plan)
     return losses
@@ -91,7 +93,7 @@ class _Plan:
     """Settings of a run over the chunks."""
 
     rule: CandidateRule
-    same_class: SameClass | None
+    known: tuple[SameClass | None, Labels | None]
     objective_at: ObjectiveAt
     chunk_size: int
     uniform: bool
@@ -109,7 +111,7 @@ class _ChunkedLoss(torch.autograd.Function):
         temperature: float | Tensor,
         plan: _Plan,
     ) -> Tensor:
-        batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, plan.same_class)
+        batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, *plan.known)
         ctx.plan = plan
         wanted = ctx.needs_input_grad[:4]
         if not any(wanted):
@@ -134,7 +136,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 gradients = [next(saved) * share if present else None for present in ctx.present]
             else:
                 anchors, positives, candidates, *kept = ctx.saved_tensors
-                batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, plan.same_class)
+                batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, *plan.known)
                 temperature = kept[0] if kept else ctx.temperature
                 _, gradients = _run(batch, temperature, plan, ctx.needs_input_grad[:4], upstream)
         return *differentiable_once(*gradients), None

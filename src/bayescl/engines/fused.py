@@ -119,7 +119,7 @@ def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> s
     anchors, candidates = batch.anchors, batch.candidates
     if as_data(objective) is None:
         return f"it does not support the objective {type(objective).__name__}"
-    if batch.same_class is not None:
+    if batch.knows_pairs:
         return "it does not support a posterior of pairs"
     if candidates.ndim != 2:
         return "candidates must be shared by all anchors, not each anchor's own"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -19,7 +20,14 @@ from bayescl.checks import (
     check_mask,
     check_shape,
 )
-from bayescl.engines import ENGINES, ContrastiveBatch, Engine, logits_loss, per_anchor_losses
+from bayescl.engines import (
+    ENGINES,
+    ContrastiveBatch,
+    Engine,
+    Layout,
+    logits_loss,
+    per_anchor_losses,
+)
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
 from bayescl.functional.sorting import can_look
@@ -90,6 +98,9 @@ class ContrastiveLoss(nn.Module):
     needs_groups = False
     """Whether the loss is undefined without labels."""
 
+    uses_labels = False
+    """Whether the loss can use the labels of some items."""
+
     def __init__(
         self,
         objective: Objective | None = None,
@@ -144,12 +155,23 @@ class ContrastiveLoss(nn.Module):
             raise TypeError(f"{type(self).__name__} needs an objective: pass a function of logits")
         return self._objective
 
+    def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
+        """Return the objective in a layout; the same in all of them, unless a loss says otherwise.
+
+        Args:
+            layout: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
+            temperature: softmax scale.
+        """
+        del layout
+        return self.objective(temperature)
+
     def forward(
         self,
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
         groups: Int[Tensor, " batch *keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -163,6 +185,8 @@ class ContrastiveLoss(nn.Module):
             view_2: embeddings of the second views of the same items, in the same order.
             groups: one integer per item; items of one group are never each other's negatives. With
                 several, ``[batch, keys]``, one equal key is enough.
+            labels: class of each item, -1 where it is not known; only for a loss that can use some
+                labels, as :class:`~bayescl.losses.LatentClassContrastiveLoss` does.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
@@ -180,11 +204,13 @@ class ContrastiveLoss(nn.Module):
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
+            self._check_labels_are_used(labels)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
                 view_1,
                 view_2,
                 groups=groups,
+                labels=labels,
                 valid=valid,
                 gather=gathering.active,
                 scale=self._scale,
@@ -199,6 +225,8 @@ class ContrastiveLoss(nn.Module):
         extra: Float[Tensor, "extra dim"] | None = None,
         groups: Int[Tensor, " batch *keys"] | None = None,
         extra_groups: Int[Tensor, " extra *keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        extra_labels: Int[Tensor, " extra"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
         both_directions: bool = False,
         temperature: float | Float[Tensor, ""] | None = None,
@@ -215,6 +243,8 @@ class ContrastiveLoss(nn.Module):
                 other's negatives. With several, ``[batch, keys]`` (for query and document, say),
                 one equal key is enough.
             extra_groups: the groups of ``extra``, if known.
+            labels: class of each pair, -1 where it is not known; see :meth:`forward`.
+            extra_labels: the classes of ``extra``, likewise. Default: not known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``. With ``gather``, columns are those of rank 0,
                 then those of rank 1, and so on, and ``both_directions`` must be False. The entry of
@@ -237,6 +267,7 @@ class ContrastiveLoss(nn.Module):
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
+            self._check_labels_are_used(labels)
             if extra is None:
                 anchors, positives = self.prepared(anchors=anchors, positives=positives)
             else:
@@ -250,6 +281,8 @@ class ContrastiveLoss(nn.Module):
                 extra=extra,
                 groups=groups,
                 extra_groups=extra_groups,
+                labels=labels,
+                extra_labels=extra_labels,
                 valid=valid,
                 gather=gathering.active,
             )
@@ -257,7 +290,12 @@ class ContrastiveLoss(nn.Module):
             if both_directions:
                 turned = layouts.turned_mask(valid, len(anchors), gathering.active)
                 back = layouts.pairs(
-                    positives, anchors, groups=groups, valid=turned, gather=gathering.active
+                    positives,
+                    anchors,
+                    groups=groups,
+                    labels=labels,
+                    valid=turned,
+                    gather=gathering.active,
                 )
                 batches.append(back)
         return self._evaluate(gathering, batches, temperature)
@@ -270,6 +308,8 @@ class ContrastiveLoss(nn.Module):
         *,
         groups: Int[Tensor, " batch *keys"] | None = None,
         candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        candidate_labels: Int[Tensor, "*own candidates"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
         gather_candidates: bool = True,
         temperature: float | Float[Tensor, ""] | None = None,
@@ -287,6 +327,8 @@ class ContrastiveLoss(nn.Module):
             candidate_groups: one integer per candidate, shaped like ``candidates`` without ``dim``
                 (or with ``keys`` in its place). A candidate that shares a key with the anchor does
                 not count.
+            labels: class of each anchor, -1 where it is not known; see :meth:`forward`.
+            candidate_labels: class of each candidate, likewise. Default: not known.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
@@ -307,6 +349,7 @@ class ContrastiveLoss(nn.Module):
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
+            self._check_labels_are_used(labels)
             anchors, positives, candidates = self.prepared(
                 anchors=anchors, positives=positives, candidates=candidates
             )
@@ -316,6 +359,8 @@ class ContrastiveLoss(nn.Module):
                 candidates,
                 groups=groups,
                 candidate_groups=candidate_groups,
+                labels=labels,
+                candidate_labels=candidate_labels,
                 valid=valid,
                 gather=gathering.active,
                 gather_candidates=gather_candidates,
@@ -425,6 +470,13 @@ class ContrastiveLoss(nn.Module):
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
+    def _check_labels_are_used(self, labels: Tensor | None) -> None:
+        if labels is not None and not self.uses_labels:
+            raise ValueError(
+                f"labels must be None, because {type(self).__name__} cannot use some labels; "
+                "LatentClassContrastiveLoss can, and groups= marks items that are never negatives"
+            )
+
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Return a batch with what the loss knows of its pairs. By default, nothing is added.
 
@@ -449,7 +501,15 @@ class ContrastiveLoss(nn.Module):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
-        batches = [self.informed(batch) for batch in batches]
+        return self._losses_of(gathering, [self.informed(each) for each in batches], temperature)
+
+    def _losses_of(
+        self,
+        gathering: Gathering,
+        batches: Sequence[ContrastiveBatch],
+        temperature: float | Tensor,
+    ) -> Float[Tensor, "*anchors"]:
+        """The same of batches with all that is known of their pairs."""
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
         losses = each[0] if len(each) == 1 else torch.cat(each)
@@ -490,7 +550,7 @@ class ContrastiveLoss(nn.Module):
             losses, engine = per_anchor_losses(
                 batch,
                 temperature,
-                self.objective,
+                partial(self.objective_in, batch.layout),
                 engine=self.engine,
                 uniform=self.reduction != "none",
                 chunk_size=self.chunk_size,

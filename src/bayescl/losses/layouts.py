@@ -8,13 +8,14 @@ across processes are left to :mod:`~bayescl.losses.gathering`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_mask, check_shape, check_tensor
-from bayescl.engines import CandidateRule, ContrastiveBatch
+from bayescl.engines import CandidateRule, ContrastiveBatch, Labels
 from bayescl.functional.sorting import can_look
 
 _NO_GROUP = torch.iinfo(torch.int64).min
@@ -26,6 +27,7 @@ def two_views(
     view_2: Float[Tensor, "batch dim"],
     *,
     groups: Int[Tensor, " batch *keys"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
     valid: Bool[Tensor, "rows columns"] | None = None,
     gather: bool = False,
     scale: Callable[[Tensor], Tensor] = lambda rows: rows,
@@ -39,6 +41,7 @@ def two_views(
     if batch < 2 and not gather:
         raise ValueError("view_1 must hold at least 2 rows, got 1: a single item has no candidates")
     check_groups("groups", groups, (batch,), view_1.device, keys=True)
+    check_labels("labels", labels, (batch,), view_1.device)
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     rows = scale(torch.cat([view_1, view_2]))
     if groups is None and valid is None and can_look(rows):
@@ -47,7 +50,8 @@ def two_views(
         own = torch.arange(2 * batch, device=rows.device)
         both = None if groups is None else torch.cat([groups, groups])
         rule = CandidateRule(own, own.roll(batch), both, both, valid)
-    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule)
+    known = None if labels is None else Labels(*2 * (torch.cat([labels, labels]).long(),))
+    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule, labels=known)
 
 
 @lru_cache(maxsize=8)
@@ -67,6 +71,8 @@ def pairs(
     extra: Float[Tensor, "extra dim"] | None = None,
     groups: Int[Tensor, " batch *keys"] | None = None,
     extra_groups: Int[Tensor, " extra *keys"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
+    extra_labels: Int[Tensor, " extra"] | None = None,
     valid: Bool[Tensor, "batch columns"] | None = None,
     gather: bool = False,
 ) -> ContrastiveBatch:
@@ -78,6 +84,7 @@ def pairs(
             "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
         )
     check_groups("groups", groups, (batch,), anchors.device, keys=True)
+    check_labels("labels", labels, (batch,), anchors.device)
     columns, column_groups = positives, groups
     if extra is not None:
         check_shape("extra", extra, ("extra", anchors.shape[1]))
@@ -95,7 +102,10 @@ def pairs(
     check_valid(valid, (batch, columns.shape[0]), anchors.device, gather)
     own = torch.arange(batch, device=anchors.device)
     rule = CandidateRule(None, own, groups, column_groups, valid)
-    return ContrastiveBatch(anchors, positives, columns, rule)
+    known = _labels_of(labels, extra_labels, "extra_labels", (columns.shape[0] - batch,))
+    if known is not None:  # candidates are the positives, then extra
+        known = replace(known, candidates=torch.cat([known.anchors, known.candidates]))
+    return ContrastiveBatch(anchors, positives, columns, rule, labels=known)
 
 
 def drawn(
@@ -105,6 +115,8 @@ def drawn(
     *,
     groups: Int[Tensor, " batch *keys"] | None = None,
     candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
+    candidate_labels: Int[Tensor, "*own candidates"] | None = None,
     valid: Bool[Tensor, "batch candidates"] | None = None,
     gather: bool = False,
     gather_candidates: bool = True,
@@ -120,11 +132,27 @@ def drawn(
     keys = () if groups is None else groups.shape[1:]
     shape = (*candidates.shape[:-1], *keys)
     check_groups("candidate_groups", candidate_groups, shape, candidates.device)
+    check_labels("labels", labels, (batch,), anchors.device)
+    known = _labels_of(labels, candidate_labels, "candidate_labels", candidates.shape[:-1])
     shape = (batch, candidates.shape[-2])
     spread = gather_candidates and candidates.ndim == 2
     check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
-    return ContrastiveBatch(anchors, positives, candidates, rule)
+    return ContrastiveBatch(anchors, positives, candidates, rule, labels=known)
+
+
+def _labels_of(
+    anchors: Tensor | None, candidates: Tensor | None, name: str, shape: tuple[int, ...]
+) -> Labels | None:
+    """Labels of anchors and of candidates without a positive among them; -1 where not given."""
+    if anchors is None:
+        if candidates is not None:
+            raise ValueError(f"{name} needs labels")
+        return None
+    check_labels(name, candidates, shape, anchors.device)
+    if candidates is None:
+        candidates = anchors.new_full(shape, -1)
+    return Labels(anchors.long(), candidates.long())
 
 
 def turned_mask(
@@ -197,3 +225,14 @@ def check_groups(
     if keys and groups.ndim == len(shape) + 1 and groups.shape[-1] > 0:
         shape = (*shape, groups.shape[-1])
     check_shape(name, groups, shape)
+
+
+def check_labels(
+    name: str, labels: Tensor | None, shape: tuple[int, ...], device: torch.device
+) -> None:
+    """Refuse labels that are not integers from -1 up, or have another shape."""
+    if labels is None:
+        return
+    check_groups(name, labels, shape, device)
+    if can_look(labels) and labels.numel() and int(labels.min()) < -1:
+        raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
