@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from ranking_data import write_groups
 
-import bayescl as library
+import bayescl_lab as library
 
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
 QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 3 --device cpu"
@@ -157,7 +157,7 @@ def test_a_finished_run_recommends_without_lightning(bayescl, run):
         "assert main(['recommend', 'run', '--user', 'u-4']) == 0\n"
         "assert main(['recommend', 'ease', '--user', 'u-4']) == 0\n"
         "assert main(['embed', 'run', '--of', 'items', '--out', 'items.parquet']) == 0\n"
-        "import bayescl\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
+        "import bayescl_lab\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 

@@ -27,7 +27,7 @@ def write_record(
         arrays: content of the archive.
         description: content of ``data.json``.
     """
-    write_arrays(folder.path / archive, arrays, compressed=True)
+    write_arrays(folder.path / archive, arrays)
     folder.write_result(description, name=folder.data_file.name)  # last: it says that all is there
 
 
@@ -42,11 +42,10 @@ def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays
     return read_json(folder.data_file), read_arrays(folder.path / archive)
 
 
-def write_arrays(path: Path, arrays: Arrays, *, compressed: bool = False) -> None:
+def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write named arrays to an ``.npz`` file, completely or not at all."""
-    save = np.savez_compressed if compressed else np.savez
     with open_atomically(path) as file:
-        save(file, allow_pickle=False, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)  # not compressed, to be mapped
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:

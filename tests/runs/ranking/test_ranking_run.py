@@ -279,6 +279,10 @@ def test_who_is_not_in_the_data_gets_the_items_of_most_users(settings, tmp_path)
     recommender = load_recommender(tmp_path / "run")
     assert recommender.is_trained_on("u-0")
     assert not recommender.is_trained_on("u-99")
+    with pytest.raises(ValueError, match=r"has no users u-99, who"):
+        recommender.recommend(["u-0", "u-99", "who"])
+    both = recommender.recommend(["u-3", "u-0"], k=2)
+    assert both["user"].to_list() == ["u-3", "u-3", "u-0", "u-0"]
     counts = np.sort(np.bincount(recommender.known.matrix.indices))[::-1]
     lists = recommender.recommend("u-99", k=5)
     assert lists["user"].to_list() == ["u-99"] * 5

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from bayescl_lab.ranking.datasets import source_files
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer
-from bayescl_lab.ranking.sources import source_files
 from bayescl_lab.runs.fingerprints import changes, file_records
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.data import RankingData
@@ -111,7 +112,8 @@ class RankingRecord:
         for part in PARTS:
             some: Interactions | None = getattr(self, part)
             if some is not None:
-                arrays[f"{part}_users"], arrays[f"{part}_items"] = map(_small, some.pairs())
+                arrays[f"{part}_starts"] = some.matrix.indptr
+                arrays[f"{part}_items"] = some.matrix.indices
                 counts[part] = some.num_interactions
         description = {
             "data": data.data,
@@ -147,7 +149,7 @@ class RankingRecord:
                 folder=description["folder"],
                 columns=description["columns"],
             )
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_changes(self) -> None:
@@ -225,11 +227,12 @@ class RankingRecord:
 
 def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
     """The interactions of one part; None if it is missing."""
-    if f"{part}_users" not in arrays:
+    if f"{part}_starts" not in arrays:
         return None
-    return Interactions.from_pairs(
-        arrays[f"{part}_users"],
-        arrays[f"{part}_items"],
+    starts, items = arrays[f"{part}_starts"], arrays[f"{part}_items"]
+    shape = (len(arrays["user_ids"]), len(arrays["item_ids"]))
+    return Interactions(
+        csr_array((np.ones(len(items), dtype=np.float32), items, starts), shape=shape),
         user_ids=arrays["user_ids"],
         item_ids=arrays["item_ids"],
         item_titles=arrays.get("item_titles"),
@@ -246,11 +249,6 @@ def _places(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
 def _plain(ids: NDArray[Any]) -> NDArray[Any]:
     """Ids as an array that NumPy can write without pickling."""
     return ids.astype(str) if ids.dtype == object else ids
-
-
-def _small(numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """Rows or columns in as few bytes as they need."""
-    return numbers.astype(np.int32) if len(numbers) == 0 or numbers.max() < 2**31 else numbers
 
 
 def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:

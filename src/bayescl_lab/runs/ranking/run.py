@@ -285,13 +285,12 @@ def evaluate_run(
     """
     folder = RunFolder.open(path, KIND)
     config = folder.config()
-    record = RankingRecord.read(folder)
-    if data is None:
-        record.refuse_changes()
     recommender = load_recommender(path)
-    parts = recommender.parts
-    if data is not None:
-        parts = record.on(data, config).parts(parts.evaluated_on)
+    if data is None:
+        recommender.record.refuse_changes()
+        parts = recommender.parts
+    else:
+        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
     evaluation = {
         "epochs": recommender.epochs,
         "of_epochs": recommender.of_epochs,

@@ -1,11 +1,13 @@
-"""Compressed tables: ``.gz``, ``.bz2``, ``.xz``, and ``.zip`` with exactly one table.
+"""Tables that Polars cannot read as they are: compressed ones, and text in another encoding.
 
-They are unpacked into a temporary file, which is removed after reading.
+``.gz``, ``.bz2``, ``.xz``, and ``.zip`` with exactly one table are unpacked, and text is converted
+to UTF-8, into a temporary file, which is removed after reading.
 """
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import lzma
 import tempfile
@@ -24,8 +26,11 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 }
 PACKED = (*_OPENERS, ZIP)
 """Suffixes of compressed tables."""
+PARQUET = (".parquet", ".pq")
+TEXT = (".csv", ".tsv")
+INTER = ".inter"
+"""RecBole's tables: separated by tabs, never quoted, with a type behind each column's name."""
 
-_TABLES = (".csv", ".tsv", ".parquet", ".pq")
 _PERHAPS_TABLES = (".txt", ".data", ".dat")
 _AT_ONCE = 1 << 20
 _LEAST_BOMB = 1 << 30
@@ -56,21 +61,26 @@ def table_suffix(path: Path) -> str:
 
 
 @contextmanager
-def unpacked(path: Path, *, first: int | None = None) -> Iterator[Path]:
-    """A table as a plain file within the block; the file itself if it is not compressed.
+def unpacked(
+    path: Path, *, encoding: str | None = None, first: int | None = None
+) -> Iterator[Path]:
+    """A table as a plain file within the block: Parquet or text in UTF-8.
 
-    A ``ValueError`` from the block that names the plain file is changed to name the compressed one.
+    That is the file itself if nothing has to be done. A ``ValueError`` from the block that names
+    the plain file is changed to name the original.
 
     Args:
         path: the file; if it does not exist, the block has to handle that.
-        first: unpack at most this many bytes.
+        encoding: how text is encoded; default: UTF-8.
+        first: unpack at most about this many bytes.
 
     Raises:
         ValueError: if the file is damaged, needs a password, is an archive that does not hold
-            exactly one table, or unpacks to an absurd size.
+            exactly one table, unpacks to an absurd size, or is text in another encoding.
     """
-    kind = path.suffix.lower()
-    if kind not in PACKED or not path.is_file():
+    kind, shown = path.suffix.lower(), str(path)
+    decoder = _decoder(encoding) if encoding and table_suffix(path) not in PARQUET else None
+    if not path.is_file() or (kind not in PACKED and decoder is None):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="bayescl-") as folder:
@@ -78,15 +88,18 @@ def unpacked(path: Path, *, first: int | None = None) -> Iterator[Path]:
             if kind == ZIP:
                 with zipfile.ZipFile(path) as archive:
                     member = _only_table(path, archive)
+                    suffix = PurePosixPath(member.filename).suffix.lower()
+                    plain, shown = Path(folder, f"table{suffix}"), f"{path} ({member.filename})"
                     with archive.open(member) as source:
-                        plain = _copied(path, source, Path(folder, _name(member.filename)), first)
-                shown = f"{path} ({member.filename})"
+                        _copy(path, source, plain, first, decoder)
             else:
                 if Path(path.stem).suffix.lower() == ".tar":
                     raise ValueError(f"{path} is an archive: unpack it and name the table in it")
-                with _OPENERS[kind](path) as source:
-                    plain = _copied(path, source, Path(folder, path.stem), first)
-                shown = str(path)
+                plain = Path(folder, path.stem if kind in PACKED else path.name)
+                with _OPENERS.get(kind, open)(path, "rb") as source:
+                    _copy(path, source, plain, first, decoder)
+        except UnicodeError as error:
+            raise ValueError(f"{path} is not {encoding} text: {error}") from None
         except _DAMAGE as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(f"cannot unpack {path}: {reason}") from None
@@ -96,10 +109,21 @@ def unpacked(path: Path, *, first: int | None = None) -> Iterator[Path]:
             raise ValueError(str(error).replace(str(plain), shown)) from None
 
 
+def _decoder(encoding: str) -> codecs.IncrementalDecoder:
+    """The decoder of a text encoding."""
+    try:
+        "".encode(encoding)  # refuses what is not for text, such as base64
+        return codecs.getincrementaldecoder(encoding)()
+    except (LookupError, ValueError):
+        raise ValueError(
+            f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
+        ) from None
+
+
 def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     """The one member of an archive that is a table."""
-    members = [one for one in archive.infolist() if not one.is_dir() and not _is_hidden(one)]
-    for suffixes in (_TABLES, _PERHAPS_TABLES):
+    members = [one for one in archive.infolist() if not (one.is_dir() or _is_hidden(one))]
+    for suffixes in ((*TEXT, *PARQUET), _PERHAPS_TABLES):
         tables = [one for one in members if PurePosixPath(one.filename).suffix.lower() in suffixes]
         if len(tables) == 1:
             return tables[0]
@@ -108,7 +132,9 @@ def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
             raise ValueError(
                 f"{path} holds {len(tables)} tables ({names}): unpack it and name one of them"
             )
-    raise ValueError(f"{path} holds no table: none of its files ends in {', '.join(_TABLES)}")
+    raise ValueError(
+        f"{path} holds no table: none of its files ends in {', '.join((*TEXT, *PARQUET))}"
+    )
 
 
 def _is_hidden(member: zipfile.ZipInfo) -> bool:
@@ -116,13 +142,14 @@ def _is_hidden(member: zipfile.ZipInfo) -> bool:
     return any(part.startswith((".", "__")) for part in PurePosixPath(member.filename).parts)
 
 
-def _name(member: str) -> str:
-    """A safe file name with the suffix of a member's."""
-    return f"table{PurePosixPath(member).suffix.lower()}"
-
-
-def _copied(path: Path, source: IO[bytes], target: Path, first: int | None) -> Path:
-    """Copy a source to a file."""
+def _copy(
+    path: Path,
+    source: IO[bytes],
+    target: Path,
+    first: int | None,
+    decoder: codecs.IncrementalDecoder | None,
+) -> None:
+    """Copy a source to a file, in UTF-8 if there is a decoder."""
     most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
     done = 0
     with target.open("wb") as file:
@@ -133,5 +160,6 @@ def _copied(path: Path, source: IO[bytes], target: Path, first: int | None) -> P
                     f"{path} unpacks to more than {_MOST_TIMES} times its size: "
                     "unpack it yourself if it is a table"
                 )
-            file.write(chunk)
-    return target
+            file.write(decoder.decode(chunk).encode() if decoder else chunk)
+        if decoder and first is None:
+            file.write(decoder.decode(b"", final=True).encode())

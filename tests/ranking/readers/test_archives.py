@@ -14,12 +14,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.ranking.readers.tables import read_table
 
-from bayescl_lab.ranking.readers import packed
-from bayescl_lab.ranking.readers.packed import unpacked
-from bayescl_lab.ranking.readers.table import read_table, table_header
+from bayescl_lab.ranking.readers import archives
+from bayescl_lab.ranking.readers.archives import unpacked
+from bayescl_lab.ranking.readers.table import TableOptions, table_header
 
-COLUMNS = {"user": None, "item": None}
 gzipped = partial(gzip.compress, mtime=0)  # the same bytes in every test process
 
 TEXT = b"user_id,item_id\nann,x\nbob,y\n"
@@ -67,8 +67,8 @@ def parquet() -> bytes:
 )
 def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, content):
     path = write(name, content)
-    assert read_table(path, COLUMNS).rows() == ROWS
-    assert table_header(path) == ["user_id", "item_id"]
+    assert read_table(path).rows() == ROWS
+    assert table_header(path, TableOptions()) == ["user_id", "item_id"]
     assert list(temporary.iterdir()) == []
 
 
@@ -101,7 +101,7 @@ def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, con
 def test_damage_is_named_with_the_compressed_file(write, temporary, name, content, message):
     path = write(name, content)
     with pytest.raises(ValueError, match=re.escape(message.format(path=path))):
-        read_table(path, COLUMNS)
+        read_table(path)
     assert list(temporary.iterdir()) == []
 
 
@@ -111,14 +111,14 @@ def test_a_password_is_said_to_be_needed(write):
         content[content.index(signature) + flags] |= 1
     path = write("a.zip", bytes(content))
     with pytest.raises(ValueError, match=r"cannot unpack .*a\.zip: .*password"):
-        read_table(path, COLUMNS)
+        read_table(path)
 
 
 def test_what_unpacks_to_absurdly_much_is_refused_and_leaves_nothing(write, temporary, monkeypatch):
-    monkeypatch.setattr(packed, "_LEAST_BOMB", 1 << 20)
+    monkeypatch.setattr(archives, "_LEAST_BOMB", 1 << 20)
     path = write("a.csv.gz", gzipped(bytes(1 << 23)))
     with pytest.raises(ValueError, match="unpacks to more than 200 times its size"):
-        read_table(path, COLUMNS)
+        read_table(path)
     assert list(temporary.iterdir()) == []
 
 
@@ -126,4 +126,22 @@ def test_a_header_needs_only_the_beginning(write):
     path = write("a.csv.gz", gzipped(TEXT + b"eve,z\n" * 1_000_000))
     with unpacked(path, first=1 << 20) as plain:
         assert plain.stat().st_size == 1 << 20
-    assert table_header(path) == ["user_id", "item_id"]
+    assert table_header(path, TableOptions()) == ["user_id", "item_id"]
+
+
+def test_text_in_another_encoding_is_converted_and_leaves_nothing(write, temporary):
+    text = "user_id,item_id\nann,café\nbob,x\n"
+    for encoding in ("latin-1", "cp1252", "utf-16", "utf-8-sig"):
+        content = text.encode(encoding)
+        for path in (write("a.csv", content), write("a.csv.gz", gzipped(content))):
+            assert read_table(path, encoding=encoding).rows() == [("ann", "café"), ("bob", "x")]
+    path = write("a.csv", text.encode("latin-1"))
+    for encoding, message in (
+        (None, f"{path}, line 2: this is not UTF-8 text: name its encoding, such as latin-1, with"),
+        ("ascii", f"{path} is not ascii text: "),
+        ("klingon", "encoding must be one that Python knows, such as latin-1, got 'klingon'"),
+        ("base64", "encoding must be one that Python knows, such as latin-1, got 'base64'"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            read_table(path, encoding=encoding)
+    assert list(temporary.iterdir()) == []

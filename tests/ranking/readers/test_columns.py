@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bayescl_lab.ranking.readers.naming import chosen_columns, guesses
+from bayescl_lab.ranking.readers.columns import chosen_columns
 
 BOTH = {"user": None, "item": None}
 
@@ -22,7 +22,6 @@ BOTH = {"user": None, "item": None}
         ("rating,asin,user_id,parent_asin", "user_id", "asin"),
         ("reviewerID,asin,overall,unixReviewTime", "reviewerID", "asin"),
         ("customer,product,stars", "customer", "product"),
-        ("user,user_id,item", "user", "item"),  # the plain name first
         ("user_name,user_id,customer_id,movie,movie_id", "user_id", "movie_id"),
         ("uid,iid", "uid", "iid"),
         ("Bücher,user.id,item-no", "user.id", "item-no"),
@@ -47,6 +46,16 @@ def test_names_that_were_said_are_taken_and_not_guessed_for_anything_else():
         ("a,b", BOTH, "a.csv has no column that looks like users; it has a, b: name the right "),
         ("user,b", BOTH, "looks like items; it has user, b: name the right one with --item-column"),
         ("user_id,userId,item", BOTH, "2 columns that look like users, user_id, userId: name the"),
+        (
+            "user,item,item_id",
+            BOTH,
+            "columns that look like items, item, item_id: name the",
+        ),
+        (
+            "User ID,user,item",
+            BOTH,
+            "columns that look like users, User ID, user: name the",
+        ),
         ("user,track_id,artist_id", BOTH, "look like items, track_id, artist_id: name the right"),
         ("user,item,user", BOTH, "a.csv has 2 columns called 'user'"),
         ("", BOTH, "no column that looks like users"),
@@ -60,8 +69,3 @@ def test_names_that_were_said_are_taken_and_not_guessed_for_anything_else():
 def test_what_cannot_be_told_names_the_option(header, wanted, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         chosen_columns(header.split(","), wanted, "a.csv")
-
-
-def test_only_what_was_guessed_is_said():
-    found = {"user": "userId", "item": "item", "rating": "stars"}
-    assert guesses({"user": None, "item": None, "rating": "stars"}, found) == {"user": "userId"}
