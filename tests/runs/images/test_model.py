@@ -17,7 +17,8 @@ from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
 from bayescl_lab.images.optimizers import Lars
 from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.model import build_augmentation, build_encoder, build_model
+from bayescl_lab.runs.images.encoder import build_encoder
+from bayescl_lab.runs.images.model import build_augmentation, build_model
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
