@@ -34,7 +34,7 @@ from bayescl_lab.paper.simulation import Settings, generator, observe
 from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
 from bayescl_lab.paper.simulation.tables import Table, Value
 from bayescl_lab.runs.folder import RunFolder, as_json
-from bayescl_lab.runs.images.alpha import LabelledAlpha, labelled_part
+from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.runs.images.run import KIND, ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -191,7 +191,7 @@ def _train_to(run: ImageRun, folder: RunFolder, epoch: int) -> None:
         folder,
         epochs=epoch,
         device=run.device,
-        judge=run.judge,
+        evaluate=run.columns,
         callbacks=callbacks,
     )
 
@@ -232,7 +232,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
         "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
         "auc": found.measured.auc,
-        "part_auc": LabelledAlpha(part, "auc", seed)(model, epoch),
+        "part_auc": labelled_alpha(model, epoch, images=part, reading="auc", seed=seed),
         "free_auc": sum(free) / len(free),
         "bias_true": sum(bias.true_negatives for bias in biases) / len(biases),
         "bias_false": sum(bias.false_negatives for bias in biases) / len(biases),

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bayescl_lab.compare.images.comparison import ImageComparison, compare_images, settle_losses
+from bayescl_lab.compare.comparison import compare
+from bayescl_lab.compare.images.comparison import ImageComparison, settle_losses
 from bayescl_lab.compare.images.summary import summarise
 from bayescl_lab.report.images.figure import comparison_figure, draw_comparison
 from bayescl_lab.report.images.findings import findings
 from bayescl_lab.report.titles import data_title
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
@@ -77,7 +79,7 @@ def test_an_oracle_that_is_not_above_info_nce_closes_no_gap():
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
     losses = (LossSettings("info_nce"), LossSettings("oracle"))
     comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
-    whole = compare_images(comparison, tmp_path / "whole")
+    whole = compare(comparison, tmp_path / "whole")
 
     class PowerCut(BaseException):
         pass
@@ -87,15 +89,15 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
             raise PowerCut
 
     with pytest.raises(PowerCut):
-        compare_images(comparison, tmp_path / "cut", progress=cut)
+        compare(comparison, tmp_path / "cut", progress=cut)
     finished = tmp_path / "cut" / "runs" / "info_nce-seed0" / "result.json"
     before = finished.stat().st_mtime_ns
-    resumed = compare_images(comparison, tmp_path / "cut", resume=True)
+    resumed = compare(comparison, tmp_path / "cut", resume=True)
     assert finished.stat().st_mtime_ns == before
     for name, run in whole["runs"].items():
         assert resumed["runs"][name]["probes"] == run["probes"]
     with pytest.raises(ValueError, match="with other settings"):
-        compare_images(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
+        compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
 
     draw_comparison(resumed, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -103,13 +105,15 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
 
 def test_worker_processes_change_no_figure(settings, tmp_path):
     comparison = ImageComparison((LossSettings("hard"),), 2, replace(settings, epochs=1))
-    alone = compare_images(comparison, tmp_path / "alone")
+    alone = compare(comparison, tmp_path / "alone")
     heard = set()
-    shared = compare_images(
+    shared = compare(
         comparison, tmp_path / "shared", workers=2, progress=lambda run, *_: heard.add(run)
     )
     for name, run in alone["runs"].items():
         assert shared["runs"][name]["probes"] == run["probes"]
+        own = RunFolder.find(tmp_path / "shared" / "runs" / name).read_result()
+        assert own["command"] == alone["command"]
     assert heard >= set(alone["runs"])
 
 

@@ -49,13 +49,8 @@ def command(
     """
     from bayescl_lab.cli._comparison_tables import print_comparison, write_and_name_files
     from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.compare.images.comparison import (
-        KIND,
-        ImageComparison,
-        compare_images,
-        settle_losses,
-        with_alpha,
-    )
+    from bayescl_lab.compare.comparison import compare, with_alpha
+    from bayescl_lab.compare.images.comparison import KIND, ImageComparison, settle_losses
     from bayescl_lab.report.images.figure import draw_comparison
     from bayescl_lab.report.images.markdown import comparison_markdown
     from bayescl_lab.report.titles import data_title
@@ -69,7 +64,7 @@ def command(
     shared, runs = comparison.shared, comparison.runs()
     folder = place.folder(f"compare-{data}")
     with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
-        result = compare_images(
+        result = compare(
             comparison,
             folder,
             resume=place.resume,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bayescl.axes import Bool, Float, Int, Tensor
     from bayescl_lab.ranking.interactions import Interactions, RankingParts
     from bayescl_lab.ranking.scorers import Scorer, ScoresNewcomers
-    from bayescl_lab.runs.ranking.memory import RankingMemory
+    from bayescl_lab.runs.ranking.record import RankingRecord
 
 PARTS = ("train", "validation", "test")
 _LEAST_MAPPED = 1 << 16
@@ -171,24 +171,21 @@ class Recommender:
     # What needs all interactions or torch.
 
     @cached_property
-    def memory(self) -> RankingMemory:
+    def record(self) -> RankingRecord:
         """The interactions of the run by part."""
-        from bayescl_lab.runs.ranking.memory import RankingMemory
+        from bayescl_lab.runs.ranking.record import RankingRecord
 
-        memory = RankingMemory.read(self._folder)
-        if memory is None:
-            raise ValueError(f"{self._folder.path} has no record of its data")
-        return memory
+        return RankingRecord.read(self._folder)
 
     @cached_property
     def parts(self) -> RankingParts:
         """The interactions that the run is evaluated on."""
-        return self.memory.parts(self._config.get("evaluate_on", "test"))
+        return self.record.parts(self._config.get("evaluate_on", "test"))
 
     @cached_property
     def known(self) -> Interactions:
         """Every interaction of every part, which lists leave out."""
-        return self.memory.known()
+        return self.record.known()
 
     @property
     def scorer(self) -> Scorer:
@@ -208,19 +205,19 @@ class Recommender:
     @cached_property
     def _trained_scorer(self) -> tuple[Scorer, int | None]:
         """The scorer with its best weights, and their epochs; a baseline is fitted again."""
-        from bayescl_lab.runs.ranking.fitting import fitted
-        from bayescl_lab.runs.ranking.matrices import read_embeddings
+        from bayescl_lab.runs.ranking.baselines import fitted
+        from bayescl_lab.runs.ranking.record import read_embeddings
         from bayescl_lab.runs.ranking.settings import baseline_of
 
         if baseline := baseline_of(self._config):
             return fitted(baseline, self.parts.train), None
-        if self._matrices and (stored := read_embeddings(self._folder)):
-            return stored
+        if self._matrices:
+            return read_embeddings(self._folder)
 
         from bayescl_lab.runs.ranking.run import RankingRun
 
         settings = RankingRun.settings_type.from_config(self._config)
-        run = RankingRun(settings, memory=self.memory)
+        run = RankingRun(settings, record=self.record)
         epochs = run.load(self._folder.kept_checkpoint())
         return run.model.scorer(), epochs
 

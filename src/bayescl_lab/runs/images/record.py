@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder, read_json
-from bayescl_lab.runs.memory import Arrays, read_memory, write_memory
+from bayescl_lab.runs.record import read_record, write_record
 
 FILE = "images.npz"
 PARTS = ("train", "evaluation")
@@ -28,7 +28,7 @@ CHECKED = 5000
 
 
 @dataclass(frozen=True)
-class ImageMemory:
+class ImageRecord:
     """The images of a run by part.
 
     Attributes:
@@ -45,7 +45,7 @@ class ImageMemory:
     images: Mapping[str, Mapping[str, NDArray[Any]]]
 
     @classmethod
-    def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageMemory:
+    def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageRecord:
         """The record of the current images.
 
         Args:
@@ -55,8 +55,8 @@ class ImageMemory:
         """
         where = data if data in known_data_sets() else str(Path(data).resolve())
         stores = {"train": parts.train, "evaluation": parts.evaluation}
-        found = {part: _described(where, store) for part, store in stores.items() if store}
-        return cls(where, preparation, parts.train.class_names, found)
+        images = {part: _described(where, store) for part, store in stores.items() if store}
+        return cls(where, preparation, parts.train.class_names, images)
 
     def write(self, folder: RunFolder) -> None:
         """Write both files into a run's folder; if they exist, update the images' location."""
@@ -70,33 +70,32 @@ class ImageMemory:
             for part, described in self.images.items()
             for name, values in described.items()
         }
-        record = {
+        description = {
             "data": self.data,
             "images": {part: len(described["ids"]) for part, described in self.images.items()},
             "class_names": list(self.class_names),
             "preparation": dict(self.preparation),
         }
-        write_memory(folder, FILE, arrays, record)
+        write_record(folder, FILE, arrays, description)
 
     @classmethod
-    def read(cls, folder: RunFolder) -> ImageMemory | None:
-        """The record in a run's folder; None for a folder of format 1.
+    def read(cls, folder: RunFolder) -> ImageRecord:
+        """The record in a run's folder.
 
         Raises:
             ValueError: if a file is missing or damaged.
         """
-        return read_memory(folder, FILE, cls._made)
-
-    @classmethod
-    def _made(cls, record: Mapping[str, Any], arrays: Arrays) -> ImageMemory:
-        """Combine the contents of both files."""
-        images = {
-            part: {name: arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")}
-            for part in PARTS
-            if f"{part}_ids" in arrays
-        }
-        names = tuple(map(str, record["class_names"]))
-        return cls(str(record["data"]), dict(record["preparation"]), names, images)
+        description, arrays = read_record(folder, FILE)
+        try:
+            images = {
+                part: {name: arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")}
+                for part in PARTS
+                if f"{part}_ids" in arrays
+            }
+            names = tuple(map(str, description["class_names"]))
+            return cls(description["data"], dict(description["preparation"]), names, images)
+        except (KeyError, TypeError):
+            raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_absence(self) -> None:
         """Raise if the images are no longer where they were.
@@ -110,7 +109,7 @@ class ImageMemory:
                 "--data"
             )
 
-    def refuse_changes(self, now: ImageMemory) -> None:
+    def refuse_changes(self, now: ImageRecord) -> None:
         """Raise if the images differ from those that the run was trained on.
 
         Args:
@@ -125,28 +124,29 @@ class ImageMemory:
             "more": len(after.keys() - before.keys()),
             "fewer": len(before.keys() - after.keys()),
             "changed": sum(
-                before[one][2] != after[one][2] and -1 not in (before[one][2], after[one][2])
-                for one in both
+                before[image][2] != after[image][2]
+                and -1 not in (before[image][2], after[image][2])
+                for image in both
             ),
-            "of another class": sum(before[one][1] != after[one][1] for one in both),
-            "in another part": sum(before[one][0] != after[one][0] for one in both),
+            "of another class": sum(before[image][1] != after[image][1] for image in both),
+            "in another part": sum(before[image][0] != after[image][0] for image in both),
         }
-        found = [f"{count} {what}" for what, count in counts.items() if count]
-        if found:
+        changes = [f"{count} {what}" for what, count in counts.items() if count]
+        if changes:
             raise ValueError(
                 f"{Path(self.data).name}: images differ from those that the run was trained on: "
-                f"{', '.join(found)}: restore them, or evaluate on other data with --data"
+                f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
 
     def _by_id(self) -> dict[str, tuple[str, str, int]]:
         """Part, class and checksum of every image."""
-        found = {}
+        by_id = {}
         for part, described in self.images.items():
             columns = (described[name].tolist() for name in ("ids", "labels", "checksums"))
-            for one, label, checksum in zip(*columns, strict=True):
-                known = "" if label == UNLABELLED else self.class_names[label]
-                found[str(one)] = (part, known, checksum)
-        return found
+            for image, label, checksum in zip(*columns, strict=True):
+                class_name = "" if label == UNLABELLED else self.class_names[label]
+                by_id[str(image)] = (part, class_name, checksum)
+        return by_id
 
 
 def image_ids(store: ImageStore) -> NDArray[Any]:

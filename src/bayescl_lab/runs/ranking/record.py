@@ -1,7 +1,8 @@
 """A run's record of its interactions, with which it no longer needs the files.
 
 ``data.json`` describes the files that were read and where they were. ``interactions.npz`` holds the
-ids and every interaction with its part.
+ids and every interaction with its part. ``embeddings.npz`` holds the matrices of a finished
+recommender.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bayescl_lab.ranking.datasets import source_files
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.fingerprints import changes, file_records
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.memory import Arrays, read_memory, write_memory
 from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.record import read_arrays, read_record, write_arrays, write_record
 
-FILE = "interactions.npz"
+FILE, EMBEDDINGS = "interactions.npz", "embeddings.npz"
 PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
-class RankingMemory:
+class RankingRecord:
     """The interactions of a run by part, and their files.
 
     Attributes:
@@ -36,8 +39,8 @@ class RankingMemory:
         test: the test part.
         report: counts of what reading left out or merged.
         files: records of the files, from :func:`~bayescl_lab.runs.fingerprints.file_records`.
-        judged: other interactions to evaluate on, of the same users and items; None for the run's
-            own.
+        evaluation: other interactions to evaluate on, of the same users and items; None for the
+            run's own.
         folder: the folder of these files, if the data were a folder.
         columns: the table's guessed columns, by "user" and so on.
     """
@@ -47,12 +50,12 @@ class RankingMemory:
     test: Interactions | None
     report: Mapping[str, int] = field(default_factory=dict)
     files: tuple[Mapping[str, Any], ...] = ()
-    judged: Interactions | None = None
+    evaluation: Interactions | None = None
     folder: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingMemory:
+    def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingRecord:
         """Read a data set.
 
         Args:
@@ -84,7 +87,7 @@ class RankingMemory:
         else:
             train = self.train if self.validation is None else self.train.joined(self.validation)
             evaluation = self.test
-        evaluation = self.judged or evaluation
+        evaluation = self.evaluation or evaluation
         if evaluation is None:
             raise ValueError(f"the run has no {evaluate_on} part")
         return RankingParts(train, evaluation, evaluate_on, self.report)
@@ -112,7 +115,7 @@ class RankingMemory:
                 arrays[f"{part}_starts"] = some.matrix.indptr
                 arrays[f"{part}_items"] = some.matrix.indices
                 counts[part] = some.num_interactions
-        record = {
+        description = {
             "data": data.data,
             "reading": asdict(data),
             "files": list(self.files),
@@ -123,33 +126,31 @@ class RankingMemory:
             "interactions": counts,
             "report": dict(self.report),
         }
-        write_memory(folder, FILE, arrays, record)
+        write_record(folder, FILE, arrays, description)
 
     @classmethod
-    def read(cls, folder: RunFolder) -> RankingMemory | None:
-        """The record in a run's folder; None for a folder of format 1.
+    def read(cls, folder: RunFolder) -> RankingRecord:
+        """The record in a run's folder.
 
         Raises:
             ValueError: if a file is missing or damaged.
         """
-        return read_memory(folder, FILE, cls._made)
-
-    @classmethod
-    def _made(cls, record: Mapping[str, Any], arrays: Arrays) -> RankingMemory:
-        """Combine the contents of both files."""
-        parts = {part: _part(arrays, part) for part in PARTS}
-        train = parts["train"]
-        if train is None:
-            raise KeyError("train")
-        return cls(
-            train,
-            parts["validation"],
-            parts["test"],
-            record["report"],
-            tuple(record["files"]),
-            folder=record.get("folder"),
-            columns=record.get("columns", {}),
-        )
+        description, arrays = read_record(folder, FILE)
+        try:
+            train, validation, test = (_part(arrays, part) for part in PARTS)
+            if train is None:
+                raise KeyError("train")
+            return cls(
+                train,
+                validation,
+                test,
+                description["report"],
+                tuple(description["files"]),
+                folder=description["folder"],
+                columns=description["columns"],
+            )
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_changes(self) -> None:
         """Raise if the files differ from those that the run was trained on.
@@ -159,12 +160,12 @@ class RankingMemory:
         Raises:
             ValueError: if a file changed; the message says which one and how.
         """
-        there = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
-        if there and self.folder is not None:
-            there |= {file.resolve() for file in source_files(self.folder)}
-        if there and (found := changes(self.files, file_records(sorted(there)))):
+        files = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
+        if files and self.folder is not None:
+            files |= {file.resolve() for file in source_files(self.folder)}
+        if files and (changed := changes(self.files, file_records(sorted(files)))):
             raise ValueError(
-                f"{'; '.join(found)}: restore the data, or evaluate on other data with --data"
+                f"{'; '.join(changed)}: restore the data, or evaluate on other data with --data"
             )
 
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -181,22 +182,27 @@ class RankingMemory:
             _places(other.item_ids, self.train.item_ids),
         )
 
-    def on(self, data: RankingData) -> RankingMemory:
+    def on(self, data: str, config: Mapping[str, Any]) -> RankingRecord:
         """The same run, to be evaluated on other interactions of the users and items it knows.
 
         Interactions that the run was trained on, or that chose its epoch, are left out, as are
         users and items that it does not know; the report counts them.
 
+        Args:
+            data: the other data.
+            config: the run's settings as plain values, which say how to read them.
+
         Raises:
             ValueError: if the data cannot be read, or nothing is left to evaluate on.
         """
-        parts = replace(data, split="none").load("test")
+        reading = RankingData.taken_from(dict(config))
+        parts = replace(reading, data=data, test_data=None, split="none").load("test")
         other = parts.train
         users, items = other.pairs()
         of_users, of_items = self.rows_of(other)
         rows, columns = of_users[users], of_items[items]
         known = (rows >= 0) & (columns >= 0)
-        found = Interactions.from_pairs(
+        other = Interactions.from_pairs(
             rows[known],
             columns[known],
             user_ids=self.train.user_ids,
@@ -205,10 +211,10 @@ class RankingMemory:
             name=other.name,
         )
         seen = self.train if self.validation is None else self.train.joined(self.validation)
-        flat = [one.pairs()[0] * one.num_items + one.pairs()[1] for one in (found, seen)]
+        flat = [one.pairs()[0] * one.num_items + one.pairs()[1] for one in (other, seen)]
         new = ~np.isin(flat[0], flat[1])
         if not new.any():
-            raise ValueError(f"{data.data} has no interaction that the run was not trained on")
+            raise ValueError(f"{data} has no interaction that the run was not trained on")
         report = {
             "interactions that the run was trained on left out": int((~new).sum()),
             "interactions of users or items that the run does not know left out": int(
@@ -216,7 +222,7 @@ class RankingMemory:
             ),
         }
         counted = {phrase: count for phrase, count in report.items() if count}
-        return replace(self, judged=found.subset(new), report={**parts.report, **counted})
+        return replace(self, evaluation=other.subset(new), report={**parts.report, **counted})
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
@@ -243,3 +249,30 @@ def _places(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
 def _plain(ids: NDArray[Any]) -> NDArray[Any]:
     """Ids as an array that NumPy can write without pickling."""
     return ids.astype(str) if ids.dtype == object else ids
+
+
+def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:
+    """Write the matrices of users and items; the product of two rows is a score.
+
+    Args:
+        folder: the run folder.
+        scorer: the embeddings, already scaled as the score requires.
+        epochs: number of epochs that the weights saw.
+    """
+    arrays = {"users": scorer.users.cpu().numpy(), "items": scorer.items.cpu().numpy()}
+    write_arrays(folder.path / EMBEDDINGS, {**arrays, "epochs": np.array(epochs)})
+
+
+def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int]:
+    """Read the scorer of a finished run, and the epochs its weights saw.
+
+    Raises:
+        ValueError: if the file is missing or damaged.
+    """
+    path = folder.path / EMBEDDINGS
+    arrays = read_arrays(path)
+    try:
+        users, items = (torch.from_numpy(arrays[name]) for name in ("users", "items"))
+        return EmbeddingScorer(users, items, "inner"), int(arrays["epochs"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{path} is damaged") from None
