@@ -20,7 +20,7 @@ from gpu_journal import Run, failure
 from image_epoch import LOSSES as PROFILED
 from image_epoch import random_store, training_steps
 
-from bayescl_lab._downloads.archives import extract_archive
+from bayescl_lab._downloads import extract_archive
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.pixel_files import cache_folder
