@@ -38,7 +38,7 @@ def fetch(source: DataSource, screen: Console) -> None:
     """Download a data set and print its terms, or how to get it.
 
     Raises:
-        ValueError: if the download fails; the same call continues it.
+        ValueError: if the download fails.
     """
     from bayescl_lab._downloads import fetch_source
     from bayescl_lab.cli._console import ByteBar
