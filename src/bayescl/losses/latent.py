@@ -218,8 +218,6 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         """Return the objective for two views."""
         return self.objective_in("two_views", temperature)
 
-    # What is remembered changes with every call: traced, it would be compiled again each time.
-    @torch.compiler.disable(recursive=True)  # type: ignore[untyped-decorator]
     def _evaluate(
         self,
         gathering: Gathering,
@@ -227,6 +225,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with the current classes; then remember the batch."""
+        if torch.compiler.is_compiling():
+            # What is remembered changes with every call: traced, it would be compiled each time.
+            value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
+            return value
         first, memory = batches[0], self.memory
         if not self._learns:
             with gathering.refusals():
