@@ -301,9 +301,8 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Count attracting pairs of labelled items that are right and that are wrong.
 
-        Labels join components, so a pair of one label would attract because of its own labels. Such
-        pairs are judged by the classes without labels, others by the classes with them: what is
-        counted as right owes nothing to the labels.
+        Labels join components, so a pair of one label would attract because of its own labels. So
+        pairs are judged by the classes as they are without labels.
 
         Args:
             views: embeddings of both views of items.
@@ -320,13 +319,12 @@ class ClassMemory(nn.Module):
         mean = ((shares[0] + shares[1]) / 2).nan_to_num(0.0)
         whole = mean.new_ones(len(self.classes.sizes))
 
-        def attracts(moves: tuple[Tensor, ...]) -> Tensor:
-            factors = same_class_factors(further_views(mean, moves), whole, moves, hops=0)
-            return (factors @ factors.T > threshold).triu(1)
-
+        moves = self.classes.unjoined_moves
+        factors = same_class_factors(further_views(mean, moves), whole, moves, hops=0)
+        attracted = (factors @ factors.T > threshold).triu(1)
         same = labels[known, None] == labels[known]
-        right = float((attracts(self.classes.unjoined_moves) & same).sum())
-        wrong = float((attracts(self.classes.moves) & ~same).sum())
+        right = float((attracted & same).sum())
+        wrong = float((attracted & ~same).sum())
         # A few items make many pairs, which do not say more than the items do.
         scale = min(1.0, len(known) / max(1.0, right + wrong))
         self._right = _INERTIA * self._right + scale * right
