@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,15 @@ class Excluded:
             return candidates - self.mask.sum(dim=1)
         few = 0 if self.columns is None else self.columns.shape[1]
         return torch.full((1,), candidates - few, device=device)
+
+    def log_counts(
+        self, candidates: int, device: torch.device, dtype: torch.dtype
+    ) -> Float[Tensor, "#rows"]:
+        """Log of :meth:`counts`; -inf for an anchor with none."""
+        if self.mask is not None:
+            return self.counts(candidates, device).to(dtype).log()
+        few = candidates - (0 if self.columns is None else self.columns.shape[1])
+        return torch.full((1,), math.log(few) if few else -math.inf, dtype=dtype, device=device)
 
     def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
@@ -239,5 +249,4 @@ class ContrastiveBatch:
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
         """Log of the number of candidates of some anchors; -inf for an anchor with none."""
-        counts = self.excluded(rows).counts(self.num_candidates, self.anchors.device)
-        return counts.to(dtype).log()
+        return self.excluded(rows).log_counts(self.num_candidates, self.anchors.device, dtype)
