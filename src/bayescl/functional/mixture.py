@@ -465,4 +465,7 @@ def posterior(
     mine, every = true_negatives(alpha), unlabeled(alpha, tau_plus)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
-    return (1 - tau_plus) * mine.half_ratio(proposal_cdf) / every.half_ratio(proposal_cdf)
+    tiny = torch.finfo(proposal_cdf.dtype).tiny  # where a tiny prior underflows, at CDF 1
+    return (
+        (1 - tau_plus) * mine.half_ratio(proposal_cdf) / every.half_ratio(proposal_cdf).clamp(tiny)
+    )
