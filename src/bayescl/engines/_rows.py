@@ -60,7 +60,8 @@ def row_losses(
         upstream: what each loss's gradient is multiplied by; default: ones.
         differentiate: whether gradients are wanted.
     """
-    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))
+    # Rows that are not finite are computed as zeros, and their results become NaN at the end.
+    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))  # [rows], or None
     if bad is not None:
         logits.masked_fill_(bad[:, None], 0.0)
         positive = positive.masked_fill(bad, 0.0)
@@ -110,6 +111,7 @@ def _finite_row_losses(
         return _losses_of_function(
             objective_at, temperature, positive, logits, batch, rows, upstream, differentiate
         )
+    # The objective sees [rows] values alone: exponentials stay where the logits were.
     parts = sums_of(data, logits, batch, rows)
     log_sums = log_sums_of(data, [part.log for part in parts], batch, rows)
     if not differentiate:
