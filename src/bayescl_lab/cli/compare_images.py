@@ -40,7 +40,7 @@ def command(
             defaults are those recorded for the data set, or else the loss's own.
         seeds: number of seeds; --seed is the first of them.
         given: hyper-parameters.
-        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C unless they are set explicitly.
+        num_classes: sets tau_plus to 1/C unless it is set explicitly.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
             files.
         settings: of every run.

@@ -42,7 +42,7 @@ def command(
         loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
             for the data set, if any, else the loss's own.
         given: hyper-parameters.
-        num_classes: sets the defaults of tau_plus to 1/C and of beta to 1 - 1/C.
+        num_classes: sets the default of tau_plus to 1/C.
         settings: settings of the run.
         typed: options on the command line.
         saving: how often it saves checkpoints.
