@@ -112,6 +112,6 @@ def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text: str, message: st
 
 def test_conditions_leave_records_on_the_way_to_a_place() -> None:
     content = {"rows": [{"b": 1, "ms": [5, 7]}, {"b": 2, "ms": [6, 8]}]}
-    assert taken(content, "rows/ms/1", {"b": 2}) == 8
+    assert taken(content, "rows/ms/1", {"b": "2"}) == 8
     with pytest.raises(ValueError, match="2 records match"):
         taken(content, "rows/ms")

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab import __version__
+from bayescl import __version__
 
 SUCCESS, BAD_INPUT, INTERRUPTED = 0, 2, 130
 

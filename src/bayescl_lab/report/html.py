@@ -6,7 +6,7 @@ import base64
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ from bayescl_lab.report.ranking.table import (
     note,
     settings_table,
 )
+from bayescl_lab.report.section import Section
+from bayescl_lab.report.simulation import simulation_section
 from bayescl_lab.report.tables import Table, counted
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
 from bayescl_lab.runs.folder import RunFolder, read_json
@@ -48,37 +50,12 @@ _ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "t
 _LARGEST_PICTURE = 16 * 2**20
 
 
-@dataclass
-class Section:
-    """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
-
-    Attributes:
-        title: its heading.
-        lead: paragraphs below it.
-        tables: with their own titles and notes.
-        findings: sentences made from the figures.
-        pictures: captions with PNG files.
-        settings: names and values.
-        origin: what produced the figures.
-        scores: one column per score in the table of several runs.
-    """
-
-    title: str
-    lead: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
-    pictures: list[tuple[str, bytes]] = field(default_factory=list)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=dict)
-    scores: Mapping[str, str] = field(default_factory=dict)
-
-
 def report_page(folders: Sequence[Path]) -> str:
     """Settings, tables, figures, pictures and provenance of runs, comparisons and paper tables.
 
     Args:
-        folders: folders of runs of any kind, finished or not, or with a ``comparison.json`` or
-            cells of the ranking table.
+        folders: folders of runs of any kind, finished or not, or with a ``comparison.json``,
+            cells of the ranking table, or numerical experiments.
 
     Returns:
         Self-contained HTML. Content of the files is shown as text.
@@ -134,6 +111,8 @@ def section_of(folder: Path) -> Section:
     try:
         if file is not None:
             section = _result_section(folder, read_json(file))
+        elif simulation := simulation_section(folder):
+            return simulation
         elif cells := read_cells(folder):
             section = _cells_section(folder, cells)
         elif config is not None:

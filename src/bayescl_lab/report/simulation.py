@@ -1,0 +1,36 @@
+"""The paper's numerical experiments as a section of an HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bayescl_lab.report.section import Section
+from bayescl_lab.report.tables import Table
+from bayescl_lab.runs.folder import read_json
+
+SETTINGS = "simulation.json"
+"""File in the folder that holds the settings and the seed."""
+
+
+def simulation_section(folder: Path) -> Section | None:
+    """The experiments whose files are in a folder; None if there are none."""
+    if not (folder / SETTINGS).is_file():
+        return None
+    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, read_table
+
+    section = Section("The paper's numerical experiments", settings=read_json(folder / SETTINGS))
+    for experiment in EXPERIMENTS:
+        data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
+        if not data.is_file():
+            continue
+        table = read_table(data)
+        said = experiment.finding(table)
+        section.findings += [f"**{experiment.name}**: {said}"] if said else []
+        section.tables += [
+            Table(made.header, made.rows, title=f"**{experiment.name}.** {made.title}")
+            for made in experiment.tables(table)
+        ]
+        if picture.is_file():
+            caption = f"{experiment.name}: {experiment.summary}"
+            section.pictures.append((caption, picture.read_bytes()))
+    return section
