@@ -34,6 +34,7 @@ from bayescl_lab.report.section import Section
 from bayescl_lab.report.simulation import simulation_section
 from bayescl_lab.report.tables import Table, counted
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
+from bayescl_lab.report.verdicts import comparison_verdict, training_verdict, trust_of_runs
 from bayescl_lab.runs.folder import RunFolder, read_json
 
 if TYPE_CHECKING:
@@ -151,15 +152,17 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
         losses = result["summary"]["losses"]
         title = f"{len(losses)} losses on {data_title(settings['data'])}"
         section = Section(title, [what_was_run(result)], [accuracy_table(result)])
+        section.findings = comparison_verdict(result, trust_of_runs(folder))
         if "info_nce" in losses and len(losses) > 1:
             section.tables.append(difference_table(result))
-            section.findings = findings(result)
+            section.findings += findings(result)
         if not (folder / "comparison.png").is_file():
             section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
         section.settings, section.origin = settings, origin
         return section
     if {"losses", "baselines"} <= result.keys():
-        return replace(_cells_section(folder, [dict(result)]), settings=settings)
+        said = comparison_verdict(result, trust_of_runs(folder))
+        return replace(_cells_section(folder, [dict(result)]), settings=settings, findings=said)
     name = settings["loss"] if "loss" in settings else settings["encoder"]
     title = f"{loss_title(name)} on {data_title(settings['data'])}"
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
@@ -167,6 +170,7 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
     words += [f"scored on the {settings['evaluate_on']} part"]
     lead = [f"Run `{folder.resolve().name}`: {', '.join(words)}."]
     lead += [str(remark) for remark in result.get("remarks", [])]
+    lead += training_verdict(name, RunFolder(folder, "").read_metrics())
     lead += [f"{sentence}." for sentence in baseline_sentences(result)]
     if "metrics" in result:
         figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
