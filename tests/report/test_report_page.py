@@ -56,7 +56,7 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     for text in (
         f"{100 * level['mean']:.1f} ± {100 * level['spread']:.1f}",
         f"{100 * gain['mean']:+.2f} ± {100 * gain['spread']:.2f}",
-        "closes most",
+        "of the oracle&#39;s gain",
         "bayescl compare images",
         "AMD EPYC",
     ):

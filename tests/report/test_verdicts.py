@@ -23,7 +23,7 @@ def images(**losses: list[float]) -> dict:
                 {
                     "settings": {"loss": loss},
                     "seed": seed,
-                    "probes": {"few_label_1": value, "knn": 1 - value},
+                    "probes": {"few_label_1": value, "knn": 0.5},
                     "seconds_per_epoch": 13.0 if loss == "latent" else 1.0,
                 }
                 for loss, values in losses.items()
@@ -50,7 +50,7 @@ def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(f
     said = comparison_verdict(result)
     for loss in result.get("summary", result)["losses"]:
         assert any(loss_title(loss).lower() in sentence.lower() for sentence in said)
-    assert 2 <= len(said) <= 3
+    assert 2 <= len(said) <= 4
     assert said[-1].startswith("Next: ")
 
 
@@ -98,6 +98,18 @@ def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
     for entry in without["summary"]["losses"].values():
         entry["probes"] = {}
     assert "no labels" in comparison_verdict(without)[0]
+
+
+def test_a_measure_on_which_a_loss_does_otherwise_is_told() -> None:
+    result = images(info_nce=[0.5, 0.6, 0.7], hard=[0.5, 0.61, 0.69], latent=[0.6, 0.7, 0.8])
+    losses = result["summary"]["losses"]
+    losses["hard"]["probes"]["knn"]["values"] = [0.6, 0.61, 0.62]
+    losses["latent"]["probes"]["knn"]["values"] = [0.4, 0.41, 0.42]
+    _, better, worse, _ = comparison_verdict(result)
+    assert better == "But above InfoNCE: hard on k-NN."
+    assert worse == "But below InfoNCE: latent classes on k-NN."
+    del losses["latent"]
+    assert "unless those other measures" in comparison_verdict(result)[-1]
 
 
 def test_without_info_nce_the_first_loss_takes_its_place() -> None:

@@ -89,7 +89,7 @@ def test_verdicts_count_differences_beyond_two_standard_errors() -> None:
 
 
 def test_verdicts_find_the_tie_at_a_random_encoder() -> None:
-    table = verdicts(["alpha"], Settings(draws=4, anchors=300), seed=0)
+    table = verdicts(Settings(draws=4, anchors=300), seed=0, parameters=["alpha"])
     biased = table.filter(rival="biased", estimator="bayesian_mid")
     assert set(biased.filter(value=0.5)["verdict"]) == {"tied"}
     assert set(biased.filter(value=0.9)["verdict"]) == {"below"}

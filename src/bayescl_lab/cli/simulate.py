@@ -28,7 +28,7 @@ def command(
     """Run the numerical experiments and write a data file and a figure for each.
 
     A process generates labelled scores, and estimators of the true negatives' mean are compared
-    with the labels. What each experiment says is printed; an HTML page has tables and figures.
+    with the labels. What each experiment says is printed; an HTML page has the figures.
     Defaults are the paper's. If an experiment sweeps a parameter, its value here is ignored.
 
     Args:

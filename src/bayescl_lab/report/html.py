@@ -15,7 +15,6 @@ from markupsafe import Markup, escape
 
 from bayescl.figures import panels, png
 from bayescl_lab.report.images.figure import comparison_figure
-from bayescl_lab.report.images.findings import findings
 from bayescl_lab.report.images.markdown import accuracy_table, difference_table
 from bayescl_lab.report.images.page import what_was_run
 from bayescl_lab.report.images.paper_table import table_rows
@@ -158,7 +157,6 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
         section.findings = comparison_verdict(result, trust_of_runs(folder))
         if "info_nce" in losses and len(losses) > 1:
             section.tables.append(difference_table(result))
-            section.findings += findings(result)
         section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
         section.settings, section.origin = settings, origin
         return section

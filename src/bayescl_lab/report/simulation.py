@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from bayescl_lab.report.section import Section
-from bayescl_lab.report.tables import Table
 from bayescl_lab.runs.folder import read_json
 
 SETTINGS = "simulation.json"
@@ -23,13 +22,8 @@ def simulation_section(folder: Path) -> Section | None:
         data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
         if not data.is_file():
             continue
-        table = read_table(data)
-        said = experiment.finding(table)
+        said = experiment.finding(read_table(data))
         section.findings += [f"**{experiment.name}**: {said}"] if said else []
-        section.tables += [
-            Table(made.header, made.rows, title=f"**{experiment.name}.** {made.title}")
-            for made in experiment.tables(table)
-        ]
         if picture.is_file():
             caption = f"{experiment.name}: {experiment.summary}"
             section.pictures.append((caption, picture.read_bytes()))

@@ -5,7 +5,8 @@ A difference counts if it is at least two standard errors from 0, paired by seed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 from bayescl_lab.runs.statistics import paired_difference
 
-LATENT = "latent"
 NO_TRUST = (
     "Give it views that agree more (a weaker augmentation), more epochs, or the number of classes "
     "(--num-classes)."
@@ -40,75 +40,122 @@ def comparison_verdict(
     """
     of_images = "summary" in result
     losses: Mapping[str, Any] = result["summary"]["losses"] if of_images else result["losses"]
-    key, form, scale, unit = ("probes", "+.2f", 100, " points") if of_images else _OF_RANKING
-    names, base = list(losses), BASELINE if BASELINE in losses else next(iter(losses))
-    measures = [*losses[base][key]]
-    if len(names) == 1:
+    base = BASELINE if BASELINE in losses else next(iter(losses))
+    entries = {name: one["probes" if of_images else "metrics"] for name, one in losses.items()}
+    if len(entries) == 1:
         return [f"Only {loss_title(base)} was trained: there is nothing to compare it with."]
-    if not measures:
+    if not entries[base]:
         return ["There are no labels to judge by: the losses cannot be told apart."]
-    headline = next((one for one in _HEADLINES if one in measures), measures[0])
-    seeds = len(losses[base][key][headline]["values"])
-    values = {name: losses[name][key][headline]["values"] for name in names}
     differences = {
-        name: paired_difference(values[name], values[base]) for name in names if name != base
+        name: {
+            measure: paired_difference(entry[measure]["values"], entries[base][measure]["values"])
+            for measure in entry
+        }
+        for name, entry in entries.items()
+        if name != base
     }
+    said = _Differences(base, differences, in_points=of_images).sentences()
+    said[-1:-1] = _trust_sentences(trust or {}, losses, base)
+    return [sentence[:1].upper() + sentence[1:] for sentence in said]
 
-    def certain(name: str) -> bool:
-        return gain(name) != 0 and exceeds_noise(differences[name], seeds)
 
-    def gain(name: str) -> float:
-        return float(differences[name]["mean"])
+@dataclass(frozen=True)
+class _Differences:
+    """Differences of losses to a baseline, paired by seed, by loss and measure."""
 
-    def told(some: Iterable[str]) -> str:
+    base: str
+    paired: Mapping[str, Mapping[str, Any]]
+    in_points: bool
+
+    @property
+    def headline(self) -> str:
+        """The measure that the verdict is about."""
+        measures = next(iter(self.paired.values()))
+        return next((one for one in _HEADLINES if one in measures), next(iter(measures)))
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds."""
+        return len(next(iter(self.paired.values()))[self.headline]["values"])
+
+    def gain(self, loss: str) -> float:
+        """Mean difference on the headline."""
+        return float(self.paired[loss][self.headline]["mean"])
+
+    def sign(self, loss: str, measure: str) -> int:
+        """1 above the baseline, -1 below it, 0 if the seeds do not tell them apart."""
+        difference = self.paired[loss][measure]
+        mean = difference["mean"]
+        return (mean > 0) - (mean < 0) if exceeds_noise(difference, self.seeds) else 0
+
+    def told(self, losses: Iterable[str]) -> str:
+        """Losses with their differences on the headline."""
+        form, scale, unit = ("+.2f", 100, " points") if self.in_points else ("+.4f", 1, "")
         return ", ".join(
-            f"{loss_title(name)} {mean_text(differences[name], form, scale=scale)}{unit}"
-            for name in some
+            f"{loss_title(one)} {mean_text(self.paired[one][self.headline], form, scale=scale)}{unit}"
+            for one in losses
         )
 
-    ranked = sorted(differences, key=gain, reverse=True)
-    oracles = [name for name in ranked if name in LOSSES and LOSSES[name].needs_labels]
-    rivals = [name for name in ranked if name not in oracles]
-    above = [name for name in rivals if certain(name) and gain(name) > 0]
-    below = [name for name in rivals if certain(name) and gain(name) < 0]
-    unclear = [name for name in rivals if not certain(name)]
-    where = f"on {measure_title(headline)}"
-    parts = [f"above {loss_title(base)} {where}: {told(above)}"] if above else []
-    parts += [f"below {loss_title(base)} {where}: {told(below)}"] if below else []
-    chance = f"not told from {loss_title(base)} by {counted(seeds, 'seed')} {where}"
-    parts += [f"{chance}: {told(unclear)}"] if unclear else []
-    said = [f"{'; '.join(parts)}."] if parts else []
-    said += [_oracles(oracles, told(oracles), certain, gain, above)] if oracles else []
-    said += _trusted(trust or {}, losses, base)
-    said.append(_next(above, unclear, oracles, seeds, base, certain))
-    return [one[:1].upper() + one[1:] for one in said]
+    def elsewhere(self, losses: Iterable[str], sign: int) -> str:
+        """Losses with the other measures on which they are above or below the baseline."""
+        parts = []
+        for loss in losses:
+            others = [one for one in self.paired[loss] if one != self.headline]
+            on = [measure_title(one) for one in others if self.sign(loss, one) == sign]
+            parts += [f"{loss_title(loss)} on {', '.join(on)}"] if on else []
+        return "; ".join(parts)
+
+    def sentences(self) -> list[str]:
+        """What helped, what knowing the labels would give, and what to do next."""
+        ranked = sorted(self.paired, key=self.gain, reverse=True)
+        oracles = [name for name in ranked if name in LOSSES and LOSSES[name].needs_labels]
+        groups: dict[int, list[str]] = {1: [], -1: [], 0: []}
+        for name in ranked:
+            if name not in oracles:
+                groups[self.sign(name, self.headline)].append(name)
+        title, seeds = loss_title(self.base), counted(self.seeds, "seed")
+        words = {1: f"above {title}", -1: f"below {title}", 0: f"not told from {title} by {seeds}"}
+        where = f"on {measure_title(self.headline)}"
+        parts = [f"{words[at]} {where}: {self.told(some)}" for at, some in groups.items() if some]
+        said = [f"{'; '.join(parts)}."] if parts else []
+        better, worse = self.elsewhere(groups[-1] + groups[0], 1), self.elsewhere(groups[1], -1)
+        said += [f"but above {title}: {better}."] if better else []
+        said += [f"but below {title}: {worse}."] if worse else []
+        said += [self.oracle_sentence(oracles, groups[1])] if oracles else []
+        possible = not oracles or any(self.sign(name, self.headline) for name in oracles)
+        if self.seeds == 1:
+            following = "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
+        elif groups[1]:
+            following = f"train with --loss {groups[1][0]}."
+        elif better:
+            following = f"keep {title}, unless those other measures matter more to you."
+        elif not possible:
+            following = f"keep {title}: there is nothing here for another loss to gain."
+        elif groups[0]:
+            following = (
+                f"keep {title}, or repeat with more than {seeds} to see smaller differences."
+            )
+        else:
+            following = f"keep {title}; another temperature may change more than another loss."
+        return [*said, f"next: {following}"]
+
+    def oracle_sentence(self, oracles: Sequence[str], above: Sequence[str]) -> str:
+        """What losses that know the labels gain, and how much of it the best other one reaches."""
+        sentence = f"knowing the labels, which nobody has: {self.told(oracles)}"
+        first = ORACLE if ORACLE in oracles else oracles[0]
+        if self.sign(first, self.headline) != 1:
+            return f"{sentence}; that is no certain gain, so false negatives cost little here."
+        if not above:
+            return f"{sentence}; none of that is reached without labels."
+        share = f"{self.gain(above[0]) / self.gain(first):.0%}"
+        best, whole = loss_title(above[0]), loss_title(first)
+        return f"{sentence}; {best} reaches {share} of the {whole}'s gain."
 
 
-_OF_RANKING = ("metrics", "+.4f", 1, "")
-
-
-def _oracles(
-    oracles: Sequence[str],
-    told: str,
-    certain: Callable[[str], bool],
-    gain: Callable[[str], float],
-    above: Sequence[str],
-) -> str:
-    """What a loss that knows the labels gains, and how much of that the best other loss reaches."""
-    sentence = f"knowing the labels, which nobody has: {told}"
-    first = ORACLE if ORACLE in oracles else oracles[0]
-    if not (certain(first) and gain(first) > 0):
-        return f"{sentence}; that is no certain gain, so false negatives cost little here."
-    if not above:
-        return f"{sentence}; none of that is reached without labels."
-    share = f"{gain(above[0]) / gain(first):.0%}"
-    return f"{sentence}; {loss_title(above[0])} reaches {share} of the {loss_title(first)}'s gain."
-
-
-def _trusted(
+def _trust_sentences(
     trust: Mapping[str, Sequence[float]], losses: Mapping[str, Any], base: str
 ) -> list[str]:
-    """What became of the trust of losses that have one."""
+    """What became of the trust of losses that have one, if it stayed 0."""
     said = []
     for name in trust.keys() & losses.keys():
         cost = losses[name]["seconds_per_epoch"]["mean"] / losses[base]["seconds_per_epoch"]["mean"]
@@ -121,27 +168,6 @@ def _trusted(
             none, runs = sum(one == 0 for one in trust[name]), counted(len(trust[name]), "run")
             said.append(f"{loss_title(name)}: trust stayed 0 in {none} of {runs}.")
     return said
-
-
-def _next(
-    above: Sequence[str],
-    unclear: Sequence[str],
-    oracles: Sequence[str],
-    seeds: int,
-    base: str,
-    certain: Callable[[str], bool],
-) -> str:
-    """What to do next."""
-    if seeds == 1:
-        return "next: repeat with --seeds 4; one seed shows no spread, so nothing here is certain."
-    if above:
-        return f"next: train with --loss {above[0]}."
-    keep = f"next: keep {loss_title(base)}"
-    if oracles and not any(map(certain, oracles)):
-        return f"{keep}: there is nothing here for another loss to gain."
-    if unclear:
-        return f"{keep}, or repeat with more than {seeds} seeds to see smaller differences."
-    return f"{keep}; another temperature may change this more than another loss."
 
 
 def training_verdict(loss: str, rows: Sequence[Mapping[str, float]]) -> list[str]:

@@ -1,6 +1,7 @@
-"""The experiments by name: their computation, their figure, and the tables and sentences on them.
+"""The experiments by name: their computation, their figure, and what they say.
 
-Needs Matplotlib, Polars, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings all.
+Each takes the settings of the process, a seed, and a callback for the share that is done. Needs
+Matplotlib, Polars, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings all.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from matplotlib.figure import Figure
 
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.paper.simulation import curves, findings, latent, lemmas, model, sweeps
-from bayescl_lab.paper.simulation.estimators import VARIANTS
-from bayescl_lab.paper.simulation.frames import Summary, Tick, summary_of
+from bayescl_lab.paper.simulation.estimators import SUPERVISED, VARIANTS
+from bayescl_lab.paper.simulation.frames import Tick
 from bayescl_lab.paper.simulation.settings import Proposal, Settings
 
 
@@ -29,7 +30,6 @@ class Experiment:
         run: computes the table from settings and a seed, and calls back with the share done.
         draw: draws the figure from the table.
         finding: what the table says in a sentence or two; nothing for curves.
-        tables: the tables to show; none for curves.
     """
 
     name: str
@@ -37,22 +37,23 @@ class Experiment:
     run: Callable[[Settings, int, Tick], pl.DataFrame]
     draw: Callable[[pl.DataFrame], Figure]
     finding: Callable[[pl.DataFrame], str] = lambda _: ""
-    tables: Callable[[pl.DataFrame], list[Summary]] = lambda _: []
 
 
 def _sweep(*parameters: str, proposals: tuple[Proposal, ...] = ()) -> Callable[..., pl.DataFrame]:
-    """A sweep over parameters, with the settings' proposal or another."""
+    """A sweep over parameters, with the settings' proposal or others."""
     return lambda settings, seed, tick: sweeps.sweep(
         parameters, settings, seed, tick, proposals=proposals
     )
 
 
-def _columns(title: str, *columns: str) -> Callable[[pl.DataFrame], list[Summary]]:
-    """Some columns of all records as the only table."""
-    return lambda table: [summary_of(title, table, *columns)]
-
-
-_ERRORS = sweeps.swept_tables("mse", sweeps.SHOWN)
+_MSE = {"mse": "MSE to the supervised mean"}
+_DRAW_MSE = sweeps.draw_panels(
+    "Mean squared error, proposals: {proposal}",
+    sweeps.SHOWN,
+    _MSE,
+    across=3,
+    logarithmic=sweeps.PANELS,
+)
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
@@ -70,13 +71,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "acceptance",
         "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
-        lambda settings, seed, _tick: model.acceptance(settings, seed),
+        model.acceptance,
         model.draw_acceptance,
         findings.of_acceptance,
-        _columns(
-            "Accept-reject: rate, and p-values of Kolmogorov-Smirnov tests",
-            *("alpha", "class", "expected", "rate", "rejection_p", "inversion_p", "both_p"),
-        ),
     ),
     Experiment(
         "cdf-transform",
@@ -100,53 +97,54 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "mse",
         "error of the estimators over six parameters",
         _sweep(*sweeps.PANELS),
-        sweeps.draw_mse,
+        _DRAW_MSE,
         findings.of_errors,
-        _ERRORS,
     ),
     Experiment(
         "mse-script",
         "the same with the proposals of the authors' script",
         _sweep(*sweeps.PANELS, proposals=("script",)),
-        sweeps.draw_mse,
+        _DRAW_MSE,
         findings.of_errors,
-        _ERRORS,
     ),
     Experiment(
         "verdicts",
         "where the Bayesian estimator's error is below its rivals', point by point",
-        lambda settings, seed, tick: sweeps.verdicts(sweeps.PANELS, settings, seed, tick),
+        sweeps.verdicts,
         sweeps.draw_verdicts,
         findings.of_verdicts,
-        sweeps.verdict_table,
     ),
     Experiment(
         "means",
         "mean values of the estimators",
         _sweep("gamma", "alpha"),
-        sweeps.draw_means,
+        sweeps.draw_panels(
+            "Mean values of the estimators",
+            (*sweeps.SHOWN, SUPERVISED),
+            {"mean": "mean over anchors", "bias": "mean less supervised mean"},
+        ),
         findings.of_means,
-        sweeps.swept_tables("mean", ("supervised", *sweeps.SHOWN)),
     ),
     Experiment(
         "ranks",
         "variants of the Bayesian estimator",
         _sweep("candidates", "alpha"),
-        sweeps.mse_panels("Variants of the Bayesian estimator", VARIANTS, ["candidates"]),
+        sweeps.draw_panels(
+            "Variants of the Bayesian estimator", VARIANTS, _MSE, logarithmic=["candidates"]
+        ),
         findings.of_errors,
-        sweeps.swept_tables("mse", VARIANTS),
     ),
     Experiment(
         "hard",
         "how the hard estimator's error explodes",
         _sweep("concentration", "temperature"),
-        sweeps.mse_panels(
+        sweeps.draw_panels(
             "Error of the hard estimator",
             ("hard", *sweeps.SHOWN),
-            ["concentration", "temperature"],
+            _MSE,
+            logarithmic=["concentration", "temperature"],
         ),
         findings.of_errors,
-        sweeps.swept_tables("mse", ("hard", *sweeps.SHOWN)),
     ),
     Experiment(
         "pair-order",
@@ -154,10 +152,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         model.pair_order,
         model.draw_pair_order,
         findings.of_pair_order,
-        _columns(
-            "AUC of independent pairs, and the Bayesian estimator's MSE given alpha or the AUC",
-            *("alpha", "closed_form", "measured", "mse_alpha", "mse_auc"),
-        ),
     ),
     Experiment(
         "lemma-1",
@@ -165,7 +159,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         lemmas.reliability,
         lemmas.draw_reliability,
         findings.of_reliability,
-        lemmas.reliability_table,
     ),
     Experiment(
         "lemma-2",
@@ -173,7 +166,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         lemmas.convergence,
         lemmas.draw_convergence,
         findings.of_convergence,
-        _columns("Lemma 2: loss less supervised loss", "candidates", "anchors", "loss", "gap"),
     ),
     Experiment(
         "lemma-3",
@@ -181,7 +173,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         lemmas.error_bound,
         lemmas.draw_error_bound,
         findings.of_error_bound,
-        lemmas.error_bound_table,
     ),
     Experiment(
         "latent",
@@ -189,7 +180,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         latent.latent,
         latent.draw_latent,
         findings.of_latent,
-        latent.latent_tables,
     ),
     Experiment(
         "latent-calibration",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,14 +22,6 @@ SIGNIFICANT_DIGITS = 6
 """Significant digits: enough for any figure, and few enough to hide the order of a sum."""
 BAND = (0.05, 0.95)
 """Quantiles over draws that bound a curve's band."""
-
-
-class Summary(NamedTuple):
-    """A titled table of text."""
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def frame(records: Iterable[Record]) -> pl.DataFrame:
@@ -127,9 +119,3 @@ def with_error(record: Record, column: str) -> str:
         return value or ""
     error = record.get(f"{column}_error")
     return f"{value:.4g}" if error is None else f"{value:.3g} ± {error:.1e}"
-
-
-def summary_of(title: str, table: pl.DataFrame, *columns: str) -> Summary:
-    """Some columns of all records; a column with a standard error is shown with it."""
-    records = table.rows(named=True)
-    return Summary(title, columns, [[with_error(one, key) for key in columns] for one in records])

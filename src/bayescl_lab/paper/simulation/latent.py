@@ -29,11 +29,9 @@ from bayescl.functional import (
 from bayescl_lab.paper.simulation.figures import Look, bars, curve, sized_panels
 from bayescl_lab.paper.simulation.frames import (
     Record,
-    Summary,
     Tick,
     banded,
     measured,
-    with_error,
 )
 from bayescl_lab.paper.simulation.settings import Settings, generator
 
@@ -370,18 +368,3 @@ def draw_latent_calibration(table: pl.DataFrame) -> Figure:
 def _title(table: pl.DataFrame) -> str:
     """The title of a panel of classes of one kind."""
     return f"classes of {'one size' if table['classes'][0] == 'equal' else 'sizes 5:1'}"
-
-
-def latent_tables(table: pl.DataFrame) -> list[Summary]:
-    """Results of components in each setting; precision is empty if there are no pairs."""
-    columns = ("agreement", "trust", "precision", "recall", "posterior_same", "posterior_other")
-    header = ("components per class", "classes", "noise", *columns)
-    made = []
-    for part in table.partition_by("swept", maintain_order=True):
-        rows = [
-            [one["components"], one["classes"], f"{one['noise']:g}"]
-            + [with_error(one, column) for column in columns]
-            for one in part.rows(named=True)
-        ]
-        made.append(Summary(f"Latent classes over {part['swept'][0]}", header, rows))
-    return made

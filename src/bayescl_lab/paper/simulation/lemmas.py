@@ -40,7 +40,7 @@ from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.checks import check_count, check_interval
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
 from bayescl.functional.ranks import EXACT_RANKS, Ranks
-from bayescl_lab.paper.simulation.estimators import TITLES, true_negative_mean
+from bayescl_lab.paper.simulation.estimators import true_negative_mean
 from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,
     ESTIMATORS,
@@ -55,12 +55,10 @@ from bayescl_lab.paper.simulation.figures import (
 )
 from bayescl_lab.paper.simulation.frames import (
     Record,
-    Summary,
     Tick,
     banded,
     fitted_rate,
     measured,
-    with_error,
 )
 from bayescl_lab.paper.simulation.process import Observations, observe
 from bayescl_lab.paper.simulation.samplers import sample_by_inversion
@@ -196,18 +194,6 @@ def draw_reliability(table: pl.DataFrame) -> Figure:
         )
     legend_below(figure, axes[0], note="bars: 5 % to 95 % quantiles over draws")
     return figure
-
-
-def reliability_table(table: pl.DataFrame) -> list[Summary]:
-    """The largest gap between posterior and frequency in each setting."""
-    keys = ("candidates", "alpha", "tau_plus", "ranks")
-    rows = []
-    for setting, here in table.group_by(keys, maintain_order=True):
-        worst = here.sort(pl.col("excess").abs(), maintain_order=True).rows(named=True)[-1]
-        gap = with_error({**worst, "excess_error": worst["share_error"]}, "excess")
-        rows.append([*map(str, setting), gap])
-    header = ("N", "alpha", "tau_plus", "ranks", "largest share less posterior")
-    return [Summary("Lemma 1: share of true negatives less posterior", header, rows)]
 
 
 def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
@@ -422,25 +408,3 @@ def draw_error_bound(table: pl.DataFrame) -> Figure:
     axes[0].set_xscale("log", base=2)
     legend_below(figure, axes[0], columns=2, note=BAND_NOTE)
     return figure
-
-
-def error_bound_table(table: pl.DataFrame) -> list[Summary]:
-    """Fitted rates over candidates, and the error over the stated bound."""
-    rows = []
-    for key, here in table.sort("estimator", maintain_order=True).group_by(
-        "estimator", "alpha", maintain_order=True
-    ):
-        by_count, by_prior = here.filter(axis="candidates"), here.filter(axis="tau_plus")
-        over = by_prior.filter(pl.col("error") > pl.col("bound"))["tau_plus"].to_list()
-        ratio = by_count.select((pl.col("error") / pl.col("bound")).max()).item()
-        rows.append(
-            [
-                TITLES[str(key[0])],
-                f"{key[1]:g}",
-                f"{measured_rate(by_count):.3f}",
-                f"{ratio:.3f}",
-                ", ".join(f"{prior:g}" for prior in over) or "none",
-            ]
-        )
-    header = ("estimator", "alpha", "rate in N", "largest error / bound", "tau_plus above bound")
-    return [Summary("Lemma 3: error of the loss, and its bound", header, rows)]

@@ -116,12 +116,13 @@ def draw_empirical(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def acceptance(settings: Settings, seed: int) -> pl.DataFrame:
+def acceptance(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Acceptance rates, and Kolmogorov-Smirnov tests of both samplers.
 
     Args:
         settings: ``draws`` is how often a rate is measured, on 2,000 scores each time.
         seed: seed of the run.
+        tick: called after each alpha and class.
 
     Returns:
         One record per alpha and class: the share of proposals accepted, with band and standard
@@ -160,7 +161,7 @@ def acceptance(settings: Settings, seed: int) -> pl.DataFrame:
             }
         ]
 
-    return measured([(alpha, label) for alpha in STEPS for label in COLOURS], measure)
+    return measured([(alpha, label) for alpha in STEPS for label in COLOURS], measure, tick)
 
 
 def draw_acceptance(table: pl.DataFrame) -> Figure:

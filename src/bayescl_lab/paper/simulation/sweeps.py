@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -26,12 +26,10 @@ from bayescl_lab.paper.simulation.figures import (
 )
 from bayescl_lab.paper.simulation.frames import (
     Record,
-    Summary,
     Tick,
     banded,
     frame,
     measured,
-    with_error,
 )
 from bayescl_lab.paper.simulation.process import observe
 from bayescl_lab.paper.simulation.settings import Proposal, Settings, generator
@@ -58,7 +56,6 @@ STANDARD_ERRORS = 2.0
 
 SWEPT_PROPOSALS: tuple[Proposal, ...] = ("slide", "script")
 SHOWN = (*RIVALS, "bayesian_upper", "bayesian_mid")
-MSE = "MSE to the supervised mean"
 WIDE = 1e6
 """Ratio of a curve's ends beyond which errors are shown relative to the biased estimator's."""
 
@@ -196,7 +193,11 @@ def _records(
 
 
 def verdicts(
-    parameters: Sequence[str], settings: Settings, seed: int, tick: Tick = lambda _: None
+    settings: Settings,
+    seed: int,
+    tick: Tick = lambda _: None,
+    *,
+    parameters: Sequence[str] = PANELS,
 ) -> pl.DataFrame:
     """Judge every point of the sweeps: is the Bayesian error below its rivals'?
 
@@ -205,10 +206,10 @@ def verdicts(
     estimators were equally good.
 
     Args:
-        parameters: names of swept parameters.
         settings: values of the other parameters; the proposals are ``slide`` and ``script``.
         seed: seed of the run.
         tick: called after each swept value.
+        parameters: names of swept parameters.
 
     Returns:
         One record per proposal, parameter, value, Bayesian variant and rival, with the ratio of
@@ -216,7 +217,7 @@ def verdicts(
         the verdict: "below", "tied" or "above".
 
     Example:
-        >>> table = verdicts(["gamma"], Settings(anchors=200, draws=3), seed=0)
+        >>> table = verdicts(Settings(anchors=200, draws=3), seed=0, parameters=["gamma"])
         >>> table["verdict"].unique().to_list()
         ['below']
     """
@@ -263,63 +264,52 @@ def verdict(margin: float, error: float) -> str:
     return "below" if margin > 0 else "above"
 
 
-def draw_mse(table: pl.DataFrame) -> Figure:
-    """MSE of the estimators, one panel per swept parameter.
+def draw_panels(
+    title: str,
+    names: Sequence[str],
+    columns: Mapping[str, str],
+    *,
+    across: int = 0,
+    logarithmic: Sequence[str] = (),
+) -> Callable[[pl.DataFrame], Figure]:
+    """A drawing of a sweep: a panel for each column and swept parameter, a curve per estimator.
 
     Where errors span many orders of magnitude along a curve, curves are divided by the biased
     estimator's mean: side by side they could not be told apart.
+
+    Args:
+        title: of the figure; "{proposal}" stands for the proposals' family.
+        names: the estimators.
+        columns: labels of the drawn columns, by name.
+        across: panels in a row; default: one per parameter.
+        logarithmic: parameters whose panels have a logarithmic axis of values.
     """
-    title = f"Mean squared error, proposals: {table['proposal'][0]}"
-    figure, axes = sized_panels(2, 3, title=title)
-    parts = table.partition_by("parameter", maintain_order=True)
-    for axis, here in zip(axes, parts, strict=True):
-        biased = here.filter(estimator="biased").select("value", scale="mse")
-        low, high = biased["scale"].to_numpy().min(), biased["scale"].to_numpy().max()
-        relative = high > WIDE * low > 0
-        if relative:
-            here = here.join(biased, on="value").with_columns(
-                pl.col("mse", "mse_low", "mse_high") / pl.col("scale")
-            )
-        estimator_curves(axis, here, SHOWN, y="mse")
-        label = "MSE / mean MSE of biased" if relative else MSE
-        label_swept(axis, here["parameter"][0], label)
-        axis.set_yscale("log")
-    legend_below(figure, axes[0], note=BAND_NOTE)
-    return figure
-
-
-def mse_panels(
-    title: str, names: Sequence[str], logarithmic: Sequence[str]
-) -> Callable[[pl.DataFrame], Figure]:
-    """A drawing of some estimators' errors, with logarithmic axes for some parameters."""
 
     def draw(table: pl.DataFrame) -> Figure:
         parts = table.partition_by("parameter", maintain_order=True)
-        figure, axes = sized_panels(1, len(parts), title=title)
-        for axis, here in zip(axes, parts, strict=True):
-            estimator_curves(axis, here, names, y="mse")
-            label_swept(axis, here["parameter"][0], MSE)
-            if here["parameter"][0] in logarithmic:
+        panels = [(column, part) for column in columns for part in parts]
+        wide = across or len(parts)
+        proposal = table["proposal"][0]
+        rows = len(panels) // wide
+        figure, axes = sized_panels(rows, wide, title=title.format(proposal=proposal))
+        for axis, (column, part) in zip(axes, panels, strict=True):
+            parameter, label = part["parameter"][0], columns[column]
+            biased = part.filter(estimator="biased").select("value", scale=column)
+            scale = biased["scale"].to_numpy()
+            if column == "mse" and scale.max() > WIDE * scale.min() > 0:
+                ends = pl.col("mse", "mse_low", "mse_high")
+                part = part.join(biased, on="value").with_columns(ends / pl.col("scale"))
+                label = "MSE / mean MSE of biased"
+            estimator_curves(axis, part, names, y=column)
+            label_swept(axis, parameter, label)
+            if parameter in logarithmic:
                 axis.set_yscale("log")
-        legend_below(figure, axes[0], columns=2, note=BAND_NOTE)
+            if column == "bias":
+                axis.set_ylim(-0.03, 0.08)
+        legend_below(figure, axes[0], columns=2 if wide < 3 else 4, note=BAND_NOTE)
         return figure
 
     return draw
-
-
-def draw_means(table: pl.DataFrame) -> Figure:
-    """Mean values of the estimators over all anchors."""
-    parts = table.partition_by("parameter", maintain_order=True)
-    figure, axes = sized_panels(2, len(parts), title="Mean values of the estimators")
-    for upper, lower, here in zip(axes, axes[len(parts) :], parts, strict=False):
-        parameter = here["parameter"][0]
-        estimator_curves(upper, here, (*SHOWN, SUPERVISED), y="mean")
-        label_swept(upper, parameter, "mean over anchors")
-        estimator_curves(lower, here, (*SHOWN, SUPERVISED), y="bias")
-        label_swept(lower, parameter, "mean less supervised mean")
-        lower.set_ylim(-0.03, 0.08)
-    legend_below(figure, axes[0], columns=2, note=BAND_NOTE)
-    return figure
 
 
 def draw_verdicts(table: pl.DataFrame) -> Figure:
@@ -347,35 +337,3 @@ def draw_verdicts(table: pl.DataFrame) -> Figure:
     legend_below(figure, axes[0], columns=2, note="below the line the Bayesian estimator is better")
     figure.set_size_inches(8.5, 8)
     return figure
-
-
-def swept_tables(column: str, estimators: Sequence[str]) -> Callable[[pl.DataFrame], list[Summary]]:
-    """A table per swept parameter: a column of each estimator, with its standard error."""
-
-    def summarise(table: pl.DataFrame) -> list[Summary]:
-        made = []
-        for part in table.partition_by("parameter", maintain_order=True):
-            parameter, proposal = part["parameter"][0], part["proposal"][0]
-            rows = []
-            for here in part.partition_by("value", maintain_order=True):
-                by_name = {one["estimator"]: one for one in here.rows(named=True)}
-                cells = (with_error(by_name[name], column) for name in estimators)
-                rows.append([f"{here['value'][0]:g}", *cells])
-            title = f"{column} over {parameter}, proposals: {proposal} (mean ± standard error)"
-            made.append(Summary(title, [parameter, *(TITLES[one] for one in estimators)], rows))
-        return made
-
-    return summarise
-
-
-def verdict_table(table: pl.DataFrame) -> list[Summary]:
-    """Number of swept points with each verdict, and those that are not "below"."""
-    rows = []
-    for key, here in table.group_by("proposal", "estimator", "rival", maintain_order=True):
-        proposal, estimator, rival = map(str, key)
-        rest = here.filter(pl.col("verdict") != "below").rows(named=True)
-        names = ", ".join(f"{one['parameter']} = {one['value']:g} {one['verdict']}" for one in rest)
-        below = f"{len(here) - len(rest)} of {len(here)}"
-        rows.append([proposal, TITLES[estimator], rival, below, names])
-    header = ("proposals", "estimator", "rival", "MSE below it", "elsewhere")
-    return [Summary("Swept points where the Bayesian estimator is better", header, rows)]
