@@ -91,9 +91,10 @@ class _Differences:
     def told(self, losses: Iterable[str]) -> str:
         """Losses with their differences on the headline."""
         form, scale, unit = ("+.2f", 100, " points") if self.in_points else ("+.4f", 1, "")
+        gains = {loss: self.paired[loss][self.headline] for loss in losses}
         return ", ".join(
-            f"{loss_title(one)} {mean_text(self.paired[one][self.headline], form, scale=scale)}{unit}"
-            for one in losses
+            f"{loss_title(loss)} {mean_text(gain, form, scale=scale)}{unit}"
+            for loss, gain in gains.items()
         )
 
     def elsewhere(self, losses: Iterable[str], sign: int) -> str:
