@@ -16,8 +16,8 @@ pages, or with ``--check`` compares them.
 
 Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
 ``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
-values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. The
-rows of a CSV file are a list of records: either the conditions select one, or ``count``, ``max``,
+values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
+several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
 ``min``, ``largest`` (of the absolute values) or ``rate`` (the exponent of a power law in the number
 of candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
 ``~`` drops the zero before the point.
@@ -37,7 +37,8 @@ import polars as pl
 from bayescl_lab._files import write_atomically
 from bayescl_lab.paper.simulation.frames import fitted_rate
 from bayescl_lab.report.images.page import comparison_quote, probes_quote
-from bayescl_lab.report.ranking.page import best_quote, cell_quote, paired_quote
+from bayescl_lab.report.ranking.differences import paired_differences
+from bayescl_lab.report.ranking.table import cell_markdown
 from bayescl_lab.report.tables import Table, origin
 from bayescl_lab.runs.folder import read_json
 
@@ -132,15 +133,20 @@ def table(file: Path, place: str, *words: str) -> str:
     return Table(list(columns), rows).markdown()
 
 
+def paired(file: Path, loss: str, what: str) -> str:
+    """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
+    metric, _, place = what.partition("/")
+    return filled(f"{{{place}}}", paired_differences(read_json(file), metric)[loss])
+
+
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
     "origin": lambda file: origin(read_json(file), file.name),
     "comparison": comparison_quote,
     "probes": probes_quote,
-    "cell": cell_quote,
-    "paired": lambda file, loss, what: filled(f"{{{what}}}", paired_quote(file, loss)),
-    "best": lambda file, what: filled(f"{{{what}}}", best_quote(file)),
+    "cell": lambda file: cell_markdown(read_json(file)),
+    "paired": paired,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""
 
@@ -173,6 +179,8 @@ def filled(template: str, content: object, where: Mapping[str, str] | None = Non
 def taken(content: object, place: str, where: Mapping[str, str] | None = None) -> Any:
     """The value at a place in nested mappings and lists.
 
+    A mapping stands for its values where a list is reduced.
+
     Args:
         content: as from a JSON file, or the rows of a CSV file.
         place: keys with "/" between them.
@@ -191,6 +199,8 @@ def taken(content: object, place: str, where: Mapping[str, str] | None = None) -
     if not place:
         return content
     key, _, rest = place.partition("/")
+    if isinstance(content, Mapping) and key in _OF_LISTS and key not in content:
+        content = list(content.values())
     if isinstance(content, list):
         if where:
             content = [one for one in content if not isinstance(one, Mapping) or _is(one, where)]
@@ -204,8 +214,6 @@ def taken(content: object, place: str, where: Mapping[str, str] | None = None) -
         return taken(content[0], place, where)
     if isinstance(content, Mapping) and key in content:
         return taken(content[key], rest, where)
-    if isinstance(content, Mapping) and place == "all":
-        return list(content.values())
     raise ValueError(f"there is nothing at {place}")
 
 
