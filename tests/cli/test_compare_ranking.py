@@ -34,7 +34,8 @@ def test_losses_are_compared_resumed_and_reported(bayescl):
     assert {"command", "commit", "hardware", "versions"} <= result.keys()
     page = Path("comparison/report.html").read_text()
     assert "above InfoNCE, paired by seed" in page
-    assert "Training: 6 runs" in page
+    assert "What the figures support" in page
+    assert "\nNext: " in outcome.out
 
     kept = Path("comparison/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
     again = bayescl("compare ranking --resume --out comparison")

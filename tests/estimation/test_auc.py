@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from bayescl.estimation import alpha_of_auc, anchor_aucs, macro_auc, measured_alpha
 from bayescl.functional import unit_vectors
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 
 def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:

@@ -7,7 +7,7 @@ from cases import each
 from bayescl.estimation import label_free_alpha, label_free_bias, win_rates
 from bayescl.estimation.auc import anchor_aucs
 from bayescl_lab.paper.simulation import Settings, generator, observe
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 
 def processed(alpha: float, tau_plus: float):

@@ -50,7 +50,7 @@ def command(
         place: the run folder.
     """
     from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.cli._tables import probe_table
+    from bayescl_lab.cli._tables import print_training_verdict, probe_table
     from bayescl_lab.compare.images.recorded import recorded_hyperparameters
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
@@ -80,5 +80,6 @@ def command(
     screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {run.evaluate_on} part"))
     for remark in result.get("remarks", ()):
         screen.print(remark, soft_wrap=True)
+    print_training_verdict(screen, loss, folder)
     screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
     return 0
