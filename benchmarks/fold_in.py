@@ -30,7 +30,7 @@ from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.loop import quiet_lightning
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.ranking.memory import RankingMemory
+from bayescl_lab.runs.ranking.record import RankingRecord
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.statistics import mean_and_spread
@@ -48,7 +48,7 @@ MODELS = {
 
 def trained(settings: RankingSettings, train: Interactions, test: Interactions) -> EmbeddingScorer:
     """The embeddings that training on some interactions leaves."""
-    run = RankingRun(settings, memory=RankingMemory(train, None, test))
+    run = RankingRun(settings, record=RankingRecord(train, None, test))
     with quiet_lightning():
         pl.Trainer(
             accelerator="cpu",

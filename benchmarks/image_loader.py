@@ -41,7 +41,7 @@ from torchvision.transforms import CenterCrop, Compose, InterpolationMode, PILTo
 from bayescl_lab._cores import usable_cores
 from bayescl_lab.images.augmentation import Normalization
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.folder_store import load_folder
+from bayescl_lab.images.folder import load_folder
 
 IMAGES, SIDE, SIZE, BATCH = 20_000, 256, 224, 256
 CLASSES, QUALITY = 10, 85

@@ -31,8 +31,7 @@ from harness import write_result
 from rich.console import Console
 from rich.table import Table
 
-from bayescl_lab.ranking.datasets import load_interactions
-from bayescl_lab.ranking.sources import TableOptions, read_interactions
+from bayescl_lab.ranking.datasets import load_interactions, read_interactions
 
 USERS, ITEMS, PAIRS = 138_000, 27_000, 20_000_000
 PARTS = 20
@@ -70,7 +69,7 @@ def write_data(folder: Path, pairs: int, users: int, items: int) -> None:
 
 def read(path: str) -> None:
     """The rows of a table, with their ids as the file has them."""
-    read_interactions(path, TableOptions())
+    read_interactions(path)
 
 
 def read_and_split(path: str) -> None:

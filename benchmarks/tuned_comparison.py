@@ -46,7 +46,7 @@ class Plan:
         tuning_seeds: of every setting that is tried; none of them is a seed of the comparison.
         settings: called as ``settings(method, values, shared=, seed=, evaluate_on=)``; makes a
             run's settings, which have ``as_config()``.
-        train: trains one run; see :class:`bayescl_lab.compare.parallel_runs.Train`.
+        train: trains one run; see :class:`bayescl_lab.runs.parallel.Train`.
         criterion: scores whose mean chooses a setting.
         scores: columns of the table.
         shares: scores of which the share of the oracle's gap is shown.

@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import shutil
 import tarfile
 import threading
 import zipfile
@@ -12,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pytest
 
 from bayescl_lab._downloads import (
@@ -21,7 +21,6 @@ from bayescl_lab._downloads import (
     extract_archive,
     fetch_file,
     fetch_source,
-    transfer,
     verify_file,
 )
 
@@ -33,14 +32,13 @@ class Server(ThreadingHTTPServer):
     """Serves one content at every path, and misbehaves as told."""
 
     content = CONTENT
-    knows_ranges = True
     tells_length = True
-    breaks_after: list[int] | int | None = None
-    """Bytes sent before the connection breaks: each time, or one entry per request."""
+    breaks_after: int | None = None
+    """Bytes sent before the connection breaks."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.ranges: list[str | None] = []
+        self.requests = 0
 
     @property
     def url(self) -> str:
@@ -51,38 +49,22 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        asked = self.headers.get("Range")
-        self.server.ranges.append(asked)
+        self.server.requests += 1
         if self.path == "/missing":
             self.send_error(404)
             return
-        content, begin = self.server.content, 0
-        if asked and self.server.knows_ranges:
-            begin = int(asked.removeprefix("bytes=").rstrip("-"))
-            if begin >= len(content):
-                self.send_error(416)
-                return
-            self.send_response(206)
-            total = len(content) if self.server.tells_length else "*"
-            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{total}")
-        else:
-            self.send_response(200)
-        body = content[begin:]
+        self.send_response(200)
         if self.server.tells_length:
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(self.server.content)))
         self.end_headers()
-        limit = self.server.breaks_after
-        if isinstance(limit, list):
-            limit = limit.pop(0) if limit else None
-        self.wfile.write(body[:limit])
+        self.wfile.write(self.server.content[: self.server.breaks_after])
 
     def log_message(self, *args: object) -> None:
         pass
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(transfer, "_PAUSE", 0.0)
+def server() -> Iterator[Server]:
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -101,21 +83,16 @@ def remote(server: Server, **changes: object) -> RemoteFile:
     return RemoteFile(**{**fields, **changes})
 
 
-def test_a_file_is_downloaded_whole_and_progress_ends_at_its_size(server, tmp_path):
-    seen: list[tuple[int, int]] = []
-    path = fetch_file(
-        remote(server), tmp_path / "new" / "folder", progress=lambda *at: seen.append(at)
-    )
-    assert path.read_bytes() == CONTENT
-    assert seen == sorted(seen)
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_file_that_is_there_is_verified_and_not_fetched_again(server, tmp_path):
-    (tmp_path / "data.bin").write_bytes(CONTENT)
-    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-    assert server.ranges == []
+def test_a_file_is_downloaded_once_and_progress_ends_at_its_size(server, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    for _ in range(2):
+        seen: list[tuple[int, int]] = []
+        path = fetch_file(remote(server), folder, progress=lambda *at, seen=seen: seen.append(at))
+        assert path.read_bytes() == CONTENT
+        assert seen == sorted(seen)
+        assert seen[-1] == (len(CONTENT), len(CONTENT))
+        assert list(folder.iterdir()) == [path]
+    assert server.requests == 1
 
 
 def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path):
@@ -126,68 +103,30 @@ def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path
     assert (tmp_path / "data.bin").read_bytes() == mine
 
 
-def test_a_connection_that_breaks_is_taken_up_where_it_broke(server, tmp_path):
-    server.breaks_after = [100_000, 50_000]
-    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [None, "bytes=100000-", "bytes=150000-"]
-
-
-def test_a_later_call_goes_on_from_the_part_of_an_earlier_one(server, tmp_path):
-    server.breaks_after = [120_000, 0, 0, 0, 0]
-    with pytest.raises(ValueError, match=r"stopped at 120000 of 300000 bytes .*connection broke"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"content": b"x" + CONTENT[1:]}, f"md5 must be {MD5}, got [0-9a-f]{{32}}$"),
+        ({"content": CONTENT + b"more"}, "must have 300000 bytes, got 300004$"),
+        ({"content": CONTENT[:1000]}, "must have 300000 bytes, got 1000$"),
+        ({"content": CONTENT + b"more", "tells_length": False}, "300000 bytes, got 300004$"),
+        ({"breaks_after": 1000, "tells_length": False}, "must have 300000 bytes, got 1000$"),
+        ({"breaks_after": 1000}, r"^cannot download .*/data.bin: .*1000 bytes read, 299000 more"),
+        ({"breaks_after": 0}, r"^cannot download .*/data.bin: .*0 bytes read, 300000 more"),
+    ],
+)
+def test_what_is_not_the_published_file_is_refused_and_leaves_nothing(
+    server, tmp_path, change, message
+):
+    (tmp_path / "data.bin.part").write_bytes(b"what an interrupted call left")
+    for name, value in change.items():
+        setattr(server, name, value)
+    with pytest.raises(ValueError, match=message) as caught:
         fetch_file(remote(server), tmp_path)
-    assert (tmp_path / "data.bin.part").read_bytes() == CONTENT[:120_000]
-    assert not (tmp_path / "data.bin").exists()
-    server.breaks_after, server.ranges = None, []
-    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-    assert server.ranges == ["bytes=120000-"]
-
-
-def test_a_server_without_ranges_is_read_from_the_start(server, tmp_path):
-    server.knows_ranges = False
-    (tmp_path / "data.bin.part").write_bytes(b"something else entirely")
-    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("length", [len(CONTENT), len(CONTENT) + 7])
-def test_a_part_that_was_complete_or_too_long_ends_well(server, tmp_path, length):
-    (tmp_path / "data.bin.part").write_bytes((CONTENT + b"trailer")[:length])
-    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-
-
-def test_a_wrong_checksum_says_both_digests_and_leaves_nothing(server, tmp_path):
-    server.content = b"x" + CONTENT[1:]
-    got = hashlib.md5(server.content, usedforsecurity=False).hexdigest()
-    with pytest.raises(ValueError, match=f"md5 must be {MD5}, got {got} .*was removed"):
-        fetch_file(remote(server), tmp_path)
+    assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_part_that_was_damaged_does_not_stop_the_next_try(server, tmp_path):
-    (tmp_path / "data.bin.part").write_bytes(b"\0" * 1000)
-    with pytest.raises(ValueError, match="the download was removed"):
-        fetch_file(remote(server), tmp_path)
+    server.content, server.tells_length, server.breaks_after = CONTENT, True, None
     assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("tells_length", [True, False])
-@pytest.mark.parametrize("there", [0, 500])
-def test_a_file_that_is_too_long_is_refused(server, tmp_path, tells_length, there):
-    (tmp_path / "data.bin.part").write_bytes(CONTENT[:there])
-    server.content, server.tells_length = CONTENT + b"more", tells_length
-    with pytest.raises(ValueError, match=r"must have 300000 bytes, got (300004|more)"):
-        fetch_file(remote(server), tmp_path)
-    assert not (tmp_path / "data.bin").exists()
-
-
-@pytest.mark.parametrize("tells_length", [True, False])
-@pytest.mark.parametrize("there", [0, 500, 1000, 2000])
-def test_a_file_that_is_too_short_is_refused(server, tmp_path, tells_length, there):
-    (tmp_path / "data.bin.part").write_bytes(CONTENT[:there])
-    server.content, server.tells_length = CONTENT[:1000], tells_length
-    with pytest.raises(ValueError, match=r"must have 300000 bytes, got 1000|at 1000 of 300000"):
-        fetch_file(remote(server), tmp_path)
-    assert len(server.ranges) < 10
 
 
 def test_a_missing_page_and_a_refused_connection_are_one_line(server, tmp_path):
@@ -198,25 +137,21 @@ def test_a_missing_page_and_a_refused_connection_are_one_line(server, tmp_path):
         fetch_file(remote(server, url="http://127.0.0.1:1/data.bin"), tmp_path)
 
 
-def test_a_full_disk_is_named_before_and_while_writing(server, tmp_path, monkeypatch):
-    needy = remote(server, size=1 << 60)
-    with pytest.raises(ValueError, match=r"data.bin needs 1152921504606846976 more bytes, .* free"):
-        fetch_file(needy, tmp_path)
+def test_a_disk_that_refuses_is_named_before_and_while_writing(server, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"data.bin needs 1152921504606846976 bytes, .* free"):
+        fetch_file(remote(server, size=1 << 60), tmp_path)
 
-    def full(descriptor: int) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(transfer.os, "fsync", full)
-    with pytest.raises(ValueError, match=r"cannot write to .*data.bin.part: No space left"):
-        fetch_file(remote(server), tmp_path)
-    monkeypatch.undo()
-    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
-
-
-def test_a_place_that_cannot_be_written_to_is_one_line(server, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setattr(pooch.HTTPDownloader, "__call__", full)
+        with pytest.raises(ValueError, match=r"cannot write to .*data.bin.part: No space left"):
+            fetch_file(remote(server), tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="cannot write to"):
         fetch_file(remote(server), tmp_path / "file")
+    assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
 
 
 def test_a_source_is_fetched_into_its_own_folder(server, tmp_path, monkeypatch):
@@ -288,32 +223,45 @@ def test_zip_archives_are_unpacked(tmp_path):
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, kind, name):
+def test_nothing_is_unpacked_outside_of_the_folder(tmp_path, kind, name):
     path = tmp_path / "in" / "archive"
     path.parent.mkdir()
     if kind == "tar":
         make_tar(path, [tar_member("fine"), tar_member(name)])
     else:
         make_zip(path, ["fine", name])
-    with pytest.raises(ValueError, match=r"is unsafe: .* leads out of the folder"):
-        extract_archive(path, tmp_path / "in" / "out")
-    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
+    into = tmp_path / "in" / "out"
+    if kind == "tar" and "../" in name:
+        with pytest.raises(ValueError, match=r"is unsafe: .* outside the destination"):
+            extract_archive(path, into)
+    else:
+        extract_archive(path, into)
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert all(file == path or into in file.parents for file in files)
 
 
 @pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
+    ("kind", "target"),
+    [
+        (tarfile.SYMTYPE, "../fine"),
+        (tarfile.SYMTYPE, "/etc/passwd"),
+        (tarfile.LNKTYPE, "../../fine"),
+        (tarfile.CHRTYPE, ""),
+        (tarfile.BLKTYPE, ""),
+        (tarfile.FIFOTYPE, ""),
+    ],
 )
-def test_links_and_devices_in_a_tar_archive_are_refused(tmp_path, kind):
-    path = make_tar(tmp_path / "x", [tar_member("fine"), tar_member("odd", kind, "fine")])
-    with pytest.raises(ValueError, match="is unsafe: 'odd' is a link or a device"):
+def test_devices_and_links_that_lead_out_of_a_tar_archive_are_refused(tmp_path, kind, target):
+    path = make_tar(tmp_path / "x", [tar_member("fine"), tar_member("odd", kind, target)])
+    with pytest.raises(ValueError, match=r"^\S+ is unsafe: [^\n]*'odd'"):
         extract_archive(path, tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_links_in_a_zip_archive_are_refused(tmp_path):
-    path = make_zip(tmp_path / "x", ["odd"], kind=0o120777)
-    with pytest.raises(ValueError, match="is unsafe: 'odd' is a link or a device"):
-        extract_archive(path, tmp_path / "out")
+def test_links_in_a_zip_archive_become_plain_files(tmp_path):
+    into = extract_archive(make_zip(tmp_path / "x", ["odd"], kind=0o120777), tmp_path / "out")
+    assert not (into / "odd").is_symlink()
+    assert (into / "odd").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
@@ -342,7 +290,7 @@ def test_a_disk_that_fills_while_unpacking_leaves_nothing(tmp_path, monkeypatch)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = make_zip(tmp_path / "x", ["a"])
-    monkeypatch.setattr(shutil, "copyfileobj", full)
+    monkeypatch.setattr(zipfile.shutil, "copyfileobj", full)
     with pytest.raises(ValueError, match=r"cannot unpack .*: No space left on device"):
         extract_archive(path, tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]

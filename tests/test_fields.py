@@ -53,6 +53,8 @@ def test_a_field_refuses_what_its_hint_does_not_allow(values: dict[str, Any], me
 
 
 def test_a_field_takes_what_its_hint_allows() -> None:
-    settings = Settings(epochs=3, lr=1, strength=5, optimizer="sgd", rows="1, 2", words=("a,b", "c"))
+    settings = Settings(
+        epochs=3, lr=1, strength=5, optimizer="sgd", rows="1, 2", words=("a,b", "c")
+    )
     assert settings.strength == 5
     assert (settings.rows, settings.words) == ((1, 2), ("a", "b", "c"))

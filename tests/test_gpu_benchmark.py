@@ -23,8 +23,9 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import gpu
     import gpu_journal
+    import gpu_report
 
-    return gpu, gpu_journal
+    return gpu, gpu_journal, gpu_report
 
 
 def begin(modules, folder: Path, **changes):
@@ -50,114 +51,82 @@ def test_the_next_call_keeps_values_and_tries_the_rest_again(modules, tmp_path):
     assert run.measure("long", lambda: 1, needs=1e6) is None
     assert "ValueError: no such kernel" in run.items["wrong"]["error"]
     assert run.measure("wrong", lambda: 1) is None  # not twice in one call
-    assert run.attempt("wrong", lambda: 1) is None
-    assert run.attempt("right", lambda: 1) == 1
-    assert "right" not in run.items
-    run.journal.record("speed", "no data", {"left_out": "no folder was given"})
+    run.journal.record("kernels", "item", {"median_ms": 1})
+    for section in ("speed", "kernels"):
+        run.journal.finish(section)
     again = begin(modules, tmp_path)
     known = {"kept": {"median_ms": 1.5}, "too large": {"left_out": "out of memory"}}
-    assert again.sections == {"speed": known}
+    assert again.sections == {"speed": known, "kernels": {"item": {"median_ms": 1}}}
+    assert again.done == ["kernels"]  # nothing is missing there
     assert run_of(modules, again).measure("kept", raising(AssertionError())) == {"median_ms": 1.5}
     assert run_of(modules, again).measure("wrong", lambda: 1) == 1
-
-
-@pytest.mark.parametrize("change", [{"commit": "d"}, {"quick": False}])
-def test_values_of_other_code_or_sizes_are_not_kept(modules, tmp_path, change):
-    run_of(modules, begin(modules, tmp_path)).measure("item", lambda: 1)
-    assert begin(modules, tmp_path, **change).sections == {}
-
-
-def test_a_line_cut_off_by_a_break_costs_one_value(modules, tmp_path):
-    run = run_of(modules, begin(modules, tmp_path))
-    run.measure("first", lambda: 1)
-    run.measure("second", lambda: 2)
-    path = run.journal.path
-    path.write_text(path.read_text()[:-8])
-    again = run_of(modules, begin(modules, tmp_path))
-    assert again.items == {"first": 1}
-    again.measure("second", lambda: 2)
-    assert begin(modules, tmp_path).sections == {"speed": {"first": 1, "second": 2}}
-
-
-def test_a_section_is_done_unless_something_is_missing(modules, tmp_path):
-    journal = begin(modules, tmp_path)
-    run_of(modules, journal).measure("item", raising(ValueError()))
-    journal.record("kernels", "item", 1)
-    for section in ("speed", "kernels"):
-        journal.finish(section)
-    assert begin(modules, tmp_path).done == {"kernels"}
+    for change in ({"commit": "d"}, {"quick": False}):
+        assert begin(modules, tmp_path, **change).sections == {}
 
 
 DEATHS = {
-    "killed": "os.kill(os.getpid(), 9)",
-    "device lost": "value('second', {'error': 'illegal address'}); os._exit(3)",
-    "hanging": "time.sleep(60)",
+    "killed": ("os.kill(os.getpid(), 9)", "exit code -9"),
+    "device lost": ("lose()", "illegal address"),
+    "hanging": ("time.sleep(60)", "no time"),
 }
 SECTION = """
-import json, os, sys, time
-path = sys.argv[sys.argv.index("--journal") + 1]
-known = open(path).read()
-def write(line):
-    with open(path, "a") as file:
-        file.write(json.dumps(line) + "\\n")
-def value(item, value):
-    write({"section": "speed", "item": item, "value": value})
-for item in ("first", "second", "third"):
-    if f'"{item}", "value"' not in known:
-        write({"section": "speed", "item": item})
-        if item == "second":
-            DEATH
-        value(item, 1)
-write({"done": "speed"})
+import os, sys, time
+sys.path.insert(0, BENCHMARKS)
+from pathlib import Path
+from gpu_journal import Journal, Run
+path = Path(sys.argv[sys.argv.index("--journal") + 1])
+run = Run(Journal(path), "speed", 60.0, quick=True, device="cpu")
+def lose():
+    run.journal.record("speed", "second", {"error": "illegal address"})
+    os._exit(3)
+def second():
+    DEATH
+for item, function in (("first", dict), ("second", second), ("third", dict)):
+    run.measure(item, function)
+run.journal.finish("speed")
 """
-"""What a section's process writes, without what it measures."""
+"""What a section's process does, without what it measures."""
 
 
-@pytest.mark.parametrize("death", list(DEATHS))
+@pytest.mark.parametrize("death", DEATHS)
 def test_an_item_that_takes_its_process_down_costs_no_other(modules, tmp_path, monkeypatch, death):
-    gpu = modules[0]
+    gpu, (dies, words) = modules[0], DEATHS[death]
     program = tmp_path / "section.py"
-    program.write_text(SECTION.replace("DEATH", DEATHS[death]))
+    program.write_text(SECTION.replace("BENCHMARKS", repr(str(BENCHMARKS))).replace("DEATH", dies))
     monkeypatch.setattr(gpu, "__file__", str(program))
-    monkeypatch.setattr(gpu, "SMALLEST", 0.2)
-    monkeypatch.setattr(gpu, "SPARE", 1.5)
+    if death == "hanging":
+        monkeypatch.setattr(gpu, "SMALLEST", 0.2)
+        monkeypatch.setattr(gpu, "SPARE", 20.0)
     journal = begin(modules, tmp_path)
     arguments = argparse.Namespace(device="cpu", quick=True, data=None)
-    gpu.run_apart("speed", journal, arguments, 0.2 if death == "hanging" else 60.0)
+    gpu.run_apart("speed", journal, arguments, 0.2 if death == "hanging" else 120.0)
     items = journal.sections["speed"]
-    assert items["first"] == 1
-    if death == "hanging":
-        assert items["second"] == {"left_out": "no time"}
-        assert "third" not in items
-    else:
-        assert {"killed": "exit code -9", "device lost": "illegal address"}[death] in str(
-            items["second"]["error"]
-        )
-        assert items["third"] == 1
-        assert "speed" in journal.done
+    assert items["first"] == {}
+    assert words in str(items["second"])
+    assert ("third" in items) == (journal.done == ["speed"]) == (death != "hanging")
 
 
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
 )
-def test_a_break_ends_the_section_too_and_keeps_its_values(modules, tmp_path, number):
+def test_a_break_ends_the_section_too_and_keeps_its_values(tmp_path, number):
     command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--quick", "--device", "cpu"]
     command += ["--out", str(tmp_path), "--name", "smoke", "--sections", "cifar10"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    until = time.monotonic() + 120
-    while time.monotonic() < until and process.poll() is None:
+    until, sections = time.monotonic() + 240, {}
+    while time.monotonic() < until and process.poll() is None and not sections:
         time.sleep(0.05)
-        files = list(tmp_path.glob("*.jsonl"))
-        if files and '"plan"' in files[0].read_text():
-            break
+        for path in tmp_path.glob("*-smoke.json"):
+            sections = json.loads(path.read_text())["sections"]
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == (128 + number if number == signal.SIGTERM else -number)
-    (written,) = tmp_path.glob("*.jsonl")
+    (written,) = tmp_path.glob("*-smoke.json")
     time.sleep(0.5)
-    size = written.stat().st_size
+    kept = written.read_text()
     time.sleep(0.5)
-    assert written.stat().st_size == size  # nobody goes on writing
+    assert written.read_text() == kept  # nobody goes on writing
+    assert json.loads(kept)["sections"].keys() == {"cifar10"}
     assert not running(str(written))
 
 
@@ -175,9 +144,7 @@ def running(word: str) -> list[str]:
     return found
 
 
-def test_the_report_names_what_failed_and_the_fastest_engine(modules, tmp_path, monkeypatch):
-    import gpu_report
-
+def test_the_report_names_what_failed_and_the_rule_for_auto(modules, tmp_path):
     journal = begin(modules, tmp_path, processor="a device")
     times = {"dense": 4.0, "chunked": 3.0, "fused": 1.0}
     for engine, milliseconds in times.items():
@@ -187,20 +154,8 @@ def test_the_report_names_what_failed_and_the_fastest_engine(modules, tmp_path, 
         other = {**row, "batch": 32, "median_ms": 5.0 - milliseconds, "extra_mib": 0.0}
         journal.record("speed", f"{engine} on less", other)
     journal.record("kernels", "bfloat16, range", {"error": "OutOfResources: shared memory"})
-    path = gpu_report.write(journal, 12.0, "a command")
-    table = path.with_suffix(".md").read_text()
-    assert "| Bayesian | bfloat16 | dense (2.0) | fused (3.0) |" in table
+    table = modules[2].write(journal, 12.0, "a command").read_text()
+    assert "| fused   | 4.0 | 1.0 |" in table
     assert "Bayesian, bfloat16: `auto` would choose fused from B = 64 on" in table
+    assert "0.2 (B = 32), 3.0 (B = 64)" in table
     assert "- kernels, bfloat16, range: failed, OutOfResources: shared memory" in table
-    assert json.loads(path.read_text())["sections"] == journal.sections
-
-
-def test_epochs_and_losses_fit_into_the_time(modules):
-    from gpu_training import affordable
-
-    for left in (60, 300, 1000):
-        number, epochs = affordable(left, seconds=4.0, overhead=15.0)
-        assert epochs >= 5
-        assert number * (15 + 4 * epochs) <= left
-    assert affordable(1000, 4.0, 15.0)[0] == 6
-    assert affordable(1, 4.0, 15.0) == (1, 1)

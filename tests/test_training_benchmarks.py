@@ -27,16 +27,13 @@ def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path
     sections = json.loads(written.read_text())["sections"]
     assert list(sections) == ["training", "cifar10"]
     losses = ["InfoNCE", "Bayesian", "latent classes", "debiased", "hard", "oracle"]
-    trained = [f"trained with {loss}" for loss in losses]
-    assert list(sections["cifar10"]) == ["plan", *trained]
+    assert list(sections["cifar10"]) == [f"{loss}, digits" for loss in losses]
     for loss in ("InfoNCE", "Bayesian"):
-        step = sections["training"][f"small, {loss}"]["parts_of_a_step"]
-        assert list(step["shares"]) == ["data", "augmentation", "network", "loss"]
-        assert sum(step["shares"].values()) == pytest.approx(1.0)
-        probes = sections["cifar10"][f"trained with {loss}"]["probes"]
+        assert sections["training"][f"small, {loss}"]["median_ms"] > 0
+        probes = sections["cifar10"][f"{loss}, digits"]["probes"]
         assert {"few_label_1", "knn", "linear"} <= probes.keys()
     table = written.with_suffix(".md").read_text()
-    assert "| Bayesian |" in table
+    assert "| Bayesian " in table
     assert "failed" not in table
 
 

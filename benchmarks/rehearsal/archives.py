@@ -13,19 +13,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from bayescl_lab._downloads import DataSource
-from bayescl_lab.images import catalog, cifar, stl10, tiny_imagenet
+from bayescl_lab.images import catalog
 
 SMALLEST = 5
 """Images of a class that every part keeps, however small the share."""
 _BLOCK = 1000  # images
-_SOURCES = {
-    "cifar10": (cifar, "CIFAR10"),
-    "cifar100": (cifar, "CIFAR100"),
-    "stl10": (stl10, "STL10"),
-    "tiny-imagenet": (tiny_imagenet, "TINY_IMAGENET"),
-}
-"""Where the code that reads a data set keeps its source."""
 
 
 def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
@@ -40,7 +32,7 @@ def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
         The archive: the published members, formats, classes and shapes, with random pixels. Raw
         pixels have seven random bits, so that they compress about as well as photographs.
     """
-    source: DataSource = getattr(*_SOURCES[name])
+    (source,) = (source for source in catalog.SOURCES if source.name == name)
     path = folder / source.files[0].filename
     if path.is_file():
         return path
@@ -64,11 +56,10 @@ def put_in_place(archives: dict[str, dict[str, str | int]]) -> None:
     Args:
         archives: ``url``, ``size`` and ``checksum`` of each data set's archive.
     """
-    for name, file in archives.items():
-        module, constant = _SOURCES[name]
-        source: DataSource = getattr(module, constant)
-        setattr(module, constant, replace(source, files=(replace(source.files[0], **file),)))
-    catalog.SOURCES = tuple(getattr(*_SOURCES[one.name]) for one in catalog.SOURCES)
+    catalog.SOURCES = tuple(
+        replace(source, files=(replace(source.files[0], **archives.get(source.name, {})),))
+        for source in catalog.SOURCES
+    )
 
 
 def md5(path: Path) -> str:

@@ -13,7 +13,7 @@ from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.few_label_probe import few_label_probe
 from bayescl_lab.images.probes import run_probes
 from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.splits import stratified_split
+from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import Table, counted, mean_text
 from bayescl_lab.report.titles import data_title, loss_title, measure_title
 from bayescl_lab.runs.folder import RunFolder, as_json, read_json

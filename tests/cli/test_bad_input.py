@@ -71,7 +71,10 @@ def test_a_run_that_cannot_be_is_refused_before_there_is_a_folder(
         ("train images --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
         ("train images --loss info_nce --alpha 0.9", "info_nce does not take alpha; it takes"),
         ("train images --loss oracle --num_classes 3", "oracle does not take num_classes"),
-        ("train images --loss triplet", 'Invalid value "triplet" for --loss. Choose from: "info_nce"'),
+        (
+            "train images --loss triplet",
+            'Invalid value "triplet" for --loss. Choose from: "info_nce"',
+        ),
         ("train images --tau_plus 1.0", "tau_plus must lie in [0, 1), got 1.0"),
         ("train images --alpha 1 --beta 1", "alpha and beta"),
         ("train images --num_classes 1", "num_classes must be a whole number of at least 2, got 1"),
@@ -115,7 +118,10 @@ HOSTILE = [
     ("train images --hidden_dim 1000000000000", "not enough memory"),
     ("train images --embedding_dim 1000000000000000", "not enough memory"),
     ("train images --image_size 100000000", "not enough memory"),
-    ("train images --hidden_dim 99999999999999999999", "hidden_dim must be less than 9223372036854775808"),
+    (
+        "train images --hidden_dim 99999999999999999999",
+        "hidden_dim must be less than 9223372036854775808",
+    ),
     ("train ranking --data shop.csv --dim 100000000000000", "not enough memory"),
     ("simulate mse --candidates 10000000000000000", "not enough memory"),
     # networks and their images
@@ -142,7 +148,7 @@ HOSTILE = [
     ("train images --epochs", "--epochs requires an argument"),
     ("train images --lr --epochs 3", "--lr requires an argument"),
     ("train images --compiled maybe", "unrecognized arguments: maybe"),
-    ("train images --loss=", "Choose from: \"info_nce\""),
+    ("train images --loss=", 'Choose from: "info_nce"'),
     ("train images --classes 1", "classes must be a whole number of at least 2, got 1"),
     ("train images --classes 99", "classes must be at most 10, got 99"),
     ("train images --classes a,b", "unknown class a, b"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bayescl_lab._downloads import DataSource, RemoteFile
-from bayescl_lab.ranking import local_copies
+from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import Published
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
@@ -47,8 +47,8 @@ def small_movielens(monkeypatch, tmp_path_factory):
         file = RemoteFile(url, "ml-100k.zip", len(data), checksum)
         source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
         monkeypatch.setattr("bayescl_lab.cli._data.INTERACTIONS", (source,))
-        monkeypatch.setattr(local_copies, "SOURCES", (source,))
-        monkeypatch.setitem(local_copies.PUBLISHED, "ml-100k", Published(4, 5, 20))
+        monkeypatch.setattr(catalog, "SOURCES", (source,))
+        monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
         yield served
         server.shutdown()
         thread.join()

@@ -108,6 +108,7 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
     assert outcome.status == 0
     for text in ("InfoNCE", "Bayesian", "oracle", "standard deviation", "s/epoch", "gap closed"):
         assert text in outcome.out
+    assert "\nNext: " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
     assert len(result["runs"]) == 6
     assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()

@@ -128,7 +128,9 @@ def latent_run(bayescl, bars, found_once) -> str:
     if not found_once.exists():
         line = f"train images {bars} --epochs 8 --strength 0.2 --out run"
         line += " --loss latent --num_classes 3"
-        assert bayescl(line).status == 0
+        outcome = bayescl(line)
+        assert outcome.status == 0
+        assert "Trust in the latent classes" in outcome.out
         shutil.copytree("run", found_once)
     else:
         shutil.copytree(found_once, "run")

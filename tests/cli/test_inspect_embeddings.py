@@ -62,6 +62,7 @@ def test_a_file_gives_tables_a_page_and_figures_and_needs_no_run(bayescl) -> Non
     assert outcome.status == 0
     for words in ("false negatives of an anchor", "trust", "latent classes", "oracle", "repulsion"):
         assert words in outcome.out
+    assert "\nWith InfoNCE " in outcome.out
     assert sorted(path.name for path in Path().iterdir()) == [
         "all-inspection.html",
         "all-inspection.json",

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ranking_data import write_groups
 
-import bayescl as library
+import bayescl_lab as library
 
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
 QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
@@ -75,6 +75,18 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert len(lists) == 96
     assert bayescl("recommend run --user u-4 -k 3 --out one.parquet").status == 0
     assert pl.read_parquet("one.parquet")["user"].to_list() == ["u-4"] * 3
+
+    Path("some.txt").write_text("u-4\n\nu-0\n")
+    assert bayescl("recommend run --users some.txt -k 2 --out some.parquet").status == 0
+    some = pl.read_parquet("some.parquet")
+    assert some["user"].to_list() == ["u-4"] * 2 + ["u-0"] * 2
+    assert some.filter(pl.col("user") == "u-4")["item"].to_list() == (
+        lists.filter(pl.col("user") == "u-4")["item"].to_list()
+    )
+    Path("some.txt").write_text("u-4\nnobody\n")
+    assert "bought.csv has no user nobody" in (
+        bayescl("recommend run --users some.txt --out some.parquet").complaint
+    )
 
 
 def test_options_of_a_table_are_followed(bayescl, bought):
@@ -228,8 +240,8 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
             "bought.csv has no column that looks like timestamps; it has customer, product, "
             "stars: name the right one with --timestamp-column",
         ),
-        (f"train ranking {COLUMNS} --encoder gcn", "for --encoder. Choose from: \"mf\", \"lightgcn\""),
-        (f"train ranking {COLUMNS} --loss oracle", "for --loss. Choose from: \"info_nce\""),
+        (f"train ranking {COLUMNS} --encoder gcn", 'for --encoder. Choose from: "mf", "lightgcn"'),
+        (f"train ranking {COLUMNS} --loss oracle", 'for --loss. Choose from: "info_nce"'),
         (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
         (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
         (f"train ranking {COLUMNS} --epochs 0", "epochs must be at least 1"),
@@ -239,19 +251,19 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought, monkeypatch):
         (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
         ("train ranking --resume --out nowhere", "nowhere is not a run folder"),
         ("recommend nowhere --user 1", "there is no run folder nowhere"),
-        ("recommend nowhere", "give one of --user ID, --items A,B,... and --all"),
-        ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,... and --all"),
-        ("recommend nowhere --user 1 --items a", "give one of --user ID, --items A,B,... and"),
-        ("recommend nowhere --items ,", "give one of --user ID, --items A,B,... and --all"),
+        ("recommend nowhere", "give one of --user ID, --items A,B,..., --users"),
+        ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,..., --users"),
+        ("recommend nowhere --user 1 --items a", "give one of --user ID, --items A,B,..., --users"),
+        ("recommend nowhere --items ,", "give one of --user ID, --items A,B,..., --users"),
         ("recommend nowhere --items a", "there is no run folder nowhere"),
-        ("recommend nowhere --all", "--all needs --out"),
+        ("recommend nowhere --all", "--all and --users need --out"),
         ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
         ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
         ("embed nowhere --out e.npy", "there is no run folder nowhere"),
         ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
         ("reproduce ranking --data , ", "data must name each once, got none"),
-        ("reproduce ranking --encoders gcn", "for --encoder. Choose from: \"mf\", \"lightgcn\""),
-        ("reproduce ranking --losses oracle", "for --loss. Choose from: \"info_nce\""),
+        ("reproduce ranking --encoders gcn", 'for --encoder. Choose from: "mf", "lightgcn"'),
+        ("reproduce ranking --losses oracle", 'for --loss. Choose from: "info_nce"'),
         ("reproduce ranking --size huge", "size must be 'full' or 'smoke'"),
         ("reproduce ranking --seeds 0", "seeds must be at least 1"),
         ("reproduce ranking --data nowhere --encoders mf", "no data set is called 'nowhere'"),
@@ -270,9 +282,11 @@ def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(b
     outcome = bayescl("recommend run --user somebody")
     assert outcome.status == 0
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
-    assert "k must be at least 1, got 0" in (
-        bayescl("recommend run --user u-4 -k 0").complaint
-    )
+    outcome = bayescl("recommend run --user [/x]\x1b[31m")
+    assert outcome.status == 0
+    assert "user [/x]?[31m" in outcome.out
+    assert "\x1b" not in outcome.out
+    assert "k must be at least 1, got 0" in (bayescl("recommend run --user u-4 -k 0").complaint)
 
 
 @pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])

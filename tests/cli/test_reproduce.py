@@ -48,7 +48,7 @@ def test_a_table_resumed_takes_its_settings_from_its_folder(bayescl):
     ("line", "message"),
     [
         ("reproduce", "--table requires an argument"),
-        ("reproduce everything", "Invalid value \"everything\" for TABLE"),
+        ("reproduce everything", 'Invalid value "everything" for TABLE'),
         (
             "reproduce binary --size large",
             "size must be 'smoke', 'rehearsal' or 'paper', got large",

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from ranking_data import write_groups
 
-import bayescl as library
+import bayescl_lab as library
 
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
 QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 3 --device cpu"
@@ -157,7 +157,7 @@ def test_a_finished_run_recommends_without_lightning(bayescl, run):
         "assert main(['recommend', 'run', '--user', 'u-4']) == 0\n"
         "assert main(['recommend', 'ease', '--user', 'u-4']) == 0\n"
         "assert main(['embed', 'run', '--of', 'items', '--out', 'items.parquet']) == 0\n"
-        "import bayescl\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
+        "import bayescl_lab\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
@@ -184,17 +184,6 @@ def test_a_baseline_serves_without_its_data(bayescl, tmp_path, baseline):
     has = owned("gone.csv")
     for user, items in pl.read_csv("lists.csv").group_by("user").agg("item").rows():
         assert not has[user] & set(items)
-
-
-def test_a_folder_from_before_runs_remembered_opens_as_it_did(bayescl, run):
-    before = bayescl("evaluate run").out
-    for name in ("data.json", "interactions.npz", "embeddings.npz"):
-        Path("run", name).unlink()
-    config = Path("run/config.yaml")
-    config.write_text(config.read_text().replace("# format 2", "# format 1"))
-    assert bayescl("evaluate run").out == before
-    assert bayescl("recommend run --user u-4").status == 0
-    assert "has no record of its data" in bayescl("evaluate run --data bought.csv").complaint
 
 
 def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, run):

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bayescl_lab.compare.images.comparison import ImageComparison, compare_images, settle_losses
+from bayescl_lab.compare.comparison import compare
+from bayescl_lab.compare.images.comparison import ImageComparison, settle_losses
 from bayescl_lab.compare.images.summary import summarise
 from bayescl_lab.report.images.figure import comparison_figure, draw_comparison
-from bayescl_lab.report.images.findings import findings
 from bayescl_lab.report.titles import data_title
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
@@ -77,7 +78,7 @@ def test_an_oracle_that_is_not_above_info_nce_closes_no_gap():
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
     losses = (LossSettings("info_nce"), LossSettings("oracle"))
     comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
-    whole = compare_images(comparison, tmp_path / "whole")
+    whole = compare(comparison, tmp_path / "whole")
 
     class PowerCut(BaseException):
         pass
@@ -87,15 +88,15 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
             raise PowerCut
 
     with pytest.raises(PowerCut):
-        compare_images(comparison, tmp_path / "cut", progress=cut)
+        compare(comparison, tmp_path / "cut", progress=cut)
     finished = tmp_path / "cut" / "runs" / "info_nce-seed0" / "result.json"
     before = finished.stat().st_mtime_ns
-    resumed = compare_images(comparison, tmp_path / "cut", resume=True)
+    resumed = compare(comparison, tmp_path / "cut", resume=True)
     assert finished.stat().st_mtime_ns == before
     for name, run in whole["runs"].items():
         assert resumed["runs"][name]["probes"] == run["probes"]
     with pytest.raises(ValueError, match="with other settings"):
-        compare_images(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
+        compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
 
     draw_comparison(resumed, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -103,13 +104,15 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
 
 def test_worker_processes_change_no_figure(settings, tmp_path):
     comparison = ImageComparison((LossSettings("hard"),), 2, replace(settings, epochs=1))
-    alone = compare_images(comparison, tmp_path / "alone")
+    alone = compare(comparison, tmp_path / "alone")
     heard = set()
-    shared = compare_images(
+    shared = compare(
         comparison, tmp_path / "shared", workers=2, progress=lambda run, *_: heard.add(run)
     )
     for name, run in alone["runs"].items():
         assert shared["runs"][name]["probes"] == run["probes"]
+        own = RunFolder.find(tmp_path / "shared" / "runs" / name).read_result()
+        assert own["command"] == alone["command"]
     assert heard >= set(alone["runs"])
 
 
@@ -153,39 +156,6 @@ def test_a_schedule_of_alpha_concerns_the_losses_that_have_one(settings):
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
     assert data_title("data/cifar10") == "CIFAR-10"
     assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
-
-
-def test_a_verdict_names_what_is_two_standard_errors_away_and_what_is_not():
-    runs = results(
-        info_nce=[0.5, 0.6, 0.7],
-        debiased=[0.52, 0.62, 0.721],
-        hard=[0.4, 0.75, 0.68],
-        bayesian=[0.49, 0.59, 0.689],
-        oracle=[0.7, 0.8, 0.9],
-    )
-    above, below, level, to_debiased, to_hard, gap = findings({"summary": summarise(runs)})
-    every = "1 label/class, 5 labels/class, k-NN, linear"
-    assert above == f"Two standard errors or more above InfoNCE: debiased on {every}."
-    assert below == f"Two standard errors or more below InfoNCE: Bayesian on {every}."
-    assert level == f"Less than that from InfoNCE: hard on {every}."
-    assert "-3.07 ± 0.12 on k-NN," in to_debiased
-    assert "on k-NN (less than that)," in to_hard
-    assert gap.startswith("Of the oracle's gap on few labels debiased closes most: 10 %")
-
-
-def test_a_verdict_without_oracle_or_gap_claims_none():
-    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7])
-    assert not any("oracle" in sentence for sentence in findings({"summary": summarise(runs)}))
-    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.4, 0.5])
-    assert "no gap to close" in findings({"summary": summarise(runs)})[-1]
-
-
-def test_a_gap_that_may_be_chance_is_called_that():
-    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.71, 0.61])
-    last = findings({"summary": summarise(runs)})[-1]
-    assert last.startswith(
-        "The oracle itself is not two standard errors above InfoNCE on 1 label/class"
-    )
 
 
 def test_the_figure_leaves_out_top_5_which_is_no_probe_of_its_own():

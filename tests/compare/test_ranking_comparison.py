@@ -8,15 +8,12 @@ from dataclasses import replace
 import pytest
 from ranking_data import write_groups
 
-from bayescl_lab.compare.ranking.comparison import (
-    RankingComparison,
-    compare_ranking,
-    settle_losses,
-)
+from bayescl_lab.compare.comparison import compare
+from bayescl_lab.compare.ranking.comparison import RankingComparison, settle_losses
 from bayescl_lab.report.ranking.differences import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.processes import Processes
-from bayescl_lab.runs.ranking.baselines import baselines_beside, fit_baseline
+from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import BaselineSettings, RankingSettings
@@ -33,11 +30,11 @@ def shared(tmp_path) -> RankingSettings:
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
     losses = settle_losses(["info_nce", "bayesian"], given={"temperature": 0.3})
     comparison = RankingComparison(losses, 2, shared)
-    result = compare_ranking(comparison, tmp_path / "comparison")
+    result = compare(comparison, tmp_path / "comparison")
     alone = train_ranking(
         replace(shared, loss=RankingLoss("bayesian", {"temperature": 0.3}), seed=4),
         tmp_path / "alone",
-        beside=True,
+        baselines=True,
     )
     assert result["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"][1] == pytest.approx(
         alone["metrics"]["ndcg@20"], abs=1e-6
@@ -82,10 +79,10 @@ def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):
 
 def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):
     parts = shared.data.load("test")
-    assert baselines_beside(parts).keys() == {"popularity", "ease"}
-    assert baselines_beside(parts, without="ease").keys() == {"popularity"}
-    monkeypatch.setattr("bayescl_lab.runs.ranking.baselines._MOST_BESIDE", 1000)
-    found = baselines_beside(parts)
+    assert evaluate_baselines(parts).keys() == {"popularity", "ease"}
+    assert evaluate_baselines(parts, without="ease").keys() == {"popularity"}
+    monkeypatch.setattr("bayescl_lab.runs.ranking.baselines._MOST_UNASKED", 1000)
+    found = evaluate_baselines(parts)
     assert "metrics" in found["popularity"]
     assert found["ease"]["left_out"].startswith("EASE is left out: its matrix for 24 items takes")
-    assert baselines_beside(replace(shared.data, split="none").load("test")) == {}
+    assert evaluate_baselines(replace(shared.data, split="none").load("test")) == {}

@@ -178,7 +178,7 @@ def test_baselines_can_be_added_to_a_finished_cell_and_are_fitted_once_for_two(t
 
 
 def test_ease_is_left_out_with_a_remark_where_it_does_not_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayescl_lab.ranking.ease._half_of_memory", lambda: 1000)
+    monkeypatch.setattr("bayescl_lab.ranking.ease.usable_memory", lambda: 2000)
     data = RankingData(str(write_groups(tmp_path)), user_column="customer", item_column="product")
     plan = smoke(plan_for(RankingData("ml-100k"), "mf"))
     plan = replace(plan, fixed=replace(plan.fixed, data=data, dim=8, batch_size=64))

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from bayescl_lab.cli import main
-from bayescl_lab.compare.grids import settings_of
+from bayescl_lab.compare.grids import best, settings_of
 from bayescl_lab.compare.images.plans import DIGITS, PLANS, TuningPlan
 from bayescl_lab.compare.images.recorded import recorded_hyperparameters
-from bayescl_lab.compare.images.tuning import best, tune
+from bayescl_lab.compare.images.tuning import tune
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.images.model import AFFINE_STRENGTH
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -25,6 +25,11 @@ def record_of(plan: TuningPlan) -> dict:
     if not file.is_file():
         pytest.skip(f"{plan.name} has not been tuned yet")
     return json.loads(file.read_text())
+
+
+def chosen(entry: dict) -> dict[str, float]:
+    """The values with the best score."""
+    return entry["scores"][best(entry["scores"])]["values"]
 
 
 @pytest.fixture
@@ -57,7 +62,7 @@ def test_a_tuning_scores_every_setting_on_the_validation_part_and_keeps_its_runs
     assert {run["settings"]["evaluate_on"] for run in runs} == {"validation"}
     assert {run["seed"] for run in runs} == {7, 8}
     for loss, entry in record["losses"].items():
-        assert record["choice"]["losses"][loss] == best(entry["scores"])
+        assert record["choice"]["losses"][loss] == chosen(entry)
         for setting in entry["scores"].values():
             of_setting = [
                 run["probes"]
@@ -97,11 +102,11 @@ def test_the_recorded_choice_is_the_one_that_was_measured(plan):
     record = record_of(plan)
     for loss, grid in plan.loss_grids.items():
         scores = record["losses"][loss]["scores"]
-        assert recorded_hyperparameters(plan.name, loss) == best(scores)
+        assert recorded_hyperparameters(plan.name, loss) == chosen(record["losses"][loss])
         assert [entry["values"] for entry in scores.values()] == settings_of(grid)
     shared = record["shared"]["scores"]
     assert [entry["values"] for entry in shared.values()] == settings_of(plan.shared_grid)
-    assert record["choice"]["shared"] == best(shared)
+    assert record["choice"]["shared"] == chosen(record["shared"])
 
 
 def test_the_defaults_of_a_comparison_are_those_recorded_for_the_digits(defaults):

@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.splits import stratified_split
+from bayescl_lab.images.subsets import stratified_split
 
 
 def rows_as_bytes(store) -> list[bytes]:

@@ -12,9 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from bayescl_lab.images import decoding, folder_store
+from bayescl_lab.images import decoding
+from bayescl_lab.images import folder as folder_module
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.folder_store import load_folder
+from bayescl_lab.images.folder import load_folder
 
 RNG = np.random.default_rng(0)
 
@@ -93,6 +94,50 @@ def test_images_without_class_folders_train_and_never_judge(tmp_path):
         ValueError, match="classes cannot be chosen because the images have no labels"
     ):
         load_images(str(tmp_path), classes=2)
+
+
+@pytest.mark.parametrize("loader", ["memory", "stream"])
+def test_images_in_the_folder_unlabeled_have_no_label_and_only_train(tmp_path, loader):
+    images = make_folder(tmp_path, {"ant": 10, "unlabeled": 4, "unlabeled/more": 1, "wasp": 20})
+    parts = load_images(str(tmp_path), loader=loader, loader_workers=0)
+    assert parts.train.class_names == ("ant", "wasp")
+    assert (parts.train.labels + 1).bincount().tolist() == [5, 7, 14]
+    assert parts.evaluation.labels.bincount().tolist() == [3, 6]
+    unlabeled = parts.train.subset((parts.train.labels == -1).nonzero().squeeze(1))
+    assert pixels_of(unlabeled) == bytes_of(images[10:15])
+    assert unlabeled.ids.tolist()[-1] == "unlabeled/more/000.png"
+    assert parts.remarks == (f"{tmp_path}: 5 of 35 images have no label: they are only trained on",)
+    assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
+    assert len(parts.labelled().train) == 21
+    chosen = load_images(str(tmp_path), evaluate_on="validation", loader=loader, loader_workers=0)
+    assert (chosen.train.labels == -1).sum() == 5
+    assert chosen.evaluation.is_labelled
+
+
+def test_a_test_part_may_have_unlabeled_images_which_judge_nothing(tmp_path):
+    part = {"ant": 2, "bee": 2, "unlabeled": 3}
+    make_folder(
+        tmp_path, {f"{name}/{kind}": part[kind] for name in ("train", "val") for kind in part}
+    )
+    parts = load_images(str(tmp_path))
+    assert parts.evaluation.labels.tolist() == [0, 0, 1, 1, -1, -1, -1]
+    assert len(parts.labelled().evaluation) == 4
+
+
+def test_a_folder_unlabeled_alone_is_a_folder_without_classes(tmp_path):
+    make_folder(tmp_path, {"unlabeled": 3})
+    parts = load_images(str(tmp_path))
+    assert parts.train.labels.tolist() == [-1] * 3
+    assert not parts.has_labels
+
+
+def test_remarks_are_logged_before_anything_trains_and_once(tmp_path, caplog):
+    make_folder(tmp_path, {"ant": 5, "bee": 5})
+    (tmp_path / "ant" / "001.png").write_bytes(b"nothing")
+    for _ in range(2):
+        parts = load_images(str(tmp_path))
+    assert tuple(caplog.messages) == parts.remarks
+    assert "1 of 10 files left out" in caplog.text
 
 
 def test_unlabelled_parts_move_between_devices_together(tmp_path):
@@ -263,7 +308,7 @@ def test_notes_that_are_lost_are_noticed(tmp_path, always_cached):
     load_folder(tmp_path)
     (notes,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.json")
     notes.unlink()
-    with pytest.raises(ValueError, match=r"is damaged: remove it to decode .* again"):
+    with pytest.raises(ValueError, match=r"is damaged \(.*json.*\): remove it to decode"):
         load_folder(tmp_path)
 
 
@@ -277,7 +322,7 @@ def test_several_processes_may_decode_the_same_folder(tmp_path, always_cached):
 
 @pytest.fixture
 def always_cached(monkeypatch):
-    monkeypatch.setattr(folder_store, "CACHE_FROM", 1)
+    monkeypatch.setattr(folder_module, "CACHE_FROM", 1)
 
 
 def test_the_second_load_takes_the_pixels_that_the_first_one_kept(
@@ -290,7 +335,7 @@ def test_the_second_load_takes_the_pixels_that_the_first_one_kept(
     def refuse(*_: object) -> None:
         raise RuntimeError("decoded again")
 
-    monkeypatch.setattr(folder_store, "decode_into", refuse)
+    monkeypatch.setattr(folder_module, "decode_into", refuse)
     second = load_images(str(tmp_path))
     for name in ("train", "evaluation"):
         old, new = getattr(first, name), getattr(second, name)
@@ -321,7 +366,7 @@ def test_a_folder_that_changed_is_decoded_again(tmp_path, always_cached, change)
 def test_cached_and_uncached_pixels_are_the_same(tmp_path, monkeypatch):
     make_folder(tmp_path, {"ant": 3, "bee": 3})
     plain = load_folder(tmp_path)[0]
-    monkeypatch.setattr(folder_store, "CACHE_FROM", 1)
+    monkeypatch.setattr(folder_module, "CACHE_FROM", 1)
     assert torch.equal(load_folder(tmp_path)[0].images, plain.images)
 
 

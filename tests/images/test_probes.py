@@ -258,8 +258,8 @@ def test_images_without_a_label_play_no_part_in_probes():
     scores = run_probes(model, parts, draws=3)
     assert scores["linear_top5"] > scores["linear"]
     labels = torch.cat([parts.train.labels, torch.full((50,), -1)])
-    pixels = torch.cat([parts.train.pixels, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
-    mixed = replace(parts, train=replace(parts.train, pixels=pixels, labels=labels))
+    pixels = torch.cat([parts.train.images, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
+    mixed = replace(parts, train=replace(parts.train, pixels=pixels, labels=labels, rows=None))
     assert run_probes(model, mixed, draws=3) == scores
     assert knn_score(model, mixed) == scores["knn"]
     with pytest.raises(ValueError, match="no labels"):

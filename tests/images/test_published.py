@@ -18,16 +18,11 @@ import torch
 from PIL import Image
 
 from bayescl_lab._downloads import DataSource, fetch_source
-from bayescl_lab.images import catalog, cifar, stl10, tiny_imagenet
+from bayescl_lab.images import catalog
 from bayescl_lab.images.datasets import known_data_sets, load_images
 
 RNG = np.random.default_rng(0)
-MODULES = {
-    "cifar10": (cifar, "CIFAR10"),
-    "cifar100": (cifar, "CIFAR100"),
-    "stl10": (stl10, "STL10"),
-    "tiny-imagenet": (tiny_imagenet, "TINY_IMAGENET"),
-}
+NAMES = ("cifar10", "cifar100", "stl10", "tiny-imagenet")
 
 
 def random_images(count: int, side: int) -> np.ndarray:
@@ -146,6 +141,10 @@ class Published:
             (root / self.folder / name).write_bytes(content)
 
 
+def md5_of(path: Path) -> str:
+    return f"md5:{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"
+
+
 def source_of(name: str) -> DataSource:
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     return source
@@ -181,16 +180,14 @@ def publish(monkeypatch, server, tmp_path):
     def make(name: str) -> tuple[Published, DataSource, Path]:
         small, source = Published(name), source_of(name)
         archive = small.write_archive(tmp_path / source.files[0].filename)
-        digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
         file = replace(
             source.files[0],
             url=f"{server}/{archive.name}",
             size=archive.stat().st_size,
-            checksum=f"md5:{digest}",
+            checksum=md5_of(archive),
         )
         source = replace(source, files=(file,))
-        module, constant = MODULES[name]
-        monkeypatch.setattr(module, constant, source)
+        monkeypatch.setattr(catalog, "SOURCES", (source,))
         return small, source, archive
 
     return make
@@ -202,7 +199,7 @@ def assert_same(store, expected: tuple[np.ndarray, list[int]]) -> None:
     assert store.labels.tolist() == labels
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_fetched_data_set_holds_what_was_published(publish, name):
     small, source, _ = publish(name)
     fetch_source(source)
@@ -213,45 +210,38 @@ def test_a_fetched_data_set_holds_what_was_published(publish, name):
         assert parts.train.class_names == small.class_names
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_pixels_are_mapped_into_memory_and_the_archive_is_read_once(publish, data, name):
-    _, source, _ = publish(name)
+def test_pixels_are_mapped_into_memory_and_the_archive_is_read_once(publish, data):
+    _, source, _ = publish("cifar10")
     fetch_source(source)
-    before = load_images(name).train.images.clone()
-    (data / name / source.files[0].filename).unlink()
-    load_images(name).train.images.zero_()  # of this process alone
-    assert torch.equal(load_images(name).train.images, before)
+    before = load_images("cifar10").train.images.clone()
+    (data / "cifar10" / source.files[0].filename).unlink()
+    load_images("cifar10").train.images.zero_()  # of this process alone
+    assert torch.equal(load_images("cifar10").train.images, before)
 
 
-@pytest.mark.parametrize("place", ["", "own"])
-@pytest.mark.parametrize("name", MODULES)
-def test_an_unpacked_archive_that_is_there_is_used(publish, data, name, place):
-    small, _, _ = publish(name)
-    small.write_folder(data / name if place else data)
-    assert_same(load_images(name).train, small.train)
+@pytest.mark.parametrize("form", ["unpacked", "unpacked into its own folder", "archive"])
+def test_a_copy_that_is_there_is_used(publish, data, form):
+    small, source, archive = publish("stl10")
+    if form == "archive":
+        (data / source.files[0].filename).write_bytes(archive.read_bytes())
+    else:
+        small.write_folder(data / "stl10" if "own" in form else data)
+    assert_same(load_images("stl10").train, small.train)
 
 
-def test_an_archive_in_the_data_folder_itself_is_used(publish, data):
-    small, source, archive = publish("cifar10")
-    (data / source.files[0].filename).write_bytes(archive.read_bytes())
-    assert_same(load_images("cifar10").train, small.train)
-
-
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", NAMES)
 def test_an_absent_data_set_says_how_to_get_it_and_on_which_terms(name):
-    source = source_of(name)
     with pytest.raises(ValueError) as caught:
         load_images(name)
     message = str(caught.value)
-    assert f"'bayescl data fetch {name}'" in message
-    assert source.terms in message
-    assert "MB" in message
+    for text in (f"'bayescl data fetch {name}'", source_of(name).terms, "MB"):
+        assert text in message
     assert "\n" not in message
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
-@pytest.mark.parametrize("name", MODULES)
-def test_a_damaged_archive_is_refused_before_it_is_read(publish, data, name, damage):
+def test_a_damaged_archive_is_refused_before_it_is_read(publish, data, damage):
+    name = "tiny-imagenet"
     _, source, archive = publish(name)
     content = bytearray(archive.read_bytes())
     if damage == "truncated":
@@ -281,38 +271,28 @@ def test_a_damaged_archive_is_refused_before_it_is_read(publish, data, name, dam
         ("tiny-imagenet", "val/val_annotations.txt", b"val_0.JPEG\tn77\n", "is damaged.*n77"),
     ],
 )
-@pytest.mark.parametrize("unpacked", [True, False])
 def test_damaged_members_are_refused_and_leave_no_store(
-    monkeypatch, data, name, member, content, message, unpacked
+    monkeypatch, data, name, member, content, message
 ):
-    small = Published(name)
+    small, source = Published(name), source_of(name)
     if content is None:
         del small.members[member]
     else:
         small.members[member] = content
-    if unpacked:
-        small.write_folder(data)
-    else:
-        source = source_of(name)
-        path = small.write_archive(data / source.files[0].filename)
-        digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-        module, constant = MODULES[name]
-        file = replace(source.files[0], checksum=f"md5:{digest}")
-        monkeypatch.setattr(module, constant, replace(source, files=(file,)))
+    path = small.write_archive(data / source.files[0].filename)
+    file = replace(source.files[0], checksum=md5_of(path))
+    monkeypatch.setattr(catalog, "SOURCES", (replace(source, files=(file,)),))
     with pytest.raises(ValueError, match=message):
         load_images(name)
-    assert not (data / name / "labels.npz").exists()
+    assert not [path for path in data.rglob("*") if path.name.startswith((".", "pixels"))]
 
 
 def test_a_damaged_store_says_what_to_remove(publish, data):
     _, source, _ = publish("cifar10")
     fetch_source(source)
     load_images("cifar10")
-    (data / "cifar10" / "train.npy").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"train.npy is damaged"):
-        load_images("cifar10")
-    (data / "cifar10" / "labels.npz").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"is damaged: remove labels.npz"):
+    (data / "cifar10" / "pixels.npy").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"pixels.npy is damaged \(.*\): remove it"):
         load_images("cifar10")
 
 

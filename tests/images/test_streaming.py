@@ -14,13 +14,14 @@ import pytest
 import torch
 from PIL import Image
 
-from bayescl_lab.images import folder_store, streaming
+from bayescl_lab.images import folder as folder_module
+from bayescl_lab.images import streaming
 from bayescl_lab.images.augmentation import Normalization
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.decoding import ImageFormat
 from bayescl_lab.images.features import extract_features
-from bayescl_lab.images.folder_store import load_folder
+from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.pixel_files import cache_folder
 from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
 
@@ -181,7 +182,7 @@ def test_a_worker_that_is_killed_is_an_error_in_one_line(photos, monkeypatch):
 def test_auto_streams_what_would_take_more_than_half_of_the_memory(photos, monkeypatch):
     size = 30 * 3 * 16 * 16  # of the readable images of both parts
     for memory, is_streamed in ((2 * size - 1, True), (2 * size, False)):
-        monkeypatch.setattr(folder_store, "usable_memory", lambda memory=memory: memory)
+        monkeypatch.setattr(folder_module, "usable_memory", lambda memory=memory: memory)
         train, test, _ = load_folder(photos, image_size=16, workers=0)
         assert len(train) + len(test) == 30
         assert (train.is_streamed, test.is_streamed) == (is_streamed, is_streamed)
@@ -189,20 +190,20 @@ def test_auto_streams_what_would_take_more_than_half_of_the_memory(photos, monke
 
 
 def test_auto_streams_what_would_fill_the_disk_unless_it_is_there_already(photos, monkeypatch):
-    usage = folder_store.shutil.disk_usage(photos)
-    monkeypatch.setattr(folder_store, "CACHE_FROM", 10)
+    usage = folder_module.shutil.disk_usage(photos)
+    monkeypatch.setattr(folder_module, "CACHE_FROM", 10)
     with monkeypatch.context() as patch:
-        patch.setattr(folder_store.shutil, "disk_usage", lambda _: usage._replace(free=40_000))
+        patch.setattr(folder_module.shutil, "disk_usage", lambda _: usage._replace(free=40_000))
         assert load_folder(photos, image_size=16, workers=0)[0].is_streamed
         assert not any(cache_folder().glob("*"))
         patch.undo()
         assert not load_folder(photos, image_size=16)[0].is_streamed
-        patch.setattr(folder_store.shutil, "disk_usage", lambda _: usage._replace(free=40_000))
+        patch.setattr(folder_module.shutil, "disk_usage", lambda _: usage._replace(free=40_000))
         assert not load_folder(photos, image_size=16)[0].is_streamed
 
 
 def test_a_stream_leaves_nothing_in_the_cache(photos, monkeypatch):
-    monkeypatch.setattr(folder_store, "CACHE_FROM", 10)
+    monkeypatch.setattr(folder_module, "CACHE_FROM", 10)
     train, _, _ = load_folder(photos, image_size=16, loader="stream", workers=0)
     assert train.is_streamed
     assert not any(cache_folder().glob("*"))

@@ -6,9 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 from torchvision.transforms.v2 import functional as reference
 
-from bayescl_lab.images import store as store_module
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.resizing import with_image_size
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.images.subsets import balanced_rows, chosen_classes, only_classes
 
@@ -125,11 +123,10 @@ def test_a_limit_on_training_images_never_changes_what_judges(evaluate_on):
     assert all(image.numpy().tobytes() in rows for image in some.train.images)
 
 
-def test_a_large_subset_shares_its_pixels_and_reads_like_a_copy(monkeypatch):
+def test_a_subset_shares_its_pixels_and_reads_like_a_copy():
     whole = a_store([0, 1, 2, 3, 4, 0, 1, 2])
     rows = torch.tensor([6, 1, 3, 4, 0])
-    copied = whole.subset(rows)
-    monkeypatch.setattr(store_module, "LAZY_BYTES", 0)
+    copied = ImageStore(whole.pixels[rows], whole.labels[rows], NAMES)
     shared = whole.subset(rows)
     assert shared.pixels.data_ptr() == whole.pixels.data_ptr()
     again = shared.subset(torch.tensor([4, 2]))
@@ -146,7 +143,7 @@ def test_a_large_subset_shares_its_pixels_and_reads_like_a_copy(monkeypatch):
 def test_resizing_agrees_with_torchvision(height, width, side):
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (3, 3, height, width), generator=generator).byte()
-    resized = with_image_size(ImageStore(pixels, torch.arange(3), NAMES), side)
+    resized = ImageStore(pixels, torch.arange(3), NAMES).resized(side)
     assert resized.image_shape == (3, side, side)
     expected = reference.resize(
         pixels.float(), [side], reference.InterpolationMode.BICUBIC, antialias=True
@@ -159,5 +156,5 @@ def test_resizing_agrees_with_torchvision(height, width, side):
 
 def test_images_of_the_wanted_size_are_left_alone():
     whole = a_store([0, 1])
-    assert with_image_size(whole, 2) is whole
+    assert whole.resized(2) is whole
     assert load_images("digits", image_size=16).evaluation.image_shape == (1, 16, 16)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from bayescl.functional import class_agreement, class_responsibilities
-from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, ClassMemory
-from bayescl.losses.latent import memory_for
+from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, ClassMemory, memory_for
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)

@@ -157,8 +157,25 @@ def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
     torch.manual_seed(0)
     encoder = MatrixFactorization(20, 10, 6)
     everything = AllItems(parts.train)(InfoNCELoss(), encoder, users, items, seed=0)
-    batch = InBatchCandidates(parts.train)(InfoNCELoss(), encoder, users, items, seed=0)
+    in_batch = InBatchCandidates(parts.train)
+    in_batch.share.fill_(0.1)  # equally popular, so that nothing is corrected
+    batch = in_batch(InfoNCELoss(), encoder, users, items, seed=0)
     torch.testing.assert_close(batch, everything)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_in_batch_candidates_tell_how_often_an_item_comes_up(encoder, distinct):
+    loss = Witness()
+    source = InBatchCandidates(TRAIN, distinct=distinct)
+    source(loss, encoder, USERS, ITEMS, seed=0)
+    draws = torch.from_numpy(GENERATOR.choice(TRAIN.pairs()[1], (20_000, len(ITEMS))))
+    if distinct:
+        often = torch.stack([(draws == item).any(dim=1).float().mean() for item in range(30)])
+        columns = ITEMS.unique()
+        torch.testing.assert_close(loss.asked["positive_log_q"], source.log_q(ITEMS, len(ITEMS)))
+    else:
+        often, columns = draws.flatten().bincount(minlength=30) / len(draws), ITEMS
+    torch.testing.assert_close(loss.asked["log_q"].exp(), often[columns], rtol=0.05, atol=0)
 
 
 def test_bpr_of_one_candidate_is_the_logistic_loss_of_the_difference(encoder):

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayescl_lab.ranking.datasets import load_interactions, table_options
-from bayescl_lab.ranking.sources import guessed_columns, source_files
+from bayescl_lab.ranking.datasets import guessed_columns, load_interactions, source_files
+from bayescl_lab.ranking.readers.table import TableOptions
 
 TABLE = "user,item,rating,timestamp\n" + "".join(
     f"{user},{item},{1 + (user + item) % 5},{100 * item + user}\n"
@@ -179,8 +179,10 @@ def test_options_that_cannot_be_are_refused(table, options, message):
 def test_options_of_tables_are_refused_elsewhere(write):
     folder = write("train.txt", "0 1 2\n").parent
     write("test.txt", "0 3\n")
-    with pytest.raises(ValueError, match="has fixed columns: user_column is for tables"):
+    with pytest.raises(ValueError, match="has a fixed format: user_column is for tables"):
         load_interactions(str(folder), user_column="u")
+    with pytest.raises(ValueError, match="has a fixed format: test_data is for tables"):
+        load_interactions(str(folder), test_data="other.csv")
     with pytest.raises(ValueError, match="split must be 'given', got 'last'"):
         load_interactions(str(folder), split="last")
 
@@ -238,7 +240,7 @@ def test_text_ids_that_are_numbers_in_every_part_become_numbers(write):
 
 def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
     def told(data: str, **said: str) -> dict[str, str]:
-        return guessed_columns(data, table_options(**said))
+        return guessed_columns(data, TableOptions(**said))
 
     path = str(
         write("mine.csv", TABLE.replace("user,item,rating,timestamp", "userId,movie,R,When"))

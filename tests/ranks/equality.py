@@ -152,12 +152,14 @@ LAYOUTS: dict[str, Layout] = {
         groups=data.groups[part.rows],
         extra_groups=data.extra_groups[part.extra],
     ),
-    "both directions, groups": lambda loss, data, part: loss.in_batch(
+    "both directions, groups, log_q": lambda loss, data, part: loss.in_batch(
         data.first[part.rows],
         data.second[part.rows],
         extra=data.extra[part.extra],
         groups=data.groups[part.rows],
         extra_groups=data.extra_groups[part.extra],
+        log_q=torch.cat([data.second[part.rows, 0], data.extra[part.extra, 0]]),
+        anchor_log_q=data.first[part.rows, 0],
         both_directions=True,
     ),
     "sampled for all": lambda loss, data, part: loss.sampled(

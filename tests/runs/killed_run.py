@@ -10,15 +10,6 @@ from typing import Any
 
 import torch
 
-METRICS_WITHOUT_CLOCK = ("seconds", "images_per_second")
-
-
-def lines_without_clock(metrics: Path) -> list[str]:
-    """The lines of a run's ``metrics.csv`` as they are, but for the columns of the clock."""
-    header, *rows = (line.split(",") for line in metrics.read_text().splitlines())
-    kept = [place for place, name in enumerate(header) if name not in METRICS_WITHOUT_CLOCK]
-    return [",".join(row[place] for place in kept) for row in (header, *rows)]
-
 
 def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point: str) -> int:
     """Train in another process that kills itself, and return its exit status.

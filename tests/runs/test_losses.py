@@ -14,7 +14,8 @@ from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
-from bayescl_lab.compare.images.comparison import ImageComparison, compare_images
+from bayescl_lab.compare.comparison import compare
+from bayescl_lab.compare.images.comparison import ImageComparison
 from bayescl_lab.report.images.figure import draw_comparison
 from bayescl_lab.report.images.markdown import comparison_markdown
 from bayescl_lab.runs import losses
@@ -88,7 +89,7 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     comparison = ImageComparison(
         (LossSettings("info_nce"), LossSettings(toy, {"power": 2})), seeds=1, shared=settings
     )
-    result = compare_images(comparison, tmp_path / "all")
+    result = compare(comparison, tmp_path / "all")
     assert f"| {LOSSES[toy].title} |" in comparison_markdown(result)
     draw_comparison(result, tmp_path / "all.png")
     run = tmp_path / "all" / "runs" / "power-seed0"

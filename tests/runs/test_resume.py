@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 import torch
 from ranking_data import write_groups
-from runs.killed_run import lines_without_clock, train_until_killed
+from runs.killed_run import train_until_killed
+from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
-from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
+from bayescl_lab.runs.checkpoints import AtomicCheckpointIO
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.weights import read_checkpoint
 
 STEPS_PER_EPOCH, EPOCHS = 6, 3
 STEPS = STEPS_PER_EPOCH * EPOCHS
@@ -40,35 +42,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-def figures(out: Path) -> tuple[list[dict[str, float]], dict[str, float]]:
-    """Every figure of a run but those of the clock."""
-    folder = RunFolder(out, "train images")
-    clock = {"seconds", "images_per_second"}
-    rows = [
-        {name: value for name, value in row.items() if name not in clock}
-        for row in folder.read_metrics()
-    ]
-    return rows, folder.read_result()["probes"]
-
-
-def files(out: Path) -> list[str]:
-    """What lies in a run's folder; nothing that was being written when the run was killed."""
-    return sorted(file.name for file in out.rglob("*") if file.name != "evaluation.json")
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    assert figures(one) == figures(other)
-    first, second = (
-        read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (one, other)
-    )
-    first_lines, second_lines = (lines_without_clock(out / "metrics.csv") for out in (one, other))
-    assert first_lines == second_lines
-    assert files(one) == files(other)
-    for name, value in first.items():
-        same = torch.equal(value, second[name]) if torch.is_tensor(value) else value == second[name]
-        assert same, name
 
 
 @pytest.fixture(scope="module")
@@ -164,18 +137,20 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_so(
     assert_same_run(out, unbroken(run_settings))
 
 
-def test_a_writer_that_fails_halfway_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+def test_a_save_that_fails_keeps_the_checkpoint_before(tmp_path, monkeypatch):
     path = tmp_path / "last.ckpt"
     AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 1}, path)
+    with pytest.raises(Exception, match="pickle"):
+        AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "f": lambda: None}, path)
 
     def failing(checkpoint, file):
         file.write(b"some bytes")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(torch, "save", failing)
-    with pytest.raises(OSError, match="the previous one is kept, and --resume continues"):
-        AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 2}, path)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", failing)
+        with pytest.raises(OSError, match="the previous one is kept, and --resume continues"):
+            AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 2}, path)
     assert read_checkpoint(path)["epoch"] == 1
     assert [file.name for file in tmp_path.iterdir()] == ["last.ckpt"]
 
@@ -196,21 +171,6 @@ def ranking_settings(tmp_path):
     )
 
 
-def assert_same_recommender(one: Path, other: Path) -> None:
-    first, second = (
-        read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (one, other)
-    )
-    assert torch.equal(first["encoder.user_table"], second["encoder.user_table"])
-    assert torch.equal(first["encoder.item_table"], second["encoder.item_table"])
-    first_lines, second_lines = (lines_without_clock(out / "metrics.csv") for out in (one, other))
-    assert first_lines == second_lines
-    assert files(one) == files(other)
-    assert (one / "embeddings.npz").read_bytes() == (other / "embeddings.npz").read_bytes()
-    assert (one / "weights.safetensors").read_bytes() == (
-        other / "weights.safetensors"
-    ).read_bytes()
-
-
 @pytest.mark.parametrize("point", ["step 5", "step 10", "checkpoint 2", "row 2", "metrics 3"])
 def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
     ranking_settings, tmp_path, point
@@ -219,7 +179,7 @@ def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
     assert train_until_killed(ranking_settings, killed, {}, point) == -signal.SIGKILL
     train_ranking(ranking_settings, killed, resume=True)
     train_ranking(ranking_settings, unbroken)
-    assert_same_recommender(killed, unbroken)
+    assert_same_run(killed, unbroken)
 
 
 def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_settings, tmp_path):
@@ -231,7 +191,7 @@ def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_s
     assert result["epochs"] == EPOCHS + 2
     assert RunFolder(short, "train ranking").config()["epochs"] == EPOCHS + 2
     train_ranking(more, long)
-    assert_same_recommender(short, long)
+    assert_same_run(short, long)
     with pytest.raises(ValueError, match=f"epochs of a resumed run must be at least {EPOCHS + 2}"):
         train_ranking(settings, short, resume=True)
 
@@ -280,9 +240,7 @@ def test_training_starts_from_the_networks_of_another_run(run_settings, tmp_path
     settings = replace(run_settings, epochs=1, lr=1e-12, init=str(first))
     result = train_images(settings, second)
     assert result["settings"]["init"] == str(first)
-    before, after = (
-        read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (first, second)
-    )
+    before, after = final_state(first), final_state(second)
     names = [name for name in before if name.startswith(("encoder.", "projection_head."))]
     moved = [name for name in names if "running" not in name and "num_batches" not in name]
     assert len(moved) > 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,11 +25,10 @@ from bayescl.axes import (
     UnlabeledLogits,
 )
 from bayescl.checks import check_choice, check_mask
-from bayescl.engines import ContrastiveBatch
+from bayescl.engines import ContrastiveBatch, Layout
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.losses import ContrastiveLoss
 
-Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 _CALLS: Mapping[Layout, str] = {
     "two_views": "forward",
     "in_batch": "in_batch",
@@ -59,6 +58,7 @@ class ScoredCandidates:
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
         same_class: the loss's current posterior that a candidate is of the anchor's class; None if
             it has none.
+        certain: True where labels given to the loss settle that posterior.
     """
 
     positive: Float[Tensor, " anchors"]
@@ -68,6 +68,7 @@ class ScoredCandidates:
     false_negative: Bool[Tensor, "anchors candidates"] | None = None
     sees_labels: bool = False
     same_class: Float[Tensor, "anchors candidates"] | None = None
+    certain: Bool[Tensor, "anchors candidates"] | None = None
 
     @property
     def true_negative(self) -> Bool[Tensor, "anchors candidates"]:
@@ -163,10 +164,11 @@ def score_candidates(
         positive=seen.positive,
         unlabeled=seen.unlabeled,
         valid=valid,
-        objective=loss.objective(loss.temperature),
+        objective=loss.objective_in(layout, loss.temperature),
         false_negative=false_negative,
         sees_labels=loss.needs_groups,
         same_class=seen.same_class,
+        certain=seen.certain,
     )
 
 
@@ -177,6 +179,7 @@ class _Recorder(LogSumObjective):
     unlabeled: Tensor
     valid: Tensor | None
     same_class: Tensor | None
+    certain: Tensor | None
     reads_same_class = True
     calls = 0
 
@@ -187,10 +190,11 @@ class _Recorder(LogSumObjective):
         *,
         valid: CandidateMask | None = None,
         same_class: Float[Tensor, "anchors candidates"] | None = None,
+        certain: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> PerAnchor:
         """Keep the logits, the mask and the posterior of pairs."""
         self.positive, self.unlabeled, self.valid = positive, unlabeled, valid
-        self.same_class = same_class
+        self.same_class, self.certain = same_class, certain
         self.calls += 1
         return torch.zeros_like(positive)
 

@@ -24,8 +24,8 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
+from bayescl.losses.class_memory import memory_for
 from bayescl.losses.hyperparameters import class_prior
-from bayescl.losses.latent import memory_for
 
 if TYPE_CHECKING:
     import numpy as np

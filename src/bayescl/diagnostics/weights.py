@@ -12,7 +12,7 @@ from bayescl.functional import (
     proposal_cdf,
 )
 from bayescl.functional.log_space import log_count, masked_logsumexp
-from bayescl.functional.objective import as_data
+from bayescl.functional.objective import Masked, as_data
 
 
 @torch.no_grad()
@@ -53,7 +53,10 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
-        return objective.pair_terms(scored.same_class, valid=scored.valid).weights
+        terms = objective.pair_terms(scored.same_class, Masked(scored.valid), scored.certain)
+        if terms.weights is None:
+            return scored.valid.to(logits.dtype)
+        return terms.weights * terms.scale[:, None]
     weights = objective.weights(logits, valid=scored.valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.functional.sorting import can_look
+
+Layout = Literal["two_views", "in_batch", "sampled", "logits"]
+"""Ways to call a loss."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,15 @@ class Excluded:
             return candidates - self.mask.sum(dim=1)
         few = 0 if self.columns is None else self.columns.shape[1]
         return torch.full((1,), candidates - few, device=device)
+
+    def log_counts(
+        self, candidates: int, device: torch.device, dtype: torch.dtype
+    ) -> Float[Tensor, "#rows"]:
+        """Log of :meth:`counts`; -inf for an anchor with none."""
+        if self.mask is not None:
+            return self.counts(candidates, device).to(dtype).log()
+        few = candidates - (0 if self.columns is None else self.columns.shape[1])
+        return torch.full((1,), math.log(few) if few else -math.inf, dtype=dtype, device=device)
 
     def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
@@ -58,10 +73,18 @@ class Excluded:
 
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
         """Overwrite what is excluded."""
-        if self.mask is not None:
+        if self.mask is None:
+            if self.columns is not None:
+                values.scatter_(1, self.columns, value)
+        elif values.dtype != torch.float32 or not can_look(values):
             values.masked_fill_(self.mask, value)
-        elif self.columns is not None:
-            values.scatter_(1, self.columns, value)
+        else:
+            # masked_fill_ branches at every entry on the CPU, and takes up to ten times as long as
+            # these three passes: with m all bits or none, (bits | m) ^ (m & ~new) is new or bits.
+            every = self.mask.view(torch.int8).neg().to(torch.int32)  # [rows, candidates], -1 or 0
+            new = int(np.float32(value).view(np.int32))
+            bits = values.view(torch.int32)
+            bits.bitwise_or_(every).bitwise_xor_(every.bitwise_and_(~new))
 
     def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
         """What is excluded of some of the rows."""
@@ -141,8 +164,17 @@ class CandidateRule:
             few = self._columns_alone
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
-        mask = self.mask(rows, candidates, device)
-        return Excluded() if mask is None else Excluded(mask=~mask)
+        mask = None if self.valid is None else ~self.valid[rows]
+        for mine, groups in self._keys():
+            same = _equal(mine[rows, None], groups[None] if groups.ndim == 1 else groups[rows])
+            mask = same if mask is None else mask | same
+        for index in (self.own, self.positive):
+            if index is not None:
+                if mask is None:
+                    size = (rows.stop - rows.start, candidates)
+                    mask = torch.zeros(size, dtype=torch.bool, device=device)
+                mask = mask.scatter(1, index[rows, None], True)
+        return Excluded(mask=mask)
 
     def mask(
         self, rows: slice, candidates: int, device: torch.device
@@ -160,18 +192,21 @@ class CandidateRule:
             tensor([[False,  True, False],
                     [ True, False, False]])
         """
-        mask = None if self.valid is None else self.valid[rows]
-        for mine, groups in self._keys():
-            columns = groups[None] if groups.ndim == 1 else groups[rows]
-            other = mine[rows, None] != columns
-            mask = other if mask is None else mask & other
-        excluded = [index[rows, None] for index in (self.own, self.positive) if index is not None]
-        if excluded:
-            if mask is None:
-                count = rows.stop - rows.start
-                mask = torch.ones(count, candidates, dtype=torch.bool, device=device)
-            mask = mask.scatter(1, torch.cat(excluded, dim=1), False)
-        return mask
+        excluded = self.excluded(rows, candidates, device)
+        if excluded.mask is not None:
+            return ~excluded.mask
+        if excluded.columns is None:
+            return None
+        count = rows.stop - rows.start
+        every = torch.ones(count, candidates, dtype=torch.bool, device=device)
+        return every.scatter(1, excluded.columns, False)
+
+
+def _equal(one: Tensor, other: Tensor) -> Bool[Tensor, "rows candidates"]:
+    """Where groups are equal; NumPy compares integers in a third of torch's time."""
+    if can_look(one) and can_look(other):
+        return torch.from_numpy(one.numpy() == other.numpy())
+    return one == other
 
 
 @dataclass(frozen=True)
@@ -196,6 +231,26 @@ class SameClass:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """Classes of anchors and candidates, -1 where unknown. Two known labels settle a pair.
+
+    Attributes:
+        anchors: one of each anchor.
+        candidates: one of each candidate, shared or each anchor's own.
+    """
+
+    anchors: Int[Tensor, " anchors"]
+    candidates: Int[Tensor, "*own candidates"]
+
+    def tile(self, rows: slice) -> tuple[Bool[Tensor, "rows candidates"], ...]:
+        """Which pairs of some anchors are settled, and which of them are of one class."""
+        mine, theirs = self.anchors[rows, None], self.candidates
+        theirs = theirs if theirs.ndim == 1 else theirs[rows]
+        certain = (mine >= 0) & (theirs >= 0)
+        return certain, certain & (mine == theirs)
+
+
+@dataclass(frozen=True)
 class ContrastiveBatch:
     """Everything that a contrastive loss is computed from, in any layout.
 
@@ -206,6 +261,7 @@ class ContrastiveBatch:
         rule: which candidates count for which anchor.
         same_class: posterior that candidates are of the anchor's class, for objectives that use it;
             None if unknown.
+        labels: known classes, likewise; None if there are none.
     """
 
     anchors: Float[Tensor, "anchors dim"]
@@ -213,6 +269,36 @@ class ContrastiveBatch:
     candidates: Float[Tensor, "*own candidates dim"]
     rule: CandidateRule
     same_class: SameClass | None = None
+    labels: Labels | None = None
+
+    @property
+    def knows_pairs(self) -> bool:
+        """Whether anything is known of which pairs are of one class."""
+        return self.same_class is not None or self.labels is not None
+
+    def posterior(
+        self, rows: slice | None = None
+    ) -> tuple[Float[Tensor, "rows candidates"], Bool[Tensor, "rows candidates"] | None]:
+        """The posterior that pairs are of one class, and where labels settle it.
+
+        Args:
+            rows: the anchors in question, a slice with start and stop; default: all.
+        """
+        rows = slice(0, self.num_anchors) if rows is None else rows
+        tile = None if self.same_class is None else self.same_class.tile(rows)
+        if self.labels is None:
+            assert tile is not None  # see knows_pairs
+            return tile, None
+        certain, equal = self.labels.tile(rows)
+        settled = equal.to(self.anchors.dtype)
+        return settled if tile is None else torch.where(certain, settled, tile), certain
+
+    @property
+    def layout(self) -> Layout:
+        """The call that it comes from."""
+        if self.rule.own is not None:
+            return "two_views"
+        return "sampled" if self.rule.positive is None else "in_batch"
 
     @property
     def num_anchors(self) -> int:
@@ -239,5 +325,4 @@ class ContrastiveBatch:
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
         """Log of the number of candidates of some anchors; -inf for an anchor with none."""
-        counts = self.excluded(rows).counts(self.num_candidates, self.anchors.device)
-        return counts.to(dtype).log()
+        return self.excluded(rows).log_counts(self.num_candidates, self.anchors.device, dtype)

@@ -45,13 +45,16 @@ def dense_loss(
     """
     positive = pair_logits(batch.anchors, batch.positives, temperature)
     unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)
-    known = batch.same_class
+    posterior, certain = None, None
+    if batch.knows_pairs:
+        posterior, certain = batch.posterior()
     return logits_loss(
         objective_at(temperature),
         positive,
         unlabeled,
         valid=batch.mask(),
-        same_class=None if known is None else known.tile(slice(0, batch.num_anchors)),
+        same_class=posterior,
+        certain=certain,
     )
 
 
@@ -62,6 +65,7 @@ def logits_loss(
     *,
     valid: CandidateMask | None,
     same_class: Float[Tensor, "anchors candidates"] | None = None,
+    certain: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> PerAnchor:
     """Compute one loss per anchor from logits; NaN if a logit that counts is not finite.
 
@@ -72,13 +76,14 @@ def logits_loss(
         valid: True where a candidate counts; None if all do.
         same_class: posterior that candidates are of the anchor's class; passed only to objectives
             that use it.
+        certain: True where labels settle that posterior.
 
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
     """
     data = as_data(objective)
     if data is not None and data.reads_same_class:
-        found = data(positive, unlabeled, valid=valid, same_class=same_class)
+        found = data(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)
     else:
         found = objective(positive, unlabeled, valid=valid)
     losses = checked_losses(found, positive)

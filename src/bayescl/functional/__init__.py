@@ -12,7 +12,7 @@ from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.debiased import Debiased, debiased_loss
 from bayescl.functional.hard import Hard, hard_loss
 from bayescl.functional.info_nce import InfoNCE, info_nce_loss
-from bayescl.functional.latent import Latent, attracting, candidate_weights, latent_loss
+from bayescl.functional.latent import Latent, latent_loss
 from bayescl.functional.latent_classes import (
     LatentClasses,
     Mixtures,
@@ -71,10 +71,8 @@ __all__ = [
     "Mixtures",
     "Objective",
     "PairMixture",
-    "attracting",
     "bayesian_loss",
     "candidate_logits",
-    "candidate_weights",
     "class_agreement",
     "class_responsibilities",
     "component_transitions",

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from torch.nn import functional as F
 
-from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.checks import check_interval, check_non_negative, check_shape
-from bayescl.functional.objective import LogSumObjective, PairTerms
+from bayescl.axes import (
+    Bool,
+    CandidateMask,
+    Float,
+    PerAnchor,
+    PositiveLogits,
+    Tensor,
+    UnlabeledLogits,
+)
+from bayescl.checks import check_choice, check_interval, check_mask, check_positive, check_shape
+from bayescl.functional.objective import Exclusion, LogSumObjective, PairTerms
+
+Aim = Literal["pairs", "both", "classes"]
+"""What training is for: finding the exact pair, its class, or both."""
+
+AIMS: tuple[Aim, ...] = ("pairs", "both", "classes")
 
 THRESHOLD = 0.5
 """Candidates attract if they are more likely than not to be of the anchor's class."""
+
+MOST_ATTRACTION = 1e6
+"""Beyond it float32 cannot add the positive's own share of the target."""
+
+
+def check_attraction(attraction: float) -> float:
+    """Refuse an attraction that is negative or too large to add to 1."""
+    return check_interval("attraction", attraction, 0.0, MOST_ATTRACTION)
 
 
 @dataclass(frozen=True)
@@ -20,14 +43,49 @@ class Latent(LogSumObjective):
 
     attraction: float = 1.0
     threshold: float = THRESHOLD
+    aim: Aim = "classes"
+    sharpness: float = 1.0
     reads_same_class = True
 
-    def pair_parts(self, same_class: Float[Tensor, "anchors candidates"]) -> PairTerms:
-        """Return the weights of true negatives and the pulls of likely positives."""
-        if self.attraction == 0:
-            return PairTerms(1 - same_class, None)
-        pulls = torch.nn.functional.threshold(same_class, self.threshold, 0.0)
-        return PairTerms(1 - same_class, pulls if self.attraction == 1 else self.attraction * pulls)
+    def pair_terms(
+        self,
+        same_class: Float[Tensor, "anchors candidates"],
+        excluded: Exclusion,
+        certain: Bool[Tensor, "anchors candidates"] | None = None,
+    ) -> PairTerms:
+        """Return what repels, and what attracts in one way or the other."""
+        negative = 1 - same_class
+        excluded.fill_(negative, 0.0)
+        count = excluded.counts(negative.shape[1], negative.device).to(negative.dtype)
+
+        def mean_1(weights: Tensor) -> Tensor:
+            total = weights.sum(dim=1)
+            return count / torch.where(total > 0, total, 1)
+
+        # A = P [P > threshold]
+        attracted = F.threshold(same_class, self.threshold, 0.0)
+        excluded.fill_(attracted, 0.0)
+        strength = torch.full_like(negative[:, 0], self.attraction)
+        nothing = torch.zeros_like(strength)
+        if self.attraction == 0 and self.aim == "classes":
+            return PairTerms(negative, mean_1(negative), None, nothing, None, None, nothing)
+        if self.aim == "classes":
+            share = strength / (1 + strength * attracted.sum(dim=1))
+            return PairTerms(negative, mean_1(negative), attracted, share, None, None, nothing)
+        # All candidates repel. Members attract with at most ``attraction`` together.
+        weights, pulls, share = None, None, nothing
+        scale = torch.ones_like(strength)
+        if certain is not None and self.aim == "both":  # no need for caution where labels are known
+            weights = torch.where(certain, negative, 1)
+            pulls = torch.where(certain, attracted, 0)
+            attracted = torch.where(certain, 0, attracted)
+            share = strength / (1 + strength * pulls.sum(dim=1))
+            excluded.fill_(weights, 0.0)
+            scale = mean_1(weights)
+        members = attracted * (strength / attracted.sum(dim=1).clamp_min(1))[:, None]
+        return PairTerms(
+            weights, scale, pulls, share, members, negative, mean_1(negative), self.sharpness
+        )
 
 
 def latent_loss(
@@ -37,21 +95,36 @@ def latent_loss(
     *,
     attraction: float = 1.0,
     threshold: float = THRESHOLD,
+    aim: Aim = "classes",
+    sharpness: float = 1.0,
+    certain: Bool[Tensor, "anchors candidates"] | None = None,
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
     r"""The contrastive loss with candidates weighted and attracted by a posterior, per anchor.
 
-    With the probability :math:`P_j` that candidate :math:`j` shares the anchor's class,
+    With the probability :math:`P_j` that candidate :math:`j` shares the anchor's class and
+    :math:`A_j = P_j\,[P_j > \text{threshold}]`,
 
     .. math::
         \log\Big(e^{s^+} + \sum_j w_j e^{s_j}\Big)
         - \frac{s^+ + \lambda \sum_j A_j s_j}{1 + \lambda \sum_j A_j}, \qquad
-        w_j = \frac{1 - P_j}{\mathrm{mean}_k (1 - P_k)}, \qquad
-        A_j = P_j\,[P_j > \text{threshold}].
+        w_j = \frac{1 - P_j}{\mathrm{mean}_k (1 - P_k)}.
 
-    The weights take false negatives out of the sum, as the posterior of the Bayesian loss does
-    at ``beta`` = 0.5. Attraction makes likely members of the class further positives: a
-    cross-entropy with soft targets. If all :math:`P_j` are 0, this is exactly InfoNCE.
+    The weights take false negatives out of the sum, as the posterior of the Bayesian loss does at
+    ``beta`` = 0.5. Attraction makes likely members of the class further positives: a cross-entropy
+    with soft targets. Classes become tight: many members pull harder than the anchor's own
+    positive and do not repel one another, so the exact pair is lost among them.
+
+    With the aim ``"pairs"`` or ``"both"`` the loss is InfoNCE and one term more,
+
+    .. math::
+        \log\Big(e^{s^+} + \sum_j e^{s_j}\Big) - s^+
+        + \frac{\lambda}{\kappa}
+        \frac{\sum_j A_j \log\big(1 + N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}, \qquad
+        N = \sum_k w_k e^{\kappa s_k}.
+
+    It draws members past all that are not members, and ends there: which member is the positive is
+    left to InfoNCE. If all :math:`P_j` are 0, both are exactly InfoNCE.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.
@@ -59,14 +132,18 @@ def latent_loss(
             cosines divided by a temperature are: nothing else limits the attraction.
         same_class: :math:`P`, in [0, 1]; not differentiated. Entries that ``valid`` excludes may
             hold any number.
-        attraction: :math:`\lambda`, at least 0; at 0 candidates are weighted but do not attract.
+        attraction: :math:`\lambda`, in [0, 1e6]; at 0 nothing attracts.
         threshold: posterior above which a candidate attracts, in [0, 1]. Without it, hundreds of
             small posteriors of true negatives would outweigh the few large ones of false negatives.
+        aim: ``"classes"`` for the first formula, ``"pairs"`` or ``"both"`` for the second.
+        sharpness: :math:`\kappa`, positive: how soon a member that leads the others is left alone.
+        certain: True where :math:`P_j` is known to be right, as from labels. With ``"both"``, such
+            pairs are treated by the first formula.
         valid: True where a candidate counts. A row without candidates has loss 0.
 
     Returns:
-        One loss per anchor. It may be negative if attracting candidates score higher than the
-        positive.
+        One loss per anchor. By the first formula it may be negative if attracting candidates score
+        higher than the positive.
 
     Raises:
         ValueError: if shapes do not match or a number is out of range.
@@ -77,6 +154,8 @@ def latent_loss(
         tensor([0.4076])
         >>> latent_loss(positive, unlabeled, torch.tensor([[0.0, 1.0]]))
         tensor([0.7395])
+        >>> latent_loss(positive, unlabeled, torch.tensor([[0.0, 1.0]]), aim="both")
+        tensor([0.9591])
 
     See Also:
         :func:`~bayescl.functional.info_nce_loss`; :func:`~bayescl.functional.same_class`, which
@@ -84,55 +163,12 @@ def latent_loss(
         also attracts; with ``attraction=0`` it is :func:`~bayescl.functional.oracle_loss` up to the
         scale of the weights.
     """
-    check_non_negative("attraction", attraction)
+    check_attraction(attraction)
     check_interval("threshold", threshold, 0.0, 1.0)
     check_shape("same_class", same_class, unlabeled.shape)
-    objective = Latent(attraction, threshold)
-    return objective(positive, unlabeled, valid=valid, same_class=same_class)
-
-
-def candidate_weights(
-    same_class: Float[Tensor, "anchors candidates"], *, valid: CandidateMask | None = None
-) -> Float[Tensor, "anchors candidates"]:
-    r"""Weights :math:`1 - P_j`, scaled to mean 1 over each anchor's candidates.
-
-    Args:
-        same_class: posterior probability of the anchor's class, in [0, 1].
-        valid: True where a candidate counts.
-
-    Returns:
-        Non-negative weights; 0 where ``valid`` is False, and in rows whose candidates are all of
-        the anchor's class.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> candidate_weights(torch.tensor([[0.0, 0.5, 1.0]]))
-        tensor([[2., 1., 0.]])
-    """
-    negative = 1 - same_class
-    if valid is None:
-        count = negative.new_full((1, 1), negative.shape[1])
-    else:
-        check_shape("valid", valid, same_class.shape)
-        negative = torch.where(valid, negative, 0)
-        count = valid.sum(dim=1, keepdim=True).to(negative.dtype)
-    total = negative.sum(dim=1, keepdim=True)
-    return negative * (count / torch.where(total > 0, total, 1))
-
-
-def attracting(
-    same_class: Float[Tensor, "anchors candidates"],
-    *,
-    threshold: float = THRESHOLD,
-    valid: CandidateMask | None = None,
-) -> Float[Tensor, "anchors candidates"]:
-    """The posterior where it exceeds the threshold and the candidate counts, else 0.
-
-    Example:
-        >>> attracting(torch.tensor([[0.2, 0.9]]))
-        tensor([[0.0000, 0.9000]])
-    """
-    sure = same_class > threshold
-    return torch.where(sure if valid is None else sure & valid, same_class, 0)
+    if certain is not None:
+        check_mask("certain", certain, unlabeled.shape, unlabeled.device)
+    check_choice("aim", aim, AIMS)
+    check_positive("sharpness", sharpness)
+    objective = Latent(attraction, threshold, aim, sharpness)
+    return objective(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)

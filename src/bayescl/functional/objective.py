@@ -13,9 +13,19 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
+from torch.nn.functional import logsigmoid
 
-from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.functional.log_space import contrast, log_count, masked_logsumexp
+from bayescl.axes import (
+    Bool,
+    CandidateMask,
+    Float,
+    Int,
+    PerAnchor,
+    PositiveLogits,
+    Tensor,
+    UnlabeledLogits,
+)
+from bayescl.functional.log_space import contrast, log_count, masked_logsumexp, softplus
 from bayescl.functional.ranks import Ranks, map_cdf
 
 
@@ -33,13 +43,80 @@ class Objective(Protocol):
         ...
 
 
-class PairTerms(NamedTuple):
-    """Weights and targets that an objective derives from the posterior of pairs."""
+class Exclusion(Protocol):
+    """Which columns are not candidates of some anchors, such as :class:`Masked`."""
 
-    weights: Float[Tensor, "anchors candidates"]
-    """Of the exponentials, at least 0; 0 for what is not a candidate."""
-    targets: Float[Tensor, "anchors candidates"] | None
-    """Shares of the target that candidates take from the positive; None where none does."""
+    def fill_(self, values: Float[Tensor, "anchors candidates"], value: float) -> None:
+        """Overwrite the entries of what is not a candidate."""
+        ...
+
+    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#anchors"]:
+        """Return the number of each anchor's candidates."""
+        ...
+
+
+@dataclass(frozen=True)
+class Masked:
+    """An :class:`Exclusion` by a mask.
+
+    Attributes:
+        valid: True where a candidate counts; None if all do.
+    """
+
+    valid: CandidateMask | None
+
+    def fill_(self, values: Float[Tensor, "anchors candidates"], value: float) -> None:
+        """Overwrite the entries of what is not a candidate."""
+        if self.valid is not None:
+            values.masked_fill_(~self.valid, value)
+
+    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#anchors"]:
+        """Return the number of each anchor's candidates."""
+        if self.valid is None:
+            return torch.full((1,), candidates, device=device)
+        return self.valid.sum(dim=1)
+
+
+class PairTerms(NamedTuple):
+    r"""What an objective makes of the posterior of pairs; constants for the gradient.
+
+    An anchor's loss is
+
+    .. math::
+        \log\Big(e^{s^+} + c \sum_j w_j e^{s_j}\Big) - s^+ + h \sum_j p_j (s^+ - s_j)
+        + \frac{1}{\kappa} \sum_j m_j
+        \log\Big(1 + \frac{d \sum_k o_k e^{\kappa s_k}}{e^{\kappa s_j}}\Big).
+
+    Factors of rows are kept apart, since scaling a row's sums is cheaper than scaling a matrix.
+    Every matrix is 0 for what is not a candidate.
+    """
+
+    weights: Float[Tensor, "anchors candidates"] | None
+    """Of the exponentials, :math:`w`; None if all candidates weigh 1."""
+    scale: Float[Tensor, " anchors"]
+    """Factor that gives an anchor's weights mean 1, :math:`c`."""
+    pulls: Float[Tensor, "anchors candidates"] | None
+    """Candidates' parts of the target, :math:`p`; None where the positive has all of it."""
+    share: Float[Tensor, " anchors"]
+    """Factor that turns pulls into shares of the target, :math:`h`; the positive has the rest."""
+    members: Float[Tensor, "anchors candidates"] | None
+    """Strength with which a member is drawn past all that are not members, :math:`m`, or None."""
+    others: Float[Tensor, "anchors candidates"] | None
+    """How far a candidate is not a member, :math:`o`; None where there are no members."""
+    others_scale: Float[Tensor, " anchors"]
+    """Factor that gives these mean 1, :math:`d`."""
+    sharpness: float = 1.0
+    r"""How soon a member that leads the others is left alone, :math:`\kappa`."""
+
+
+class Slopes(NamedTuple):
+    """Losses and their derivatives."""
+
+    losses: PerAnchor
+    positive: PerAnchor
+    """With respect to the positives' logits."""
+    log_sums: tuple[PerAnchor, ...]
+    """With respect to the log of the sum of each power, except 0."""
 
 
 class LogSumObjective:
@@ -60,7 +137,7 @@ class LogSumObjective:
             :func:`~bayescl.functional.empirical_cdf`; None if all candidates weigh the same.
         bins: bins of the histogram, if ranks come from one.
         reads_same_class: whether the objective uses the posterior that pairs are of one class,
-            through :meth:`pair_parts`, if a batch has one.
+            through :meth:`pair_terms`, if a batch has one.
 
     Example:
         >>> from dataclasses import dataclass
@@ -97,41 +174,20 @@ class LogSumObjective:
         """
         raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
 
-    def pair_parts(self, same_class: Float[Tensor, "anchors candidates"]) -> PairTerms:
-        """Return each pair's weight and pull from its posterior alone, before scaling.
-
-        Args:
-            same_class: probability that a candidate is of its anchor's class, in [0, 1].
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not use a posterior of pairs")
-
     def pair_terms(
         self,
         same_class: Float[Tensor, "anchors candidates"],
-        *,
-        valid: CandidateMask | None,
+        excluded: Exclusion,
+        certain: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> PairTerms:
-        """Return weights of mean 1 and targets from the posterior; constants for the gradient.
-
-        The weights of an anchor's candidates are scaled to mean 1. A pull is a candidate's share of
-        the target relative to the positive's share of 1, so it is divided by 1 plus all pulls.
+        """Return weights and pulls from the posterior of pairs.
 
         Args:
             same_class: probability that a candidate is of its anchor's class, in [0, 1].
-            valid: True where a candidate counts; None if all do.
+            excluded: which columns are not candidates; their entries may hold any number.
+            certain: True where the probability is known to be right, from labels.
         """
-        weights, pulls = self.pair_parts(same_class)
-        count = weights.new_full((1, 1), weights.shape[1])
-        if valid is not None:
-            weights = torch.where(valid, weights, 0)
-            count = valid.sum(dim=1, keepdim=True).to(weights.dtype)
-        total = weights.sum(dim=1, keepdim=True)
-        weights = weights * (count / torch.where(total > 0, total, 1))
-        if pulls is None:
-            return PairTerms(weights, None)
-        if valid is not None:
-            pulls = torch.where(valid, pulls, 0)
-        return PairTerms(weights, pulls / (1 + pulls.sum(dim=1, keepdim=True)))
+        raise NotImplementedError(f"{type(self).__name__} does not use a posterior of pairs")
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
@@ -144,6 +200,30 @@ class LogSumObjective:
                 Differentiated. For the power 0 it may be one number for all anchors.
         """
         return contrast(positive, log_sums[0])
+
+    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
+        """Return :meth:`from_log_sums` with its derivatives, all without gradient.
+
+        The derivatives come from autograd, except those of the default loss. In small batches
+        closed forms take half the time: override this method if that matters.
+
+        Args:
+            positive: logit of each anchor's positive.
+            log_sums: logarithm of the sum of each of :attr:`powers`, in their order.
+        """
+        if self.is_softmax:
+            gap = log_sums[0] - positive
+            slope = gap.sigmoid()
+            return Slopes(softplus(gap), -slope, (slope,))
+        with torch.enable_grad():
+            start = positive.detach().requires_grad_()
+            logs = [log.detach().requires_grad_() for log in log_sums]
+            losses = self.from_log_sums(start, tuple(logs))
+        wanted = [log for log, power in zip(logs, self.powers, strict=True) if power != 0]
+        of_positive, *of_logs = torch.autograd.grad(
+            losses, [start, *wanted], torch.ones_like(losses), materialize_grads=True
+        )
+        return Slopes(losses.detach(), of_positive, tuple(of_logs))
 
     @property
     def is_softmax(self) -> bool:
@@ -184,6 +264,7 @@ class LogSumObjective:
         *,
         valid: CandidateMask | None = None,
         same_class: Float[Tensor, "anchors candidates"] | None = None,
+        certain: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> PerAnchor:
         """Return one loss per anchor from the whole matrix of logits.
 
@@ -193,9 +274,10 @@ class LogSumObjective:
             valid: True where a candidate counts; None if all do.
             same_class: posterior that candidates are of the anchor's class, in [0, 1]; used only if
                 :attr:`reads_same_class` is True.
+            certain: True where that posterior is known to be right, from labels.
         """
         if self.reads_same_class and same_class is not None:
-            return self._from_pairs(positive, unlabeled, same_class.detach(), valid)
+            return self._from_pairs(positive, unlabeled, same_class.detach(), certain, valid)
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
@@ -217,19 +299,39 @@ class LogSumObjective:
         positive: PositiveLogits,
         unlabeled: UnlabeledLogits,
         same_class: Float[Tensor, "anchors candidates"],
+        certain: Bool[Tensor, "anchors candidates"] | None,
         valid: CandidateMask | None,
     ) -> PerAnchor:
         """The loss if a posterior gives weights and targets."""
-        weights, targets = self.pair_terms(same_class, valid=valid)
-        # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
-        counted = weights > 0
-        log_weights = torch.where(counted, weights, 1).log()
-        loss = contrast(positive, masked_logsumexp(unlabeled + log_weights, counted))
-        if targets is None:
-            return loss
-        # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
-        apart = torch.where(targets > 0, positive[:, None] - unlabeled, 0)
-        return loss + (targets * apart).sum(dim=1)
+        terms = self.pair_terms(same_class, Masked(valid), certain)
+        loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale, valid))
+        if terms.pulls is not None:
+            # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
+            targets = terms.pulls * terms.share[:, None]
+            apart = torch.where(targets > 0, positive[:, None] - unlabeled, 0)
+            loss = loss + (targets * apart).sum(dim=1)
+        if terms.members is not None and terms.others is not None:
+            sharp = unlabeled if terms.sharpness == 1 else terms.sharpness * unlabeled
+            rest = _weighted_logsumexp(sharp, terms.others, terms.others_scale, None)
+            ahead = torch.where(terms.members > 0, sharp, 0) - rest[:, None]
+            behind = (terms.members * logsigmoid(ahead)).sum(dim=1)
+            loss = loss - behind / terms.sharpness
+        return loss
+
+
+def _weighted_logsumexp(
+    logits: UnlabeledLogits,
+    weights: Float[Tensor, "anchors candidates"] | None,
+    scale: Float[Tensor, " anchors"],
+    valid: CandidateMask | None,
+) -> PerAnchor:
+    """Log of each row's weighted sum of exponentials."""
+    if weights is None:
+        return masked_logsumexp(logits, valid)
+    # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
+    counted = weights > 0
+    log_weights = (torch.where(counted, weights, 1) * scale[:, None]).log()
+    return masked_logsumexp(logits + log_weights, counted)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -19,7 +20,14 @@ from bayescl.checks import (
     check_mask,
     check_shape,
 )
-from bayescl.engines import ENGINES, ContrastiveBatch, Engine, logits_loss, per_anchor_losses
+from bayescl.engines import (
+    ENGINES,
+    ContrastiveBatch,
+    Engine,
+    Layout,
+    logits_loss,
+    per_anchor_losses,
+)
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
 from bayescl.functional.sorting import can_look
@@ -90,6 +98,9 @@ class ContrastiveLoss(nn.Module):
     needs_groups = False
     """Whether the loss is undefined without labels."""
 
+    uses_labels = False
+    """Whether the loss can use the labels of some items."""
+
     def __init__(
         self,
         objective: Objective | None = None,
@@ -144,12 +155,23 @@ class ContrastiveLoss(nn.Module):
             raise TypeError(f"{type(self).__name__} needs an objective: pass a function of logits")
         return self._objective
 
+    def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
+        """Return the objective in a layout; the same in all of them, unless a loss says otherwise.
+
+        Args:
+            layout: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
+            temperature: softmax scale.
+        """
+        del layout
+        return self.objective(temperature)
+
     def forward(
         self,
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
         groups: Int[Tensor, " batch *keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -163,6 +185,8 @@ class ContrastiveLoss(nn.Module):
             view_2: embeddings of the second views of the same items, in the same order.
             groups: one integer per item; items of one group are never each other's negatives. With
                 several, ``[batch, keys]``, one equal key is enough.
+            labels: class of each item, -1 where it is not known; only for a loss that can use some
+                labels, as :class:`~bayescl.losses.LatentClassContrastiveLoss` does.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
@@ -180,11 +204,13 @@ class ContrastiveLoss(nn.Module):
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
+            self._check_labels_are_used(labels)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
                 view_1,
                 view_2,
                 groups=groups,
+                labels=labels,
                 valid=valid,
                 gather=gathering.active,
                 scale=self._scale,
@@ -199,7 +225,11 @@ class ContrastiveLoss(nn.Module):
         extra: Float[Tensor, "extra dim"] | None = None,
         groups: Int[Tensor, " batch *keys"] | None = None,
         extra_groups: Int[Tensor, " extra *keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        extra_labels: Int[Tensor, " extra"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
+        log_q: Float[Tensor, " columns"] | None = None,
+        anchor_log_q: Float[Tensor, " batch"] | None = None,
         both_directions: bool = False,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -215,10 +245,18 @@ class ContrastiveLoss(nn.Module):
                 other's negatives. With several, ``[batch, keys]`` (for query and document, say),
                 one equal key is enough.
             extra_groups: the groups of ``extra``, if known.
+            labels: class of each pair, -1 where it is not known; see :meth:`forward`.
+            extra_labels: the classes of ``extra``, likewise. Default: not known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``. With ``gather``, columns are those of rank 0,
                 then those of rank 1, and so on, and ``both_directions`` must be False. The entry of
                 an anchor and its own positive is ignored.
+            log_q: log probability that a row is sampled, of this process's ``positives``, then
+                ``extra``; it is subtracted from the row's logits, as a positive and as a candidate.
+                In-batch candidates need it if some items are in many pairs, since popular ones are
+                sampled more often: pass the log of an item's share of the pairs. Not
+                differentiated. Default: no correction.
+            anchor_log_q: the same of the anchors, for the second direction.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
@@ -232,11 +270,16 @@ class ContrastiveLoss(nn.Module):
             ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
                 processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
+
+        Reference:
+            For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+            Recommendations", RecSys 2019.
         """
         gathering = Gathering.of("in_batch", self.gather)
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
+            self._check_labels_are_used(labels)
             if extra is None:
                 anchors, positives = self.prepared(anchors=anchors, positives=positives)
             else:
@@ -250,14 +293,27 @@ class ContrastiveLoss(nn.Module):
                 extra=extra,
                 groups=groups,
                 extra_groups=extra_groups,
+                labels=labels,
+                extra_labels=extra_labels,
                 valid=valid,
+                log_q=log_q,
                 gather=gathering.active,
             )
             batches = [there]
+            if anchor_log_q is not None:
+                if not both_directions:
+                    raise ValueError("anchor_log_q needs both_directions")
+                layouts.check_log_q("anchor_log_q", anchor_log_q, anchors.shape[:1])
             if both_directions:
                 turned = layouts.turned_mask(valid, len(anchors), gathering.active)
                 back = layouts.pairs(
-                    positives, anchors, groups=groups, valid=turned, gather=gathering.active
+                    positives,
+                    anchors,
+                    groups=groups,
+                    labels=labels,
+                    valid=turned,
+                    log_q=anchor_log_q,
+                    gather=gathering.active,
                 )
                 batches.append(back)
         return self._evaluate(gathering, batches, temperature)
@@ -270,7 +326,11 @@ class ContrastiveLoss(nn.Module):
         *,
         groups: Int[Tensor, " batch *keys"] | None = None,
         candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        candidate_labels: Int[Tensor, "*own candidates"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        log_q: Float[Tensor, "*own candidates"] | None = None,
+        positive_log_q: Float[Tensor, " batch"] | None = None,
         gather_candidates: bool = True,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
@@ -287,8 +347,13 @@ class ContrastiveLoss(nn.Module):
             candidate_groups: one integer per candidate, shaped like ``candidates`` without ``dim``
                 (or with ``keys`` in its place). A candidate that shares a key with the anchor does
                 not count.
+            labels: class of each anchor, -1 where it is not known; see :meth:`forward`.
+            candidate_labels: class of each candidate, likewise. Default: not known.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
+            log_q: log probability that a candidate is sampled, shaped like ``candidates`` without
+                ``dim``; it is subtracted from the candidate's logits. See :meth:`in_batch`.
+            positive_log_q: the same of each positive; given together with ``log_q``.
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
                 False if every process has drawn the same ones: then only what the mean over all
                 anchors and a memory need is sent.
@@ -307,6 +372,7 @@ class ContrastiveLoss(nn.Module):
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
             self._require_groups(groups=groups)
+            self._check_labels_are_used(labels)
             anchors, positives, candidates = self.prepared(
                 anchors=anchors, positives=positives, candidates=candidates
             )
@@ -316,7 +382,11 @@ class ContrastiveLoss(nn.Module):
                 candidates,
                 groups=groups,
                 candidate_groups=candidate_groups,
+                labels=labels,
+                candidate_labels=candidate_labels,
                 valid=valid,
+                log_q=log_q,
+                positive_log_q=positive_log_q,
                 gather=gathering.active,
                 gather_candidates=gather_candidates,
             )
@@ -328,6 +398,8 @@ class ContrastiveLoss(nn.Module):
         unlabeled: Float[Tensor, "anchors candidates"],
         *,
         valid: Bool[Tensor, "anchors candidates"] | None = None,
+        log_q: Float[Tensor, "*anchors candidates"] | None = None,
+        positive_log_q: Float[Tensor, " anchors"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from your own logits, already divided by the temperature.
@@ -338,6 +410,9 @@ class ContrastiveLoss(nn.Module):
             positive: logit of each anchor's positive.
             unlabeled: logits of each anchor's candidates. A logit of -inf does not count.
             valid: True where a candidate counts.
+            log_q: log probability that a candidate is sampled, ``[candidates]`` or like
+                ``unlabeled``; it is subtracted from the logits. See :meth:`in_batch`.
+            positive_log_q: the same of each positive; given together with ``log_q``.
             temperature: what the logits were divided by, if not the loss's own temperature. The
                 debiased and the hard loss need it for their floor.
 
@@ -370,6 +445,7 @@ class ContrastiveLoss(nn.Module):
             if self.check_finite:
                 check_finite("positive", positive)
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
+            unlabeled, positive = _corrected(unlabeled, log_q, positive, positive_log_q)
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
         objective = self.objective(temperature)
@@ -425,6 +501,13 @@ class ContrastiveLoss(nn.Module):
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
+    def _check_labels_are_used(self, labels: Tensor | None) -> None:
+        if labels is not None and not self.uses_labels:
+            raise ValueError(
+                f"labels must be None, because {type(self).__name__} cannot use some labels; "
+                "LatentClassContrastiveLoss can, and groups= marks items that are never negatives"
+            )
+
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Return a batch with what the loss knows of its pairs. By default, nothing is added.
 
@@ -449,7 +532,16 @@ class ContrastiveLoss(nn.Module):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
-        batches = [self.informed(batch) for batch in batches]
+        return self._losses_of(gathering, [self.informed(each) for each in batches], temperature)
+
+    def _losses_of(
+        self,
+        gathering: Gathering,
+        batches: Sequence[ContrastiveBatch],
+        temperature: float | Tensor,
+    ) -> Float[Tensor, "*anchors"]:
+        """The same of batches with all that is known of their pairs."""
+        batches = [layouts.corrected(batch, temperature) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
         losses = each[0] if len(each) == 1 else torch.cat(each)
@@ -490,7 +582,7 @@ class ContrastiveLoss(nn.Module):
             losses, engine = per_anchor_losses(
                 batch,
                 temperature,
-                self.objective,
+                partial(self.objective_in, batch.layout),
                 engine=self.engine,
                 uniform=self.reduction != "none",
                 chunk_size=self.chunk_size,
@@ -538,6 +630,20 @@ class ContrastiveLoss(nn.Module):
             shown["temperature"] = f"{self.temperature:g}"
         shown |= {"normalize": str(self.normalize), "reduction": repr(self.reduction)}
         return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _corrected(
+    unlabeled: Tensor, log_q: Tensor | None, positive: Tensor, positive_log_q: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Logits without the log sampling probabilities, if there are any."""
+    if log_q is None and positive_log_q is None:
+        return unlabeled, positive
+    if log_q is None or positive_log_q is None:
+        raise ValueError("log_q and positive_log_q must be given together")
+    shape = unlabeled.shape if log_q.ndim > 1 else unlabeled.shape[1:]
+    layouts.check_log_q("log_q", log_q, shape, unlabeled.device)
+    layouts.check_log_q("positive_log_q", positive_log_q, positive.shape, positive.device)
+    return unlabeled - log_q.detach().to(unlabeled), positive - positive_log_q.detach().to(positive)
 
 
 def _without_autocast(device: torch.device) -> AbstractContextManager[object]:

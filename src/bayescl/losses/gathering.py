@@ -11,9 +11,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from bayescl import distributed
 from bayescl.axes import Tensor
-from bayescl.engines import ContrastiveBatch
+from bayescl.engines import ContrastiveBatch, Labels
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,11 @@ class Gathering:
         distributed.agreed("the number of directions", [len(note["batches"]) for note in notes])
         # All that processes may disagree about is checked before the first rows are sent.
         agreed = [_agreed_sizes(notes, which) for which in range(len(batches))]
-        spread = [_with_all_candidates(*pair) for pair in zip(batches, agreed, strict=True)]
+        labelled = any(part["labels"] for note in notes for part in note["batches"])
+        spread = [
+            _with_all_candidates(_with_labels(batch) if labelled else batch, sizes)
+            for batch, sizes in zip(batches, agreed, strict=True)
+        ]
         return spread, share
 
     def mean_share(self, anchors: int) -> float:
@@ -149,6 +155,7 @@ def _note(batch: ContrastiveBatch) -> dict[str, Any]:
         "keys": batch.rule.num_keys,
         "valid": None if valid is None else list(valid.shape),
         "components": None if known is None else known.anchors.shape[1],
+        "labels": batch.labels is not None,
     }
 
 
@@ -184,5 +191,19 @@ def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> Contr
     known = batch.same_class
     if known is not None:
         known = replace(known, candidates=distributed.gather_rows(known.candidates, sizes))
+    labels = batch.labels
+    if labels is not None:
+        labels = replace(labels, candidates=distributed.gather_rows(labels.candidates, sizes))
     candidates = distributed.gather_rows(batch.candidates, sizes)
-    return replace(batch, candidates=candidates, rule=rule, same_class=known)
+    return replace(batch, candidates=candidates, rule=rule, same_class=known, labels=labels)
+
+
+def _with_labels(batch: ContrastiveBatch) -> ContrastiveBatch:
+    """The same batch; if this process knows no labels, but another does, all are unknown here."""
+    if batch.labels is not None:
+        return batch
+    rows, columns = (
+        torch.full(some.shape[:-1], -1, device=some.device)
+        for some in (batch.anchors, batch.candidates)
+    )
+    return replace(batch, labels=Labels(rows, columns))

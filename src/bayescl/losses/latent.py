@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from typing_extensions import Unpack
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count, check_interval, check_non_negative
-from bayescl.engines import ContrastiveBatch, SameClass
-from bayescl.functional.latent import THRESHOLD, Latent
+from bayescl.checks import check_choice, check_count, check_interval
+from bayescl.engines import ContrastiveBatch, Layout, SameClass
+from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.class_memory import ClassMemory
+from bayescl.losses.class_memory import SCALES, ClassMemory, Precision, memory_for
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
-_LARGEST_MEMORY = 16384
+STRENGTHS: dict[Aim, float] = {"pairs": 0.05, "both": 1.0, "classes": 1.0}
+"""What ``attraction`` is multiplied by, for each aim."""
+
+_SHARPEST = 0.1
+"""Temperature above which members are drawn as at this one, where exact pairs are the aim."""
+
+_MOST_REMEMBERED = 2**20
+_TRUSTED_PRECISION = 0.6
+"""Measured precision, with certainty, from which classes may form without caution."""
 
 
 def _check_prior(tau_plus: float) -> float:
     return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
-
-
-def _check_attraction(attraction: float) -> float:
-    return check_non_negative("attraction", attraction)
-
-
-def memory_for(tau_plus: float) -> int:
-    """Return how many items a memory must hold to fit components at a class prior.
-
-    A power of two with at least sixteen items of each class.
-
-    Example:
-        >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
-        (1024, 2048, 16384)
-    """
-    wanted: int = 1 << math.ceil(math.log2(16 / tau_plus))
-    return min(max(1024, wanted), _LARGEST_MEMORY)
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -48,27 +39,51 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     A memory keeps the embeddings of recent items. Every few steps, coarse and fine mixtures of von
     Mises-Fisher components are fitted to it, and components that views of one item move between are
-    joined. The probability that two rows share a class follows from the components they share. This
-    posterior takes false negatives out of the sum and lets likely ones attract as further
-    positives. Each mixture is trusted as far as the two views of an item agree in it and as it
-    agrees with the other mixtures. Nothing is trusted if the classes found are twice as large as
-    they should be, or if positives are no closer than other members of a class, so that there is
-    nothing to gain. If ``trust`` is 0 the loss is exactly InfoNCE. The same holds until the memory
-    has enough items for a fit.
+    joined. The probability that two rows share a class follows from the components they share.
+    Likely members of an anchor's class then attract. Each mixture is trusted as far as the two
+    views of an item agree in it and as it agrees with the other mixtures. Nothing is trusted if the
+    classes found are twice as large as they should be, or if positives are no closer than other
+    members of a class, so that there is nothing to gain. If ``trust`` is 0 the loss is exactly
+    InfoNCE. The same holds until the memory has enough items for a fit. :meth:`explain` says in
+    words what was found.
+
+    What training is for is the one choice that matters, ``aim``:
+
+    ===========  ==========================================================================
+    "pairs"      InfoNCE, and members are gently drawn past all that are not members
+    "both"       the same, twenty times as strongly
+    "classes"    members count as further positives and no longer as negatives
+    ===========  ==========================================================================
+
+    With "pairs", retrieval of the exact partner stays what InfoNCE makes it. With "classes",
+    classes become tight and the exact partner is lost among their members: never use it for
+    retrieval of exact pairs. The default, "auto", is "both" for two views and "pairs" for
+    :meth:`in_batch` and :meth:`sampled`; it becomes "classes" for two views where labels show that
+    the classes found are right.
 
     Call it like any other loss, without labels or indices. Calls in ``train()`` mode are remembered
     in every layout but :meth:`from_logits`: two views of an item, or an anchor and its positive.
     Memory, fits and trust are part of ``state_dict``. With ``gather=True`` all processes hold the
     same memory and the same fits.
 
+    If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
+    of two known labels are then settled, and with two views they attract or repel as
+    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Items of one label count as
+    views of one item, so components that they connect are joined. And the :attr:`precision` of the
+    classes is measured on them, which replaces the trust by agreement as labels grow.
+
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
-        tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1). Default:
-            ``1 / num_classes``, or 0.1 without it.
-        attraction: how strongly likely members of the anchor's class attract, at least 0; at 0 they
-            only stop repelling.
+            Default: estimated, between 5 and 160, by how far views and mixtures agree; then
+            ``1 / tau_plus`` says what was found.
+        tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1), instead of
+            ``num_classes``.
+        aim: ``"auto"``, ``"pairs"``, ``"both"`` or ``"classes"``.
+        attraction: how strongly likely members of the anchor's class attract, in [0, 1e6],
+            relative to what ``aim`` says.
         threshold: posterior above which a candidate attracts, in [0, 1].
-        memory_size: number of items remembered. Default: :func:`memory_for` the prior.
+        memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
+            each class, up to 8,192.
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
             fit saw; for 2 x 256 views and a memory of 1,024, every 8 steps.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
@@ -83,6 +98,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         >>> view_1, view_2 = torch.eye(4), torch.eye(4)
         >>> loss(view_1, view_2), loss.trust
         (tensor(0.1043), 0.0)
+        >>> value = loss(view_1, view_2, labels=torch.tensor([0, 0, 1, -1]))  # the last is unknown
 
     Reference:
         Banerjee et al., "Clustering on the Unit Hypersphere using von Mises-Fisher
@@ -93,14 +109,16 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     """
 
     tau_plus = Hyperparameter(_check_prior)
-    attraction = Hyperparameter(_check_attraction)
+    attraction = Hyperparameter(check_attraction)
     hyperparameters = ("tau_plus", "attraction")
+    uses_labels = True
 
     def __init__(
         self,
         *,
         num_classes: int | None = None,
         tau_plus: float | None = None,
+        aim: Aim | Literal["auto"] = "auto",
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
@@ -112,21 +130,49 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if self.engine == "fused":
             raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         self.tau_plus = class_prior(tau_plus, num_classes)
+        self.estimates_prior = tau_plus is None and num_classes is None
+        check_choice("aim", aim, ("auto", *AIMS))
+        self.aim = aim
         self.attraction = attraction
         self.threshold = check_interval("threshold", threshold, 0.0, 1.0)
-        size = memory_for(self.tau_plus) if memory_size is None else memory_size
+        prior = 1 / SCALES[-1] if self.estimates_prior else self.tau_plus
+        size = memory_for(prior) if memory_size is None else memory_size
+        if check_count("memory_size", size, 2) > _MOST_REMEMBERED:
+            raise ValueError(f"memory_size must be at most {_MOST_REMEMBERED}, got {size}")
         if refit_every is not None:
             check_count("refit_every", refit_every, 1)
-        self.memory = ClassMemory(check_count("memory_size", size, 2), refit_every)
+        self.memory = ClassMemory(size, refit_every)
 
     @property
     def trust(self) -> float:
         """How far the classes found are trusted, from 0 (InfoNCE) to 1; the mean over mixtures."""
         return self.memory.trust
 
+    @property
+    def precision(self) -> Precision:
+        """Share of attracting pairs that are of one class, measured on labelled items.
+
+        Items are compared by classes that do not know their labels. The interval is wide while few
+        labels have been seen; without any the value is NaN.
+        """
+        return self.memory.precision
+
     def readings(self) -> dict[str, float]:
-        """Return readings to record after an epoch."""
-        return {"trust": self.trust}
+        """Return readings to record after an epoch: trust, and what labels say of it."""
+        readings = {"trust": self.trust}
+        if self.memory.evidence > 0:
+            value, low, high, _ = self.precision
+            readings |= {"precision": value, "precision_low": low, "precision_high": high}
+        return readings
+
+    def explain(self) -> str:
+        """Say in a few sentences what was found, how far it is trusted, and why not more.
+
+        Example:
+            >>> print(LatentClassContrastiveLoss(num_classes=10).explain())
+            No call in train() mode yet: nothing is remembered, and the loss is InfoNCE.
+        """
+        return self.memory.explain(None if self.estimates_prior else self.tau_plus)
 
     @torch.no_grad()
     def same_class(
@@ -144,17 +190,33 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Raises:
             ValueError: if the embeddings differ in number of coordinates from the memory's.
         """
-        found = [self.memory.outlook(rows) for rows in (first, second)]
-        factors = [None if seen is None else self.memory.factors(seen) for seen in found]
-        rows, columns = factors
+        outlooks = [self.memory.outlook(rows) for rows in (first, second)]
+        rows, columns = (None if one is None else self.memory.factors(one) for one in outlooks)
         if rows is None or columns is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
         return (rows @ columns.T).clamp(0, 1)
 
+    def aim_in(self, layout: Layout) -> Aim:
+        """Return the aim of a call in a layout, which ``"auto"`` leaves open."""
+        if self.aim != "auto":
+            return self.aim
+        if layout in ("in_batch", "sampled"):
+            return "pairs"
+        measured = self.memory.evidence > 0.5 and self.precision.low > _TRUSTED_PRECISION
+        return "classes" if measured else "both"
+
+    def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
+        """Return the objective in a layout and at a temperature."""
+        aim = self.aim_in(layout)
+        sharpness = 1.0
+        if aim == "pairs":  # a soft temperature would never leave members alone
+            scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
+            sharpness = max(1.0, float(scale) / _SHARPEST)
+        return Latent(STRENGTHS[aim] * self.attraction, self.threshold, aim, sharpness)
+
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits, which does not depend on the temperature."""
-        del temperature
-        return Latent(self.attraction, self.threshold)
+        """Return the objective for two views."""
+        return self.objective_in("two_views", temperature)
 
     def _evaluate(
         self,
@@ -163,30 +225,51 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with the current classes; then remember the batch."""
-        first = batches[0]
+        if torch.compiler.is_compiling():
+            # What is remembered changes with every call: traced, it would be compiled each time.
+            value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
+            return value
+        first, memory = batches[0], self.memory
         if not self._learns:
             with gathering.refusals():
                 informed = [self.informed(batch) for batch in batches]
-            return super()._evaluate(gathering, informed, temperature)
+            return self._losses_of(gathering, informed, temperature)
         device = first.anchors.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
             with gathering.refusals():
                 known = self._outlooks(first)
             # Where anchors are candidates too, the second half are the first one's positives.
             items = first.num_anchors // (1 if first.rule.own is None else 2)
-            parts = [first.anchors, first.positives, *(known or ())][:4]
-            parts = gathering.rows_of_all(
-                *(part[:items] for part in parts), calls=self.memory.calls
-            )
+            parts = [first.anchors[:items], first.positives[:items]]
+            observes = known is not None and memory.is_due_to_observe
+            if known is not None and observes:
+                parts += [known[0][:items], known[1][:items]]
+            labels = None if first.labels is None else first.labels.anchors[:items]
+            if gathering.active:  # other processes may know labels
+                parts.append(parts[0].new_full((items,), -1).long() if labels is None else labels)
+            parts = gathering.rows_of_all(*parts, calls=memory.calls)
+            if gathering.active:
+                labels = parts.pop()
+            if labels is not None and not bool((labels >= 0).any()):
+                labels = None
             view_1, view_2, *outlooks = parts
-            if outlooks:
-                self.memory.observe(*outlooks)
-            informed = [self._informed(first, known), *map(self.informed, batches[1:])]
-        value = super()._evaluate(gathering, informed, temperature)
-        with torch.autocast(device, enabled=False):
-            self.memory.remember(
-                view_1, view_2, tau_plus=self.tau_plus, everywhere=gathering.active
+            if observes:
+                memory.observe(outlooks[0], outlooks[1])
+            if labels is not None:
+                memory.measure((view_1, view_2), labels, self.threshold)
+            informed = [self._with_posterior(first, known), *map(self.informed, batches[1:])]
+        value = self._losses_of(gathering, informed, temperature)
+        # Under inference_mode, too, what is remembered must serve later training.
+        with torch.inference_mode(mode=False), torch.autocast(device, enabled=False):
+            memory.remember(
+                view_1.detach().clone() if view_1.is_inference() else view_1,
+                view_2.detach().clone() if view_2.is_inference() else view_2,
+                tau_plus=None if self.estimates_prior else self.tau_plus,
+                labels=labels,
+                everywhere=gathering.active,
             )
+        if self.estimates_prior and memory.classes is not None:
+            self.tau_plus = memory.prior
         return value
 
     @property
@@ -202,10 +285,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Args:
             batch: in any layout; returned unchanged if nothing is trusted.
         """
-        if batch.same_class is not None:
-            return batch
         with torch.no_grad(), torch.autocast(batch.anchors.device.type, enabled=False):
-            return self._informed(batch, self._outlooks(batch))
+            return self._with_posterior(batch, self._outlooks(batch))
 
     def _outlooks(self, batch: ContrastiveBatch) -> tuple[Tensor, Tensor, Tensor] | None:
         """Outlooks of anchors, positives and candidates; None before the first fit."""
@@ -219,14 +300,14 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         assert positives is not None
         return anchors, positives, columns
 
-    def _informed(
-        self, batch: ContrastiveBatch, known: tuple[Tensor, Tensor, Tensor] | None
+    def _with_posterior(
+        self, batch: ContrastiveBatch, outlooks: tuple[Tensor, Tensor, Tensor] | None
     ) -> ContrastiveBatch:
         """Add the posterior that these outlooks give, if any mixture is trusted."""
-        if known is None:
+        if outlooks is None:
             return batch
-        anchors, positives, candidates = known
-        # What is known of both views is known of each.
+        anchors, positives, candidates = outlooks
+        # An anchor and its positive are one item: each gets the mean outlook of both.
         both = (anchors + positives) / 2
         place = batch.rule.positive
         if batch.candidates is batch.anchors:
@@ -240,7 +321,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             items: Tensor | None = columns
         else:
             items = self.memory.factors(both) if place is None else columns[place]
-        assert items is not None  # as candidates are believed
+        assert items is not None  # as those of candidates are not None
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)
         return replace(batch, same_class=SameClass(items, columns))

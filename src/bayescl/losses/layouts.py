@@ -8,17 +8,65 @@ across processes are left to :mod:`~bayescl.losses.gathering`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_mask, check_shape, check_tensor
-from bayescl.engines import CandidateRule, ContrastiveBatch
+from bayescl.checks import check_floating, check_mask, check_shape, check_tensor
+from bayescl.engines import CandidateRule, ContrastiveBatch, Labels
 from bayescl.functional.sorting import can_look
 
 _NO_GROUP = torch.iinfo(torch.int64).min
 """The group of rows that belong to no group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedBatch(ContrastiveBatch):
+    """A batch whose logits are to be corrected for how likely each row was sampled.
+
+    Attributes:
+        positive_log_q: log sampling probability of each anchor's positive.
+        candidate_log_q: the same of each candidate.
+    """
+
+    positive_log_q: Float[Tensor, " anchors"]
+    candidate_log_q: Float[Tensor, "*own candidates"]
+
+
+def with_log_q(
+    batch: ContrastiveBatch, positive_log_q: Tensor | None, log_q: Tensor | None
+) -> ContrastiveBatch:
+    """Keep the log sampling probabilities of a batch, if there are any."""
+    if positive_log_q is None and log_q is None:
+        return batch
+    if positive_log_q is None or log_q is None:
+        raise ValueError("log_q and positive_log_q must be given together")
+    check_log_q("log_q", log_q, batch.candidates.shape[:-1], batch.anchors.device)
+    check_log_q("positive_log_q", positive_log_q, (batch.num_anchors,), batch.anchors.device)
+    return CorrectedBatch(**vars(batch), positive_log_q=positive_log_q, candidate_log_q=log_q)
+
+
+def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> ContrastiveBatch:
+    """The batch with one more coordinate, through which each logit loses its row's ``log_q``."""
+    if not isinstance(batch, CorrectedBatch):
+        return batch
+    # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
+    anchors = batch.anchors
+    # In half precision a logarithm would have three digits.
+    dtype = torch.promote_types(anchors.dtype, torch.float32)
+    scale = torch.as_tensor(temperature, dtype=dtype, device=anchors.device)
+    of_positives = -batch.positive_log_q.detach().to(dtype)[..., None]
+    of_candidates = -batch.candidate_log_q.detach().to(dtype)[..., None]
+    return ContrastiveBatch(
+        torch.cat([anchors, scale.expand(len(anchors), 1)], dim=-1),
+        torch.cat([batch.positives, of_positives], dim=-1),
+        torch.cat([batch.candidates, of_candidates], dim=-1),
+        batch.rule,
+        batch.same_class,
+        batch.labels,
+    )
 
 
 def two_views(
@@ -26,6 +74,7 @@ def two_views(
     view_2: Float[Tensor, "batch dim"],
     *,
     groups: Int[Tensor, " batch *keys"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
     valid: Bool[Tensor, "rows columns"] | None = None,
     gather: bool = False,
     scale: Callable[[Tensor], Tensor] = lambda rows: rows,
@@ -39,6 +88,7 @@ def two_views(
     if batch < 2 and not gather:
         raise ValueError("view_1 must hold at least 2 rows, got 1: a single item has no candidates")
     check_groups("groups", groups, (batch,), view_1.device, keys=True)
+    check_labels("labels", labels, (batch,), view_1.device)
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     rows = scale(torch.cat([view_1, view_2]))
     if groups is None and valid is None and can_look(rows):
@@ -47,7 +97,8 @@ def two_views(
         own = torch.arange(2 * batch, device=rows.device)
         both = None if groups is None else torch.cat([groups, groups])
         rule = CandidateRule(own, own.roll(batch), both, both, valid)
-    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule)
+    known = None if labels is None else Labels(*2 * (torch.cat([labels, labels]).long(),))
+    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule, labels=known)
 
 
 @lru_cache(maxsize=8)
@@ -67,7 +118,10 @@ def pairs(
     extra: Float[Tensor, "extra dim"] | None = None,
     groups: Int[Tensor, " batch *keys"] | None = None,
     extra_groups: Int[Tensor, " extra *keys"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
+    extra_labels: Int[Tensor, " extra"] | None = None,
     valid: Bool[Tensor, "batch columns"] | None = None,
+    log_q: Float[Tensor, " columns"] | None = None,
     gather: bool = False,
 ) -> ContrastiveBatch:
     """The candidates are the other pairs' positives and ``extra``."""
@@ -78,6 +132,7 @@ def pairs(
             "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
         )
     check_groups("groups", groups, (batch,), anchors.device, keys=True)
+    check_labels("labels", labels, (batch,), anchors.device)
     columns, column_groups = positives, groups
     if extra is not None:
         check_shape("extra", extra, ("extra", anchors.shape[1]))
@@ -95,7 +150,14 @@ def pairs(
     check_valid(valid, (batch, columns.shape[0]), anchors.device, gather)
     own = torch.arange(batch, device=anchors.device)
     rule = CandidateRule(None, own, groups, column_groups, valid)
-    return ContrastiveBatch(anchors, positives, columns, rule)
+    known = _labels_of(labels, extra_labels, "extra_labels", (columns.shape[0] - batch,))
+    if known is not None:  # candidates are the positives, then extra
+        known = replace(known, candidates=torch.cat([known.anchors, known.candidates]))
+    found = ContrastiveBatch(anchors, positives, columns, rule, labels=known)
+    if log_q is None:
+        return found
+    check_log_q("log_q", log_q, columns.shape[:1], columns.device)
+    return with_log_q(found, log_q[:batch], log_q)
 
 
 def drawn(
@@ -105,7 +167,11 @@ def drawn(
     *,
     groups: Int[Tensor, " batch *keys"] | None = None,
     candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
+    candidate_labels: Int[Tensor, "*own candidates"] | None = None,
     valid: Bool[Tensor, "batch candidates"] | None = None,
+    log_q: Float[Tensor, "*own candidates"] | None = None,
+    positive_log_q: Float[Tensor, " batch"] | None = None,
     gather: bool = False,
     gather_candidates: bool = True,
 ) -> ContrastiveBatch:
@@ -120,11 +186,28 @@ def drawn(
     keys = () if groups is None else groups.shape[1:]
     shape = (*candidates.shape[:-1], *keys)
     check_groups("candidate_groups", candidate_groups, shape, candidates.device)
+    check_labels("labels", labels, (batch,), anchors.device)
+    known = _labels_of(labels, candidate_labels, "candidate_labels", candidates.shape[:-1])
     shape = (batch, candidates.shape[-2])
     spread = gather_candidates and candidates.ndim == 2
     check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
-    return ContrastiveBatch(anchors, positives, candidates, rule)
+    found = ContrastiveBatch(anchors, positives, candidates, rule, labels=known)
+    return with_log_q(found, positive_log_q, log_q)
+
+
+def _labels_of(
+    anchors: Tensor | None, candidates: Tensor | None, name: str, shape: tuple[int, ...]
+) -> Labels | None:
+    """Labels of anchors and of candidates without a positive among them; -1 where not given."""
+    if anchors is None:
+        if candidates is not None:
+            raise ValueError(f"{name} needs labels")
+        return None
+    check_labels(name, candidates, shape, anchors.device)
+    if candidates is None:
+        candidates = anchors.new_full(shape, -1)
+    return Labels(anchors.long(), candidates.long())
 
 
 def turned_mask(
@@ -197,3 +280,22 @@ def check_groups(
     if keys and groups.ndim == len(shape) + 1 and groups.shape[-1] > 0:
         shape = (*shape, groups.shape[-1])
     check_shape(name, groups, shape)
+
+
+def check_labels(
+    name: str, labels: Tensor | None, shape: tuple[int, ...], device: torch.device
+) -> None:
+    """Refuse labels that are not integers from -1 up, or have another shape."""
+    if labels is None:
+        return
+    check_groups(name, labels, shape, device)
+    if can_look(labels) and labels.numel() and int(labels.min()) < -1:
+        raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
+
+
+def check_log_q(
+    name: str, log_q: Tensor, shape: tuple[int, ...], device: torch.device | None = None
+) -> None:
+    """Refuse log probabilities that are not floating-point, or have another shape."""
+    check_floating(name, log_q, device)
+    check_shape(name, log_q, shape)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch.nn import functional as F
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_non_negative
-from bayescl.engines import ContrastiveBatch, SameClass
-from bayescl.functional.latent import Latent
+from bayescl.engines import ContrastiveBatch, Labels
+from bayescl.functional.latent import Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
@@ -42,10 +40,6 @@ class OracleContrastiveLoss(InfoNCELoss):
     needs_groups = True
 
 
-def _check_attraction(attraction: float) -> float:
-    return check_non_negative("attraction", attraction)
-
-
 class AttractingOracleContrastiveLoss(ContrastiveLoss):
     """The latent-class loss with labels in place of its posterior: the best it could reach.
 
@@ -53,7 +47,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
     further positives.
 
     Args:
-        attraction: how strongly candidates of the anchor's label attract, at least 0.
+        attraction: how strongly candidates of the anchor's label attract, in [0, 1e6].
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`. The fused engine cannot compute it.
 
@@ -72,7 +66,7 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
         :class:`OracleContrastiveLoss`, which only leaves false negatives out.
     """
 
-    attraction = Hyperparameter(_check_attraction)
+    attraction = Hyperparameter(check_attraction)
     hyperparameters = ("attraction",)
     needs_groups = True
 
@@ -94,12 +88,11 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
             raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
         if rows.ndim > 1:
             rows, columns = rows[:, 0], columns[..., 0]
-        rows, columns = rows.long().contiguous(), columns.long().contiguous()
-        labels = torch.unique(torch.cat([rows, columns.flatten()]))
-        anchors, candidates = (
-            F.one_hot(torch.searchsorted(labels, some), len(labels)).to(batch.anchors.dtype)
-            for some in (rows, columns)
+        # Any integers serve as groups, and labels start at 0.
+        _, numbers = torch.unique(
+            torch.cat([rows.long(), columns.long().flatten()]), return_inverse=True
         )
+        anchors, candidates = numbers[: len(rows)], numbers[len(rows) :].view_as(columns)
         rule = replace(rule, anchor_groups=None, candidate_groups=None)
-        known = SameClass(anchors, candidates)
-        return super()._per_anchor(replace(batch, rule=rule, same_class=known), temperature)
+        known = Labels(anchors, candidates)
+        return super()._per_anchor(replace(batch, rule=rule, labels=known), temperature)

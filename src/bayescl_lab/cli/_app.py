@@ -47,7 +47,7 @@ COMMANDS = {
     ),
     "export": "Write a run's model in a form that works without this library.",
     "inspect": "Show how many false negatives there are, and how a loss weights its candidates.",
-    "recommend": "Show the best new items for a user, or write lists for all users.",
+    "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons, or update the results quoted in pages.",
     "reproduce": "Make the paper's tables on images, one or all.",
     "reproduce ranking": (

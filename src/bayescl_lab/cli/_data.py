@@ -11,7 +11,7 @@ from bayescl_lab._downloads import DataSource, RemoteFile, data_folder
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.catalog import SOURCES as IMAGES
 from bayescl_lab.ranking.catalog import SOURCES as INTERACTIONS
-from bayescl_lab.ranking.sources import known_folder
+from bayescl_lab.ranking.catalog import known_folder
 
 
 def sources() -> tuple[DataSource, ...]:
@@ -38,11 +38,11 @@ def fetch(source: DataSource, screen: Console) -> None:
     """Download a data set and print its terms, or how to get it.
 
     Raises:
-        ValueError: if the download fails; the same call continues it.
+        ValueError: if the download fails.
     """
     from bayescl_lab._downloads import fetch_source
     from bayescl_lab.cli._console import ByteBar
-    from bayescl_lab.ranking.local_copies import fetch_interactions
+    from bayescl_lab.ranking.catalog import fetch_interactions
 
     screen.print(f"{source.title}, {source.homepage}")
     screen.print(f"terms: {source.terms}")

@@ -40,7 +40,7 @@ def command(
             defaults are those recorded for the data set, or else the loss's own.
         seeds: number of seeds; --seed is the first of them.
         shared: hyper-parameters of every loss that takes them.
-        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C unless they are set explicitly.
+        num_classes: sets tau_plus to 1/C unless it is set explicitly.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
             files.
         settings: of every run.
@@ -49,13 +49,8 @@ def command(
     """
     from bayescl_lab.cli._comparison_tables import print_comparison, write_and_name_files
     from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.compare.images.comparison import (
-        KIND,
-        ImageComparison,
-        compare_images,
-        settle_losses,
-        with_alpha,
-    )
+    from bayescl_lab.compare.comparison import compare, with_alpha
+    from bayescl_lab.compare.images.comparison import KIND, ImageComparison, settle_losses
     from bayescl_lab.report.images.figure import draw_comparison
     from bayescl_lab.report.images.markdown import comparison_markdown
     from bayescl_lab.report.titles import data_title
@@ -73,7 +68,7 @@ def command(
     runs = comparison.runs()
     folder = place.folder(f"compare-{data}")
     with EpochBar(settings.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
-        result = compare_images(
+        result = compare(
             comparison,
             folder,
             resume=place.resume,

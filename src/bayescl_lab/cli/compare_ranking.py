@@ -46,12 +46,8 @@ def command(
     from bayescl_lab.cli._comparison_tables import print_cell, write_and_name_files
     from bayescl_lab.cli._console import EpochBar, console
     from bayescl_lab.cli._tables import print_guesses
-    from bayescl_lab.compare.ranking.comparison import (
-        KIND,
-        RankingComparison,
-        compare_ranking,
-        settle_losses,
-    )
+    from bayescl_lab.compare.comparison import compare
+    from bayescl_lab.compare.ranking.comparison import KIND, RankingComparison, settle_losses
     from bayescl_lab.report.ranking.figure import draw_cells
     from bayescl_lab.report.ranking.table import tables_markdown
 
@@ -63,7 +59,7 @@ def command(
     if not place.resume:
         print_guesses(screen, data.guessed_columns())
     with EpochBar(settings.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
-        result = compare_ranking(
+        result = compare(
             comparison,
             folder,
             resume=place.resume,

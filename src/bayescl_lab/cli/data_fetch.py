@@ -6,7 +6,7 @@ from __future__ import annotations
 def command(name: str) -> int:
     """Download a data set into the data folder, or explain how to get it.
 
-    An interrupted download continues where it stopped; its checksum is verified.
+    The checksum of a download is verified; one that breaks off leaves nothing.
 
     Args:
         name: a name from "bayescl data list".

@@ -16,9 +16,10 @@ def command(name: str) -> int:
     """
     from bayescl_lab.cli._console import console
     from bayescl_lab.cli._data import source_of
+    from bayescl_lab.ranking.catalog import verify_interactions
 
     source = source_of(name)
-    lines = _verified_images(source) if source.kind == "images" else _verified_interactions(source)
+    lines = _verified_images(source) if source.kind == "images" else verify_interactions(name)
     screen = console()
     for line in lines:
         screen.print(line, markup=False)
@@ -50,25 +51,4 @@ def _verified_images(source: DataSource) -> list[str]:
     return [
         f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
         "there is no checksum without an archive"
-    ]
-
-
-def _verified_interactions(source: DataSource) -> list[str]:
-    """Check interactions against their published counts and checksums.
-
-    Returns:
-        One line per finding.
-
-    Raises:
-        ValueError: if a copy is missing, damaged or a different one.
-    """
-    from bayescl_lab.ranking.local_copies import verify_interactions
-
-    copy = verify_interactions(source.name)
-    pairs = f"{copy.train:,}" if copy.test is None else f"{copy.train:,} + {copy.test:,}"
-    return [
-        f"{copy.folder} is {source.name} as published: {copy.users:,} users, "
-        f"{copy.items:,} items, {pairs} interactions",
-        *(f"{file} is the published file (its checksum matches)" for file in copy.files),
-        *(f"{count:,} {phrase}" for phrase, count in copy.report.items()),
     ]

@@ -174,7 +174,12 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
     arrays = read_embeddings(path, second_view=second_view, labels=labels)
 
     from bayescl.diagnostics import diagnose_embeddings
-    from bayescl_lab.report.embeddings import batch_table, embeddings_page, losses_table
+    from bayescl_lab.report.embeddings import (
+        batch_table,
+        embeddings_page,
+        losses_table,
+        sentences,
+    )
 
     found = diagnose_embeddings(
         arrays.embeddings,
@@ -194,6 +199,8 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
     screen = console()
     for one, words in ((batch_table(found), 3), (losses_table(found), 1)):
         screen.print(table(one.title.strip("*"), one.head, one.rows, words=words))
+    for sentence in sentences(found):
+        screen.print(sentence, soft_wrap=True, markup=False)
     for file in (page, figures):
         screen.print(f"{file}", soft_wrap=True, markup=False)
     return 0

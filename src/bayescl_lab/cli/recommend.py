@@ -21,11 +21,12 @@ def command(
     items: Words = (),
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
+    users: str | None = None,
     out: str | None = None,
     exclude: str | None = None,
     allow_known: bool = False,
 ) -> int:
-    """Show the best new items for a user, or write lists for all users.
+    """Show the best new items for a user, or write lists for many users.
 
     Lists leave out the items that the user has in any part of the data. Users without items in the
     training part get the most popular ones. For somebody who is not in the data, use --items. The
@@ -37,6 +38,7 @@ def command(
         items: comma-separated ids of the items of somebody who is not in the data.
         k: length of a list.
         all: write lists for all users to the file given by --out.
+        users: a text file with the ids of users, one per line, whose lists to write to --out.
         out: a file that ends in .csv or .parquet.
         exclude: a text file with the ids of further items to leave out, one per line.
         allow_known: include items that the user already has.
@@ -44,20 +46,23 @@ def command(
     from bayescl_lab.cli._files import check_table_file, write_table
     from bayescl_lab.runs.ranking.serving import load_recommender
 
-    if sum((all, user is not None, bool(items))) != 1:
-        raise ValueError("give one of --user ID, --items A,B,... and --all, with --out FILE")
-    if all and out is None:
-        raise ValueError("--all needs --out, a file that ends in .csv or .parquet")
+    if sum((all, users is not None, user is not None, bool(items))) != 1:
+        raise ValueError("give one of --user ID, --items A,B,..., --users FILE and --all")
+    if (all or users is not None) and out is None:
+        raise ValueError("--all and --users need --out, a file that ends in .csv or .parquet")
     file = None if out is None else check_table_file(Path(out))
-    left_out = [] if exclude is None else _lines(Path(exclude))
+    left_out = [] if exclude is None else _lines(Path(exclude), "excluded items")
+    many = None if users is None else _lines(Path(users), "users")
+    if many == []:
+        raise ValueError(f"the file of users {users} is empty")
     recommender = load_recommender(Path(run))
     lists = recommender.recommend(
-        user, k, items=items or None, exclude=left_out, allow_known=allow_known
+        many or user, k, items=items or None, exclude=left_out, allow_known=allow_known
     )
 
     from bayescl_lab.cli._console import console
 
-    whom = "somebody new" if items else f"user {user}"
+    whom = "somebody new" if items else f"user {_printable(user)}"
     if items:
         is_popular = recommender.says_nothing(items)
     else:
@@ -70,14 +75,22 @@ def command(
             console().print(said, soft_wrap=True, markup=False)
         return 0
     write_table(lists, file)
-    count = lists["user"].n_unique() if all else 1
-    popular = recommender.untrained_users if all else int(is_popular)
-    remark = f" ({popular} of popular items, for want of training interactions)" if popular else ""
-    console().print(f"{count} lists{remark}: {file}", soft_wrap=True)
+    written_for_many = all or many is not None
+    count = lists["user"].n_unique() if written_for_many else 1
+    popular = recommender.untrained(many) if written_for_many else int(is_popular)
+    remark = f" ({popular} of popular items, since training saw nothing of the user)" * (
+        popular > 0
+    )
+    console().print(f"{count} lists{remark}: {file}", soft_wrap=True, markup=False)
     return 0
 
 
-def _lines(file: Path) -> list[str]:
+def _printable(text: object) -> str:
+    """Text without control codes, which a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+
+
+def _lines(file: Path, what: str) -> list[str]:
     """The non-empty lines of a text file.
 
     Raises:
@@ -86,20 +99,22 @@ def _lines(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise ValueError(f"cannot read the file of excluded items {file}") from None
+        raise ValueError(f"cannot read the file of {what} {file}") from None
     return [line.strip() for line in lines if line.strip()]
 
 
 def _table(lists: pl.DataFrame, title: str) -> Table:
     """One user's list."""
+    from rich.markup import escape
+
     from bayescl_lab.cli._console import table
 
     names = [name for name in lists.columns if name != "user"]
     rows = [
-        [f"{value:.4f}" if name == "score" else value for name, value in row.items()]
+        [f"{value:.4f}" if name == "score" else _printable(value) for name, value in row.items()]
         for row in lists.select(names).rows(named=True)
     ]
-    made = table(title, names, rows)
+    made = table(escape(title), names, rows)
     for column, name in zip(made.columns, names, strict=True):
         column.justify = "left" if name in ("item", "title") else "right"
     return made

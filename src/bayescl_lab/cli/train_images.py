@@ -48,7 +48,7 @@ def command(
         loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
             for the data set, if any, else the loss's own.
         hyperparameters: those given.
-        num_classes: sets the defaults of tau_plus to 1/C and of beta to 1 - 1/C.
+        num_classes: sets the default of tau_plus to 1/C.
         settings: settings of the run.
         typed: options on the command line.
         saving: how often it saves checkpoints.
@@ -56,7 +56,7 @@ def command(
         place: the run folder.
     """
     from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.cli._tables import probe_table
+    from bayescl_lab.cli._tables import print_training_verdict, probe_table
     from bayescl_lab.compare.images.recorded import recorded_hyperparameters
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
@@ -88,5 +88,6 @@ def command(
     screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {run.evaluate_on} part"))
     for remark in result.get("remarks", ()):
         screen.print(remark, soft_wrap=True)
+    print_training_verdict(screen, loss, folder)
     screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
     return 0

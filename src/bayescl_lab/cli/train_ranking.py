@@ -69,7 +69,7 @@ def command(
             return 0
         folder = place.folder(f"{encoder}-{data.data}")
         fitted = BaselineSettings(encoder, data, regularization, settings.evaluate_on)
-        result = fit_baseline(fitted, folder, resume=place.resume, beside=True)
+        result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
         print_ranking(console(), result, folder)
         return 0
     run = RankingSettings(
@@ -85,7 +85,7 @@ def command(
             run,
             folder,
             resume=place.resume,
-            beside=True,
+            baselines=True,
             progress=bar.epoch_done,
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
             loggers=metrics.loggers(folder),

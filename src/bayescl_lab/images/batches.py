@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -36,6 +35,10 @@ class EpochOrder:
         rank: number of this device.
         num_ranks: number of devices; it must divide ``batch_size``.
 
+    Attributes:
+        epoch: the current epoch.
+        begin: number of the batch that iteration begins with.
+
     Raises:
         ValueError: if there are fewer images than a batch holds, or devices cannot share a batch
             equally.
@@ -61,6 +64,7 @@ class EpochOrder:
         self.rank = rank
         self.num_ranks = num_ranks
         self.epoch = 0
+        self.begin = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Switch to the order of another epoch; Lightning calls this at the start of each."""
@@ -74,7 +78,7 @@ class EpochOrder:
         """Yield this device's rows of each batch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
-        for batch in rows[: len(self) * self.batch_size].split(self.batch_size):
+        for batch in rows[: len(self) * self.batch_size].split(self.batch_size)[self.begin :]:
             yield batch.chunk(self.num_ranks)[self.rank]
 
 
@@ -94,9 +98,8 @@ class StoreBatches:
         self._epoch = 0
         self._given = 0
         self._resume = (0, 0)
-        self._left = _Left(sampler)
         size = sampler.batch_size // sampler.num_ranks
-        self._images = store.in_batches(self._left, size)
+        self._images = store.in_batches(sampler, size)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches yielded so far."""
@@ -120,18 +123,7 @@ class StoreBatches:
         self._epoch = self.sampler.epoch
         epoch, done = self._resume
         self._given = done if epoch == self._epoch and done < len(self) else 0
-        self._left.done = self._given
-        for rows, images in zip(self._left, self._images, strict=True):
+        self.sampler.begin = self._given
+        for rows, images in zip(self.sampler, self._images, strict=True):
             self._given += 1
             yield ImageBatch(images, self.store.labels[rows.to(self.store.device)])
-
-
-class _Left:
-    """The rows of each remaining batch of an epoch."""
-
-    def __init__(self, sampler: EpochOrder) -> None:
-        self.sampler = sampler
-        self.done = 0
-
-    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
-        return islice(self.sampler, self.done, None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +14,9 @@ import numpy as np
 import torch
 
 from bayescl.checks import check_choice
-from bayescl_lab.images.cifar import load_cifar10, load_cifar100
-from bayescl_lab.images.folder_store import LOADERS, load_folder
-from bayescl_lab.images.resizing import with_image_size
-from bayescl_lab.images.splits import stratified_split
-from bayescl_lab.images.stl10 import load_stl10
+from bayescl_lab.images.catalog import DIGITS
+from bayescl_lab.images.folder import LOADERS, load_folder
+from bayescl_lab.images.published import READERS, load_published
 from bayescl_lab.images.store import UNLABELLED, ImageStore, store_from_arrays
 from bayescl_lab.images.subsets import (
     CLASS_SEED,
@@ -24,8 +24,8 @@ from bayescl_lab.images.subsets import (
     balanced_rows,
     chosen_classes,
     only_classes,
+    stratified_split,
 )
-from bayescl_lab.images.tiny_imagenet import load_tiny_imagenet
 
 TRAIN_SHARE = 0.7
 VALIDATION_SHARE = 0.3
@@ -95,7 +95,8 @@ def load_images(
 
     Use ``evaluate_on="validation"`` to choose settings: it evaluates on a stratified part that is
     held out of the training images, and the test images stay unseen. Images without a label are
-    used only for training.
+    used only for training. What the caller should know of a folder before training on it, such as
+    files that cannot be read, is logged as a warning, once in a process.
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
@@ -112,7 +113,7 @@ def load_images(
             own size, or if a folder holds several sizes, see
             :func:`~bayescl_lab.images.decoding.common_format`.
         loader: how a folder is read: "auto", "memory" or "stream". All give the same pixels; see
-            :func:`~bayescl_lab.images.folder_store.load_folder`.
+            :func:`~bayescl_lab.images.folder.load_folder`.
         loader_workers: processes that decode streamed images; default: one less than the number of
             usable cores.
 
@@ -133,6 +134,8 @@ def load_images(
     check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
     check_choice("loader", loader, LOADERS)
     train, test, remarks = _load(data, image_size, loader, loader_workers)
+    for remark in remarks:
+        _announce(remark)
     if classes is not None:
         if not train.class_names:
             raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
@@ -140,7 +143,7 @@ def load_images(
         train = only_classes(train, names)
         test = None if test is None else only_classes(test, names)
     if evaluate_on == "validation":
-        train, test = _held_out(train)
+        train, test = _split(train, 1 - VALIDATION_SHARE)
     if max_train_images is not None:
         rows = balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED)
         train = train.subset(rows)
@@ -159,9 +162,10 @@ def _load(
     test: ImageStore | None
     if loader == "stream" and not Path(data).is_dir():
         raise ValueError(f"loader stream is for folders of images, got {data}")
-    if data in _LOADERS:
-        train, test = _LOADERS[data]()
-        train, test = train.numbered("train/"), test.numbered("test/")
+    if data == DIGITS.name:
+        train, test = _digits()
+    elif data in READERS:
+        train, test = load_published(data)
     elif data.endswith(".npz"):
         train, test = _npz(Path(data))
     elif Path(data).is_dir():
@@ -180,28 +184,20 @@ def _load(
             "or give a folder of images or the path of an .npz file"
         )
     if image_size is not None:
-        train = with_image_size(train, image_size)
-        test = None if test is None else with_image_size(test, image_size)
+        train = train.resized(image_size)
+        test = None if test is None else test.resized(image_size)
     return train, test, remarks
 
 
-def _held_out(train: ImageStore) -> tuple[ImageStore, ImageStore]:
-    """Split training images into those that stay and a part of each class held out."""
-    labelled = (train.labels != UNLABELLED).nonzero().squeeze(1)
-    if len(labelled) == 0:
-        raise ValueError(f"{train.name}: a validation part needs labels, the images have none")
-    labels = train.labels[labelled]
-    rest, held_out = stratified_split(labels, share=1 - VALIDATION_SHARE, seed=SPLIT_SEED)
-    if len(rest) == 0 or len(held_out) == 0:
-        raise ValueError(f"{train.name}: {len(labels)} training images are too few to hold any out")
-    unlabelled = (train.labels == UNLABELLED).nonzero().squeeze(1)
-    rows = torch.cat([labelled[rest], unlabelled]).sort().values
-    return train.subset(rows), train.subset(labelled[held_out])
+@cache
+def _announce(remark: str) -> None:
+    """Log a remark, once however often the images are loaded."""
+    logging.getLogger(__name__).warning("%s", remark)
 
 
 def known_data_sets() -> tuple[str, ...]:
     """Names that :func:`load_images` knows."""
-    return tuple(_LOADERS)
+    return (DIGITS.name, *READERS)
 
 
 def _digits() -> tuple[ImageStore, ImageStore]:
@@ -209,8 +205,7 @@ def _digits() -> tuple[ImageStore, ImageStore]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    store = store_from_arrays(bunch.images / 16, bunch.target, name="digits").numbered()
-    return _split(store)
+    return _split(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
 
 
 def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
@@ -226,7 +221,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     missing = {"images", "labels"} - arrays.keys()
     if missing:
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
-    store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name).numbered()
+    store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name)
     if "is_train" not in arrays:
         return _split(store)
     is_train = arrays["is_train"]
@@ -241,18 +236,19 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     return store.subset(mask.nonzero().squeeze(1)), store.subset((~mask).nonzero().squeeze(1))
 
 
-def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
-    """Training and test part of images that came without a split."""
-    train, test = stratified_split(store.labels, share=TRAIN_SHARE, seed=SPLIT_SEED)
-    if len(train) == 0 or len(test) == 0:
-        raise ValueError(f"{store.name}: {len(store)} images are too few to split")
-    return store.subset(train), store.subset(test)
+def _split(store: ImageStore, share: float = TRAIN_SHARE) -> tuple[ImageStore, ImageStore]:
+    """Split images in two, each class alike; those without a label stay in the first part.
 
-
-_LOADERS: dict[str, Callable[[], tuple[ImageStore, ImageStore]]] = {
-    "digits": _digits,
-    "cifar10": load_cifar10,
-    "cifar100": load_cifar100,
-    "stl10": load_stl10,
-    "tiny-imagenet": load_tiny_imagenet,
-}
+    Args:
+        store: the images.
+        share: the share of every class that goes to the first part.
+    """
+    labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
+    if len(labelled) == 0:
+        raise ValueError(f"{store.name}: a validation part needs labels, the images have none")
+    train, evaluation = stratified_split(store.labels[labelled], share=share, seed=SPLIT_SEED)
+    if len(train) == 0 or len(evaluation) == 0:
+        raise ValueError(f"{store.name}: {len(labelled)} images are too few to split")
+    unlabelled = (store.labels == UNLABELLED).nonzero().squeeze(1)
+    rows = torch.cat([labelled[train], unlabelled]).sort().values
+    return store.subset(rows), store.subset(labelled[evaluation])

@@ -1,13 +1,12 @@
-"""Decode image files of any mode and size into one array, and list unreadable files."""
+"""Decode image files of any mode and size into one array, and say which cannot be read."""
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -25,14 +24,15 @@ LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
 """Without a given size: the largest common size that is kept, and the largest new size, in
 pixels."""
 
+Reasons = dict[Path, str]
+"""Files that cannot be read, in order, each with the reason."""
+
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _BLOCK = 64  # images per task of a thread
 
 # What Pillow raises on files that are damaged, or so large that they look like an attack.
 _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
-
-_Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
@@ -42,13 +42,6 @@ class Header(NamedTuple):
     width: int
     height: int
     is_grey: bool
-
-
-class Skipped(NamedTuple):
-    """A file that is not a readable image."""
-
-    path: Path
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -66,22 +59,18 @@ class ImageFormat:
     width: int
 
 
-def read_headers(files: Sequence[Path]) -> tuple[list[Header | None], list[Skipped]]:
+def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
     """Read the header of each image file, without its pixels.
 
     Args:
         files: image files.
 
     Returns:
-        A header per file, or None if it is not an image; and the files that are not, with reasons.
+        The headers of those that are images, and the other files.
     """
-    headers: list[Header | None] = []
-    skipped = []
-    for path, result in zip(files, _in_threads(_header, files), strict=True):
-        headers.append(result if isinstance(result, Header) else None)
-        if isinstance(result, str):
-            skipped.append(Skipped(path, result))
-    return headers, skipped
+    results = list(zip(files, _in_threads(_header, files), strict=True))
+    headers = {path: result for path, result in results if isinstance(result, Header)}
+    return headers, {path: result for path, result in results if isinstance(result, str)}
 
 
 def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
@@ -113,10 +102,8 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
     return ImageFormat(channels, min(side, LARGEST_DEFAULT), min(side, LARGEST_DEFAULT))
 
 
-def decode_into(
-    pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat
-) -> list[Skipped]:
-    """Decode files into the first rows of an array.
+def decode_into(pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat) -> Reasons:
+    """Decode files into the first rows of an array, in threads.
 
     An image of another size is scaled to cover the target and cropped at the centre. Palettes and
     CMYK are converted to RGB, transparency is dropped, and 16 bits become 8.
@@ -127,47 +114,30 @@ def decode_into(
         wanted: format of the images.
 
     Returns:
-        The files that could not be read, in order; the others fill the first rows, in order.
+        The files that could not be read; the others fill the first rows, in order.
     """
-    skipped: list[Skipped] = []
-    row = 0
-    results = _in_threads(partial(decode, wanted=wanted), files)
-    for path, result in zip(files, results, strict=True):
-        if isinstance(result, str):
-            skipped.append(Skipped(path, result))
-        else:
-            pixels[row] = result
-            row += 1
-    return skipped
+
+    def decode_row(row: int) -> str | None:
+        image = decode(files[row], wanted)
+        if isinstance(image, str):
+            return image
+        pixels[row] = image
+        return None
+
+    reasons = list(_in_threads(decode_row, range(len(files))))
+    if any(reasons):  # close the gaps
+        kept = (row for row, reason in enumerate(reasons) if reason is None)
+        for target, row in enumerate(kept):
+            pixels[target] = pixels[row]
+    return {path: reason for path, reason in zip(files, reasons, strict=True) if reason}
 
 
-def _in_threads(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
-    """Results in order, with a bounded number of tasks; Pillow releases the interpreter lock."""
-
-    def results(block: list[_Task]) -> list[_Result]:
-        return [function(task) for task in block]
-
-    workers = usable_cores()
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: list[Future[list[_Result]]] = []
-        for block in _blocks(tasks):
-            waiting.append(pool.submit(results, block))
-            if len(waiting) > 2 * workers:
-                yield from waiting.pop(0).result()
-        for future in waiting:
-            yield from future.result()
-
-
-def _blocks(tasks: Iterable[_Task]) -> Iterator[list[_Task]]:
-    """Tasks in groups that are large enough for a thread."""
-    block: list[_Task] = []
-    for task in tasks:
-        block.append(task)
-        if len(block) == _BLOCK:
-            yield block
-            block = []
-    if block:
-        yield block
+def _in_threads(function: Callable[..., _Result], tasks: Sequence[object]) -> Iterator[_Result]:
+    """Results in order. Pillow releases the interpreter lock."""
+    blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for results in pool.map(lambda block: list(map(function, block)), blocks):
+            yield from results
 
 
 def _header(path: Path) -> Header | str:
@@ -175,7 +145,7 @@ def _header(path: Path) -> Header | str:
     try:
         with path.open("rb") as file, Image.open(file) as image:
             width, height = image.size
-            if _turned(image):
+            if _orientation(image) >= 5:  # width and height swap when it is turned upright
                 width, height = height, width
             return Header(width, height, image.mode in _GREY)
     except _DAMAGE as error:
@@ -224,13 +194,9 @@ def _with_channels(image: Image.Image, channels: int) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    """The EXIF orientation; 1 if upright."""
-    return image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
-
-
-def _turned(image: Image.Image) -> bool:
-    """Whether width and height are swapped when the image is turned upright."""
-    return _orientation(image) in (5, 6, 7, 8)
+    """The EXIF orientation, 1 to 8; 1 if upright."""
+    value = image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
+    return value if value in range(1, 9) else 1
 
 
 def _reason(error: Exception) -> str:

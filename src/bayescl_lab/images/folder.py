@@ -1,58 +1,174 @@
-"""Find image files in a folder, with their classes and parts."""
+"""Images in a folder: found, and decoded once or streamed."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from bayescl_lab.images.decoding import SUFFIXES
-from bayescl_lab.images.store import UNLABELLED
+from bayescl.axes import Tensor
+from bayescl.checks import check_choice
+from bayescl_lab._cores import usable_memory
+from bayescl_lab.images.decoding import SUFFIXES, common_format, decode_into, read_headers
+from bayescl_lab.images.pixel_files import Notes, cache_folder, map_pixels, write_pixels
+from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
 """Names of the test part; the first that exists is used."""
 
+UNLABELED_FOLDER = "unlabeled"
+"""Beside class folders: the folder of images of unknown class."""
 
-@dataclass(frozen=True)
-class ImageFiles:
-    """Image files with their classes, in the order of their names.
+LOADERS = ("auto", "memory", "stream")
 
-    Attributes:
-        files: the files.
-        labels: the class of each, counted from 0; -1 where unknown.
-        class_names: the folders that hold images, ascending; empty without class folders.
-        empty_classes: class folders without images, which do not count as classes.
+CACHE_FROM = 2000
+"""Number of images from which decoded pixels are cached."""
+
+LARGEST_SHARE = 0.5
+"""Images are streamed by default if their pixels would take more than this share of the memory or
+of the cache folder's free space."""
+
+FilesByClass = dict[str, list[Path]]
+"""The image files of each class folder, in order; those of unknown class are ``unlabeled``."""
+
+_VERSION = 3  # of how files become pixels
+_NAMED = 3  # files that a remark names
+
+
+def load_folder(
+    folder: Path,
+    *,
+    image_size: int | None = None,
+    loader: str = "auto",
+    workers: int | None = None,
+) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
+    """Load the images of a folder; see :func:`find_parts` for its form.
+
+    Files that are not readable images are left out and counted. From 2,000 images on, decoded
+    pixels are cached in the user's cache folder (``$BAYESCL_CACHE``), and later runs map them into
+    memory. The cache key covers the names, sizes and times of all files.
+
+    Streamed images are decoded on each access, to the same pixels, and nothing is cached. Files
+    without a valid image header are left out; damage further on in a file raises an error when the
+    image is read.
+
+    Args:
+        folder: where the images are.
+        image_size: side in pixels to which all images are resized; default: see
+            :func:`~bayescl_lab.images.decoding.common_format`.
+        loader: "memory" decodes all images once; "stream" decodes them on each access; "auto"
+            streams if the pixels are not in the cache and would take more than half of the memory
+            or of the cache folder's free space.
+        workers: processes that decode streamed images; 0 decodes in the calling process; default:
+            one less than the number of usable cores.
+
+    Returns:
+        Training images, test images if the folder has a test part, and one line for each kind of
+        image left out, changed, or without a label.
+
+    Raises:
+        ValueError: if there are no readable images, or the parts' classes do not match.
     """
+    check_choice("loader", loader, LOADERS)
+    parts = find_parts(folder)
+    files = [path for part in parts for paths in part.values() for path in paths]
+    workers = decoding_workers() if workers is None else workers
+    pixels, notes = _pixels(folder, files, image_size, loader, workers)
 
-    files: tuple[Path, ...]
-    labels: NDArray[np.int64]
-    class_names: tuple[str, ...]
-    empty_classes: tuple[str, ...] = ()
+    class_names = _class_names(parts[0])
+    label_of = {name: number for number, name in enumerate(class_names)}
+    stores: list[ImageStore] = []
+    begin = 0
+    for part in parts:
+        labels = {
+            path.relative_to(folder).as_posix(): label_of.get(name, UNLABELLED)
+            for name, paths in part.items()
+            for path in paths
+        }
+        kept = {file: label for file, label in labels.items() if file not in notes["left_out"]}
+        if not kept:
+            below = (folder / next(iter(labels))).parent.parent
+            raise ValueError(f"{folder}: no file below {below} is readable")
+        end = begin + len(kept)
+        rows = torch.arange(begin, end)
+        store = ImageStore(
+            pixels=pixels[begin:end] if isinstance(pixels, Tensor) else pixels.subset(rows),
+            labels=torch.tensor(list(kept.values())),
+            class_names=class_names,
+            name=folder.resolve().name,
+            ids=np.array(list(kept)),
+        )
+        stores.append(store)
+        begin = end
+    is_chosen = image_size is not None
+    remarks = tuple(_remarks(folder, parts, notes, pixels.shape, is_chosen=is_chosen))
+    return stores[0], stores[1] if len(stores) == 2 else None, remarks
 
-    def with_classes(self, class_names: tuple[str, ...]) -> ImageFiles:
-        """The same files, with labels that count a larger set of class names."""
-        position = {name: index for index, name in enumerate(class_names)}
-        table = np.array([position[name] for name in self.class_names], dtype=np.int64)
-        labels = table[self.labels] if len(table) else self.labels
-        return ImageFiles(self.files, labels, class_names, self.empty_classes)
+
+def _remarks(
+    folder: Path,
+    parts: Sequence[FilesByClass],
+    notes: Notes,
+    shape: Sequence[int],
+    *,
+    is_chosen: bool,
+) -> Iterator[str]:
+    """What a user should know about the images before training.
+
+    Args:
+        folder: where the images are.
+        parts: the files.
+        notes: what decoding them showed.
+        shape: shape of the pixels.
+        is_chosen: whether the user chose the size of the images.
+    """
+    for part in parts:
+        empty = [name for name, paths in part.items() if not paths]
+        if empty:
+            folders = f"class folder{'s' * (len(empty) > 1)}"
+            yield f"{folder}: no images in the {folders} {_listed(empty)}"
+        unlabeled = len(part.get(UNLABELED_FOLDER, ()))
+        if unlabeled and _class_names(part):
+            every = sum(map(len, part.values()))
+            yield f"{folder}: {unlabeled} of {every} images have no label: they are only trained on"
+    if left_out := notes["left_out"]:
+        every = len(left_out) + notes["images"]
+        named = _listed([f"{folder / path} ({reason})" for path, reason in left_out.items()])
+        yield f"{folder}: {len(left_out)} of {every} files left out: {named}"
+    if notes["resized"] and not is_chosen:
+        _, _, height, width = shape
+        yield (
+            f"{folder}: {notes['resized']} of {notes['images']} images scaled and cropped "
+            f"to {width} x {height} pixels"
+        )
 
 
-def find_parts(folder: Path) -> tuple[ImageFiles, ImageFiles | None]:
+def _listed(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+
+
+def find_parts(folder: Path) -> list[FilesByClass]:
     """Find the image files of a folder and of its test part, if it has one.
 
     The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
-    and optionally ``test`` (or ``val``) of that form. Hidden files and other files are skipped.
+    and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
+    holds images of unknown class. Hidden files and other files are skipped.
 
     Args:
         folder: where the images are.
 
     Returns:
-        Training files and test files, with labels that count the same classes; None if there is no
-        test part.
+        The training files and, if there is a test part, its files.
 
     Raises:
         ValueError: if there are no images, images lie both in class folders and beside them, only
@@ -60,23 +176,24 @@ def find_parts(folder: Path) -> tuple[ImageFiles, ImageFiles | None]:
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():
-        return find_images(folder), None
+        return [find_images(folder)]
     train = find_images(train_folder)
     test_folder = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if test_folder is None:
-        return train, None
+        return [train]
     test = find_images(test_folder)
-    if bool(train.class_names) != bool(test.class_names):
+    known, tested = _class_names(train), _class_names(test)
+    if bool(known) != bool(tested):
         raise ValueError(f"{folder}: one of train and {test_folder.name} has no class folders")
-    unknown = [name for name in test.class_names if name not in train.class_names]
+    unknown = [name for name in tested if name not in known]
     if unknown:
         raise ValueError(
             f"{test_folder} has classes that {train_folder} lacks: {', '.join(unknown[:5])}"
         )
-    return train, test.with_classes(train.class_names)
+    return [train, test]
 
 
-def find_images(folder: Path) -> ImageFiles:
+def find_images(folder: Path) -> FilesByClass:
     """Find the image files of one folder, with or without one subfolder per class.
 
     Raises:
@@ -85,29 +202,26 @@ def find_images(folder: Path) -> ImageFiles:
     try:
         with os.scandir(folder) as content:
             entries = sorted(content, key=lambda entry: entry.name)
-        loose = [
-            folder / entry.name for entry in entries if entry.is_file() and _is_image(entry.name)
-        ]
+        loose = [folder / entry.name for entry in entries if _is_image(entry.name)]
+        loose = [path for path in loose if path.is_file()]
         classes = [entry.name for entry in entries if entry.is_dir() and _is_visible(entry.name)]
-        members = {name: _images_below(folder / name) for name in classes}
+        files = {name: _images_below(folder / name) for name in classes}
     except OSError as error:
         raise ValueError(f"cannot read {folder}: {error.strerror or error}") from None
-    names = tuple(name for name, files in members.items() if files)
-    if names and loose:
+    first = next((name for name in classes if files[name]), None)
+    if first is not None and loose:
         raise ValueError(
-            f"{folder} holds images both in class folders ({names[0]}, ...) "
+            f"{folder} holds images both in class folders ({first}, ...) "
             f"and beside them ({loose[0].name}, ...)"
         )
-    if not names and not loose:
+    if first is None and not loose:
         raise ValueError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
-    if loose:
-        return ImageFiles(tuple(loose), np.full(len(loose), UNLABELLED), ())
-    return ImageFiles(
-        files=tuple(path for name in names for path in members[name]),
-        labels=np.repeat(np.arange(len(names)), [len(members[name]) for name in names]),
-        class_names=names,
-        empty_classes=tuple(name for name, files in members.items() if not files),
-    )
+    return {UNLABELED_FOLDER: loose} if loose else files
+
+
+def _class_names(files: FilesByClass) -> tuple[str, ...]:
+    """The classes that have images."""
+    return tuple(name for name, paths in files.items() if paths and name != UNLABELED_FOLDER)
 
 
 def _images_below(folder: Path) -> list[Path]:
@@ -133,3 +247,67 @@ def _is_visible(name: str) -> bool:
 def _is_image(name: str) -> bool:
     """Whether a file looks like an image by its name."""
     return _is_visible(name) and name.lower().endswith(SUFFIXES)
+
+
+def _pixels(
+    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int
+) -> tuple[Tensor | StreamedPixels, Notes]:
+    """Decode files, map cached pixels into memory, or set up streaming.
+
+    Returns:
+        The pixels of the readable files; and their number, the files left out with the reasons,
+        and how many images are resized.
+    """
+    array = None
+    if len(files) >= CACHE_FROM:
+        array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
+        if loader != "stream" and array.is_file():
+            return map_pixels(array)
+    headers, unreadable = read_headers(files)
+    if not headers:
+        path, reason = next(iter(unreadable.items()))
+        raise ValueError(
+            f"{folder}: none of {len(files)} files can be read: {path} ({reason}), ..."
+        )
+    wanted = common_format(list(headers.values()), image_size)
+    size = (wanted.width, wanted.height)
+    resized = sum((header.width, header.height) != size for header in headers.values())
+
+    def notes() -> Notes:
+        left_out = {path.relative_to(folder).as_posix(): unreadable[path] for path in unreadable}
+        return {"images": len(files) - len(unreadable), "left_out": left_out, "resized": resized}
+
+    shape = len(headers), wanted.channels, wanted.height, wanted.width
+    if loader == "stream" or (loader == "auto" and _is_too_large(math.prod(shape), array)):
+        return StreamedPixels.of(folder, list(headers), wanted, workers), notes()
+
+    def fill(pixels: NDArray[np.uint8]) -> Notes:
+        unreadable.update(decode_into(pixels, list(headers), wanted))
+        return notes()
+
+    if array is None:
+        pixels = np.empty(shape, np.uint8)
+        described = fill(pixels)
+        return torch.from_numpy(pixels[: described["images"]]), described
+    write_pixels(array, shape, fill)
+    return map_pixels(array)
+
+
+def _is_too_large(size: int, array: Path | None) -> bool:
+    """Whether that many bytes exceed the default share of memory or disk space."""
+    room = usable_memory()
+    if array is not None:
+        existing = next(place for place in array.parents if place.is_dir())
+        room = min(room, shutil.disk_usage(existing).free)
+    return size > LARGEST_SHARE * room
+
+
+def _key(folder: Path, files: list[Path], image_size: int | None) -> str:
+    """A key that changes whenever a file is added, removed, renamed or modified."""
+    digest = hashlib.sha256(f"{_VERSION} {image_size} {folder.resolve()}".encode())
+    begin = len(str(folder))
+    for path in files:
+        status = path.stat()
+        line = f"\n{str(path)[begin:]} {status.st_size} {status.st_mtime_ns}"
+        digest.update(line.encode())
+    return digest.hexdigest()[:16]

@@ -1,11 +1,13 @@
-"""Pixels on disk: arrays that are complete or absent, memory-mapped rather than read."""
+"""Decoded images on disk: complete or absent, memory-mapped rather than read."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +15,13 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl_lab._files import open_atomically, staged_file
+from bayescl_lab._files import open_atomically, staged_file, write_atomically
 
 CACHE_VARIABLE = "BAYESCL_CACHE"
 """The environment variable that names the folder of decoded images."""
+
+Notes = dict[str, Any]
+"""What a reader wants to know beside the pixels, as JSON has it."""
 
 
 def cache_folder() -> Path:
@@ -29,14 +34,15 @@ def cache_folder() -> Path:
 def write_pixels(
     path: Path,
     shape: tuple[int, int, int, int],
-    fill: Callable[[NDArray[np.uint8]], int | None],
+    fill: Callable[[NDArray[np.uint8]], Notes],
 ) -> None:
-    """Write a ``.npy`` file of pixels, completely or not at all.
+    """Write a ``.npy`` file of pixels and a ``.json`` file of notes, completely or not at all.
 
     Args:
-        path: the file to make.
+        path: the ``.npy`` file to make.
         shape: ``[images, channels, height, width]``.
-        fill: writes the pixels; returns how many images there are, if fewer than expected.
+        fill: writes the pixels and returns the notes; under ``"images"`` how many images there
+            are, which may be fewer than expected.
 
     Raises:
         ValueError: if the disk is full or not writable.
@@ -52,35 +58,38 @@ def write_pixels(
             )
         with staged_file(path) as staged:
             pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)
-            _reserve(staged)
-            count = fill(pixels)
+            if hasattr(os, "posix_fallocate"):
+                # Running out of space later, in mapped memory, would kill the process.
+                with staged.open("r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, staged.stat().st_size)
+            notes = fill(pixels)
             pixels.flush()
-            if count is not None and count < shape[0]:
+            if notes["images"] < shape[0]:
                 with open_atomically(staged) as rest:
-                    np.save(rest, pixels[:count])
+                    np.save(rest, pixels[: notes["images"]])
             del pixels
+            # Before the pixels are moved into place, so that pixels always have notes.
+            write_atomically(path.with_suffix(".json"), json.dumps(notes))
     except OSError as error:
         said = f"cannot write {path}: {error.strerror}" if error.strerror else str(error)
         raise ValueError(said) from None
 
 
-def _reserve(path: Path) -> None:
-    """Reserve disk space for a file now; running out later, in mapped memory, kills the process."""
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+def map_pixels(path: Path) -> tuple[UInt8[Tensor, "images channels height width"], Notes]:
+    """The memory-mapped pixels of a ``.npy`` file, and the notes beside it.
 
-
-def map_pixels(path: Path) -> UInt8[Tensor, "images channels height width"]:
-    """The memory-mapped pixels of a ``.npy`` file; writing to them does not change the file.
+    Writing to the pixels does not change the file.
 
     Raises:
-        ValueError: if the file cannot be read or holds something else.
+        ValueError: if a file cannot be read, or the two do not belong together.
     """
     try:
         pixels = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    if pixels.dtype != np.uint8 or pixels.ndim != 4:
-        raise ValueError(f"{path} is damaged: it holds no pixels")
-    return torch.from_numpy(pixels)
+        notes = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) != notes["images"]:
+            raise ValueError("its notes are of other pixels")
+    except (OSError, ValueError, EOFError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): remove it to decode the images again"
+        ) from None
+    return torch.from_numpy(pixels), notes

@@ -1,202 +1,224 @@
-"""Published image data sets as stores: found, verified, and decoded once."""
+"""Published image data sets: found, verified, and decoded once.
+
+CIFAR is read in its binary version, since the version that torchvision reads must be unpickled.
+"""
 
 from __future__ import annotations
 
-import tarfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl_lab._downloads import DataSource, data_folder, verify_file
-from bayescl_lab._files import open_atomically
-from bayescl_lab.images.pixel_files import map_pixels, write_pixels
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab._downloads import data_folder, extract_archive, verify_file
+from bayescl_lab.images import catalog
+from bayescl_lab.images.decoding import ImageFormat, decode_into
+from bayescl_lab.images.pixel_files import Notes, map_pixels, write_pixels
+from bayescl_lab.images.store import UNLABELLED, ImageStore
 
-PARTS = ("train", "test")
 
-
-@dataclass(frozen=True)
-class RawPart:
-    """One part of a data set, before decoding.
+class RawImages(NamedTuple):
+    """A data set as its publisher stores it, before decoding.
 
     Attributes:
-        shape: ``[images, channels, height, width]``.
-        labels: the class of each image, counted from 0; -1 where unknown.
-        fill: writes the pixels into an array of that shape.
+        shape: channels, height and width.
+        labels: the class of each image, counted from 0, training images first; -1 where unknown.
+        train: number of training images.
+        class_names: one name per class.
+        fill: writes the pixels of all images into an array.
     """
 
-    shape: tuple[int, int, int, int]
-    labels: NDArray[np.int64]
+    shape: tuple[int, int, int]
+    labels: NDArray[np.integer]
+    train: int
+    class_names: list[str]
     fill: Callable[[NDArray[np.uint8]], None]
 
-
-@dataclass(frozen=True)
-class RawImages:
-    """A data set as its publisher stores it.
-
-    Attributes:
-        train: the training images.
-        test: the test images.
-        class_names: one name per class.
-    """
-
-    train: RawPart
-    test: RawPart
-    class_names: tuple[str, ...]
+    def fill_and_describe(self, pixels: NDArray[np.uint8]) -> Notes:
+        """Write the pixels, and return what to keep beside them."""
+        self.fill(pixels)
+        labels = self.labels.tolist()
+        notes = {"images": len(labels), "train": self.train, "labels": labels}
+        return {**notes, "class_names": self.class_names}
 
 
-class Members(Protocol):
-    """The files of an archive, or of the folder that it was unpacked to."""
-
-    def size(self, name: str) -> int:
-        """Size of a file in bytes."""
-        ...
-
-    def open(self, name: str) -> IO[bytes]:
-        """A file for reading."""
-        ...
-
-
-class FolderMembers:
-    """Files in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def size(self, name: str) -> int:
-        """Size of a file in bytes."""
-        return (self.folder / name).stat().st_size
-
-    def open(self, name: str) -> IO[bytes]:
-        """A file for reading."""
-        return (self.folder / name).open("rb")
-
-
-class TarMembers:
-    """Files of one folder in a tar archive, read in place."""
-
-    def __init__(self, archive: tarfile.TarFile, folder: str) -> None:
-        self.archive = archive
-        self.folder = folder
-
-    def size(self, name: str) -> int:
-        """Size of a file in bytes."""
-        return self._member(name).size
-
-    def open(self, name: str) -> IO[bytes]:
-        """A file for reading."""
-        content = self.archive.extractfile(self._member(name))
-        if content is None:
-            raise FileNotFoundError(f"{name} is not a file")
-        return content
-
-    def _member(self, name: str) -> tarfile.TarInfo:
-        """The archive's entry of a file."""
-        try:
-            return self.archive.getmember(f"{self.folder}/{name}")
-        except KeyError:
-            raise FileNotFoundError(f"there is no {self.folder}/{name}") from None
-
-
-def load_published(
-    source: DataSource,
-    raw_folder: str,
-    open_raw: Callable[[Path], AbstractContextManager[RawImages]],
-) -> tuple[ImageStore, ImageStore]:
+def load_published(name: str) -> tuple[ImageStore, ImageStore]:
     """Load a published data set from the data folder.
 
-    The pixels are written beside the archive once, as arrays that later calls memory-map.
+    The pixels are decoded beside the archive once, to a file that later calls map into memory.
 
     Args:
-        source: the data set, of one archive.
-        raw_folder: the folder in its archive.
-        open_raw: a context manager that reads an archive or its unpacked folder.
+        name: one of :data:`READERS`.
 
     Returns:
         Training and test images.
 
     Raises:
         ValueError: if the data set is missing or damaged, or the disk is full.
-        OSError: if the labels cannot be written beside the pixels.
     """
-    place = data_folder() / source.name
-    index = place / "labels.npz"
-    if not index.is_file():  # written last
-        origin = find_raw(source, raw_folder)
+    path = data_folder() / name / "pixels.npy"
+    if not path.is_file():
+        raw_folder, read = READERS[name]
         try:
-            with open_raw(origin) as raw:
-                for name, part in zip(PARTS, (raw.train, raw.test), strict=True):
-                    write_pixels(place / f"{name}.npy", part.shape, part.fill)
-                class_names = np.array(raw.class_names)
-                train_labels, test_labels = raw.train.labels, raw.test.labels
-        except (EOFError, KeyError, tarfile.TarError, zlib.error) as error:
-            raise ValueError(f"{origin} is damaged: {error}") from None
-        except OSError as error:
-            place = error.filename or origin
-            raise ValueError(f"cannot read {place}: {error.strerror or error}") from None
-        with open_atomically(index) as file:
-            np.savez(file, class_names=class_names, train=train_labels, test=test_labels)
-    train, test = (_store(source, place, name) for name in PARTS)
-    return train, test
+            with _unpacked(name, raw_folder) as folder:
+                raw = read(folder)
+                write_pixels(path, (len(raw.labels), *raw.shape), raw.fill_and_describe)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"cannot read {name}: {error}") from None
+    pixels, notes = map_pixels(path)
+    stores = []
+    for part, rows in (
+        ("train", slice(notes["train"])),
+        ("test", slice(notes["train"], None)),
+    ):
+        labels = torch.tensor(notes["labels"][rows])
+        ids = np.array([f"{part}/{number}" for number in range(len(labels))])
+        stores.append(ImageStore(pixels[rows], labels, tuple(notes["class_names"]), name, ids=ids))
+    return stores[0], stores[1]
 
 
-def find_raw(source: DataSource, raw_folder: str) -> Path:
-    """The verified archive of a data set, or the folder to which it was unpacked.
+@contextmanager
+def _unpacked(name: str, raw_folder: str) -> Iterator[Path]:
+    """The folder of a data set as published: its verified archive unpacked, or the user's copy.
 
-    Both are searched for in the data folder and in the data set's subfolder.
+    Both are searched for in the data set's own folder and beside it.
 
     Raises:
         ValueError: if neither exists, or the archive is not the published one.
     """
+    (source,) = (source for source in catalog.SOURCES if source.name == name)
     (file,) = source.files
-    places = (data_folder() / source.name, data_folder())
-    for place in places:
-        if (place / file.filename).is_file():
-            verify_file(place / file.filename, file.checksum)
-            return place / file.filename
+    places = own, data = (data_folder() / name, data_folder())
+    for archive in (place / file.filename for place in places):
+        if archive.is_file():
+            verify_file(archive, file.checksum)
+            own.mkdir(exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
+                yield extract_archive(archive, Path(unpacked)) / raw_folder
+            return
     for place in places:
         if (place / raw_folder).is_dir():
-            return place / raw_folder
+            yield place / raw_folder
+            return
     raise ValueError(
-        f"{source.name} is not in {places[1]}: get it by 'bayescl data fetch {source.name}' "
+        f"{name} is not in {data}: get it by 'bayescl data fetch {name}' "
         f"({file.size / 1e6:.0f} MB; {source.terms}), or put {file.filename} there"
     )
 
 
-@contextmanager
-def open_members(origin: Path, raw_folder: str) -> Iterator[Members]:
-    """The files of a tar archive, or of its unpacked folder."""
-    if origin.is_dir():
-        yield FolderMembers(origin)
-    else:
-        with tarfile.open(origin, "r:*") as archive:
-            yield TarMembers(archive, raw_folder)
+def _cifar10(folder: Path) -> RawImages:
+    """Six files; a record is a label and the pixels."""
+    train = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
+    return _cifar(train, folder / "test_batch.bin", folder / "batches.meta.txt", label_bytes=1)
 
 
-def read_names(members: Members, name: str) -> tuple[str, ...]:
+def _cifar100(folder: Path) -> RawImages:
+    """Two files; a record is a coarse label, a fine one and the pixels."""
+    names = folder / "fine_label_names.txt"
+    return _cifar([folder / "train.bin"], folder / "test.bin", names, label_bytes=2)
+
+
+def _cifar(train: Sequence[Path], test: Path, names: Path, *, label_bytes: int) -> RawImages:
+    """Records of labels, of which the last counts, and of pixels."""
+    class_names = _lines(names)
+    blocks = [_records(file, label_bytes + 3 * 32 * 32) for file in (*train, test)]
+    labels = np.concatenate([block[:, label_bytes - 1] for block in blocks])
+    if labels.max() >= len(class_names):
+        raise ValueError(f"{names.name} is damaged: label {labels.max()} has no class name")
+    pixels = [block[:, label_bytes:].reshape(-1, 3, 32, 32) for block in blocks]
+    count = len(labels) - len(blocks[-1])
+    return RawImages((3, 32, 32), labels, count, class_names, partial(_copy, pixels))
+
+
+def _stl10(folder: Path) -> RawImages:
+    """Pixels, column by column, and labels from 1 in separate files; many images have no label."""
+    labels, pixels = [], []
+    for part in ("train", "unlabeled", "test"):
+        images = _records(folder / f"{part}_X.bin", 3 * 96 * 96)
+        pixels.append(images.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2))
+        if part == "unlabeled":
+            labels.append(np.full(len(images), UNLABELLED))
+            continue
+        labels.append(_records(folder / f"{part}_y.bin", 1)[:, 0].astype(np.int64) - 1)
+        if len(labels[-1]) != len(images) or labels[-1].min() < 0:
+            raise ValueError(
+                f"{part}_X.bin is damaged: {len(images)} images and {len(labels[-1])} labels"
+            )
+    every, count = np.concatenate(labels), len(labels[0]) + len(labels[1])
+    names = _lines(folder / "class_names.txt")
+    return RawImages((3, 96, 96), every, count, names, partial(_copy, pixels))
+
+
+def _tiny_imagenet(folder: Path) -> RawImages:
+    """JPEGs, in a folder for each class or listed in a table; the validation part is the test."""
+    classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
+    position = {name: index for index, name in enumerate(classes)}
+    files: list[Path] = []
+    labels: list[int] = []
+    for name in classes:
+        found = sorted((folder / "train" / name / "images").glob("*"))
+        if not found:
+            raise ValueError(f"{folder.name} is damaged: the class {name} has no training images")
+        files += found
+        labels += [position[name]] * len(found)
+    count = len(files)
+    for line in _lines(folder / "val" / "val_annotations.txt"):
+        file, name = line.split("\t")[:2]
+        if name not in position:
+            raise ValueError(f"{folder.name} is damaged: {file} is of the unknown class {name}")
+        files.append(folder / "val" / "images" / file)
+        labels.append(position[name])
+
+    # Two classes may share their first word.
+    words = dict(line.split("\t", 1) for line in _lines(folder / "words.txt") if "\t" in line)
+    first = [words.get(name, name).split(",")[0].strip() for name in classes]
+    often = Counter(first)
+    names = [
+        word if often[word] == 1 else f"{word} ({name})"
+        for word, name in zip(first, classes, strict=True)
+    ]
+    return RawImages((3, 64, 64), np.array(labels), count, names, partial(_decode, files))
+
+
+def _lines(file: Path) -> list[str]:
     """The non-empty lines of a text file."""
-    with members.open(name) as content:
-        lines = content.read().decode().splitlines()
-    return tuple(line.strip() for line in lines if line.strip())
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]
 
 
-def _store(source: DataSource, place: Path, name: str) -> ImageStore:
-    """One part, memory-mapped."""
-    index = place / "labels.npz"
-    advice = f"{place} is damaged: remove labels.npz and the .npy files in it"
-    try:
-        with index.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            labels, class_names = arrays[name], arrays["class_names"]
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise ValueError(f"{advice} ({error})") from None
-    pixels = map_pixels(place / f"{name}.npy")
-    if len(pixels) != len(labels):
-        raise ValueError(advice)
-    return ImageStore(pixels, torch.from_numpy(labels), tuple(class_names.tolist()), source.name)
+def _records(file: Path, size: int) -> NDArray[np.uint8]:
+    """The records of a binary file, mapped into memory: ``[records, size]``."""
+    length = file.stat().st_size
+    if length == 0 or length % size:
+        raise ValueError(f"{file.name} is damaged: {length} bytes are not whole records")
+    return np.memmap(file, np.uint8, mode="r").reshape(-1, size)
+
+
+def _copy(blocks: Sequence[NDArray[np.uint8]], target: NDArray[np.uint8]) -> None:
+    """Write blocks of images one after the other."""
+    row = 0
+    for block in blocks:
+        target[row : row + len(block)] = block
+        row += len(block)
+
+
+def _decode(files: Sequence[Path], target: NDArray[np.uint8]) -> None:
+    """Decode files, of which none may be damaged."""
+    for path, reason in decode_into(target, files, ImageFormat(*target.shape[1:])).items():
+        raise ValueError(f"{path} is damaged: {reason}")
+
+
+READERS: dict[str, tuple[str, Callable[[Path], RawImages]]] = {
+    "cifar10": ("cifar-10-batches-bin", _cifar10),
+    "cifar100": ("cifar-100-binary", _cifar100),
+    "stl10": ("stl10_binary", _stl10),
+    "tiny-imagenet": ("tiny-imagenet-200", _tiny_imagenet),
+}
+"""The folder that the archive of each data set unpacks to, and its reader."""

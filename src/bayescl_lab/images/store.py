@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -10,30 +9,31 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
+from torch.nn import functional as F
 
 from bayescl.axes import Int, Tensor
+from bayescl.checks import check_count
 from bayescl_lab.images.streaming import ImageStream, StreamedPixels
 
 UNLABELLED = -1
 """The label of an image of unknown class."""
 
-LAZY_BYTES = 1 << 28
-"""Size from which a subset is a list of rows rather than a copy."""
+_VALUES_AT_ONCE = 1 << 24  # of pixels that are resized together
 
 
 @dataclass(frozen=True)
 class ImageStore:
     """Images as one uint8 tensor, so that a batch is one indexing operation.
 
-    The tensor may be a memory-mapped file, and the store may be only some of its rows. Streamed
-    images have no tensor; they are decoded from their files on each access.
+    The tensor may be a memory-mapped file, and the store may be only some of its rows, so that a
+    subset copies no pixels. Streamed images have no tensor; they are decoded on each access.
 
     Attributes:
         pixels: pixel values, 0 to 255, or the files to decode them from.
         labels: the class of each image, counted from 0; -1 where it is unknown.
         class_names: one name per class.
         name: name of the images in tables and messages.
-        rows: the rows of ``pixels`` that are the images; None for all of them.
+        rows: the rows of a tensor ``pixels`` that are the images; None for all of them.
         ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
 
@@ -116,39 +116,56 @@ class ImageStore:
             size: largest number of rows in a batch.
         """
         if isinstance(self.pixels, StreamedPixels):
-            return ImageStream(self.pixels, _Rows(order, self.rows), size)
+            return ImageStream(self.pixels, order, size)
         return _Taken(self, order)
 
     def to(self, device: torch.device | str) -> ImageStore:
         """The same images on another device; streamed images are moved there after decoding."""
         if torch.empty(0, device=device).device == self.device:
             return self
-        labels = self.labels.to(device)
-        if isinstance(self.pixels, StreamedPixels):
-            rows = None if self.rows is None else self.rows.to(device)
-            return replace(self, pixels=self.pixels.to(device), labels=labels, rows=rows)
-        return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
+        pixels = self.pixels if isinstance(self.pixels, StreamedPixels) else self.images
+        return replace(self, pixels=pixels.to(device), labels=self.labels.to(device), rows=None)
 
     def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
-        """The images of some rows, in that order; a large subset shares this store's pixels."""
+        """The images of some rows, in that order; it shares this store's pixels."""
         rows = rows.to(self.device)
         labels = self.labels[rows]
         ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
-        size = len(rows) * math.prod(self.image_shape)
-        if self.is_streamed or size >= LAZY_BYTES:
-            own = rows if self.rows is None else self.rows[rows]
-            return replace(self, labels=labels, rows=own, ids=ids)
-        return replace(self, pixels=self.take(rows), labels=labels, rows=None, ids=ids)
+        if isinstance(self.pixels, StreamedPixels):
+            return replace(self, pixels=self.pixels.subset(rows), labels=labels, ids=ids)
+        own = rows if self.rows is None else self.rows[rows]
+        return replace(self, labels=labels, rows=own, ids=ids)
 
-    def numbered(self, part: str = "") -> ImageStore:
-        """The same images with their numbers as ids, prefixed with the name of a part.
+    def resized(self, image_size: int) -> ImageStore:
+        """The images scaled to fit their shorter side, and cropped at the centre.
 
-        Existing ids are kept.
+        Args:
+            image_size: pixels along both sides of the new images, at least 1.
+
+        Returns:
+            The images in the new size; the same store if they already have it.
+
+        Example:
+            >>> images = torch.zeros(2, 3, 48, 32, dtype=torch.uint8)
+            >>> ImageStore(images, torch.tensor([0, 1]), ("a", "b")).resized(16).image_shape
+            (3, 16, 16)
         """
-        if self.ids is not None:
+        check_count("image_size", image_size, 1)
+        channels, height, width = self.image_shape
+        if (height, width) == (image_size, image_size):
             return self
-        ids = np.array([f"{part}{number}" for number in range(len(self))])
-        return replace(self, ids=ids)
+        shape = (len(self), channels, image_size, image_size)
+        pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        shorter = min(height, width)
+        scaled_size = [round(side * image_size / shorter) for side in (height, width)]
+        top, left = ((side - image_size) // 2 for side in scaled_size)
+        at_once = max(1, _VALUES_AT_ONCE // (channels * height * width))
+        for rows in torch.arange(len(self), device=self.device).split(at_once):
+            images = self.take(rows).float()
+            scaled = F.interpolate(images, scaled_size, mode="bicubic", antialias=True)
+            middle = scaled[:, :, top : top + image_size, left : left + image_size]
+            pixels[rows] = middle.round().clamp(0, 255).byte()
+        return replace(self, pixels=pixels, rows=None)
 
     def require_labels(self, purpose: str) -> None:
         """Raise if the class of an image is unknown.
@@ -191,19 +208,6 @@ class _Taken:
         return (self.store.take(rows.to(self.store.device)) for rows in self.order)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Batches of a store's rows as rows of its pixels."""
-
-    order: Iterable[Tensor]
-    rows: Tensor | None
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if self.rows is None:
-            return iter(self.order)
-        return (self.rows[rows.to(self.rows.device)] for rows in self.order)
-
-
 def store_from_arrays(
     images: NDArray[np.generic],
     labels: NDArray[np.generic],
@@ -221,7 +225,7 @@ def store_from_arrays(
         name: name of the images in tables and messages.
 
     Returns:
-        A store whose labels are counted from 0.
+        A store whose labels are counted from 0, and whose ids are the numbers of the images.
 
     Raises:
         ValueError: if shapes do not match, there are no images, or values are NaN, infinite or
@@ -263,6 +267,7 @@ def store_from_arrays(
         labels=torch.from_numpy(positions.astype(np.int64)),
         class_names=names,
         name=name,
+        ids=np.arange(len(images)).astype(str),
     )
 
 

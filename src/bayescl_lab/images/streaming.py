@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._cores import usable_cores
-from bayescl_lab.images.decoding import ImageFormat, Skipped, decode, decode_into
+from bayescl_lab.images.decoding import ImageFormat, decode, decode_into
 
 _TASK_BYTES, _TASK_IMAGES = 1 << 26, 512
 """Largest number of decoded bytes and of images in a worker's task: a batch, or a part of one."""
@@ -92,25 +92,25 @@ class StreamedPixels:
             ValueError: if one of them cannot be read.
         """
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
-        for skipped in decode_into(pixels, self._files(rows.tolist()), self.format):
-            raise ValueError(_complaint(skipped))
+        for path, reason in decode_into(pixels, self._files(rows.tolist()), self.format).items():
+            raise ValueError(f"cannot read {path}: {reason}")
         return torch.from_numpy(pixels).to(self.device)
 
-    def between(self, begin: int, end: int) -> StreamedPixels:
-        """The images of consecutive rows, not decoded yet."""
-        return replace(self, names=self.names[begin:end])
+    def subset(self, rows: Int[Tensor, " rows"]) -> StreamedPixels:
+        """The images of some rows, not decoded yet."""
+        return replace(self, names=self.names[rows.cpu().numpy()])
 
     def to(self, device: torch.device | str) -> StreamedPixels:
         """The same images, to be moved to another device after decoding."""
         return replace(self, device=torch.device(device))
 
-    def decoded(self, rows: Sequence[int]) -> UInt8[Tensor, "rows channels height width"] | Skipped:
-        """Decode the images of some rows one by one, or return the first unreadable one."""
+    def decoded(self, rows: Sequence[int]) -> UInt8[Tensor, "rows channels height width"] | str:
+        """Decode the images of some rows one by one, or complain about the first unreadable one."""
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
         for place, path in enumerate(self._files(rows)):
             image = decode(path, self.format)
             if isinstance(image, str):
-                return Skipped(path, image)
+                return f"cannot read {path}: {image}"
             pixels[place] = image
         return torch.from_numpy(pixels)
 
@@ -139,8 +139,8 @@ class ImageStream:
         values = pixels.shape[1:].numel()
         self._tasks = _Tasks(order, max(1, min(_TASK_BYTES // values, _TASK_IMAGES)))
         self._ahead = -(-self._tasks.of(size) // max(1, pixels.workers))
-        self._loader: DataLoader[Tensor | Skipped] | None = None
-        self._parts: Iterator[Tensor | Skipped] = iter(())
+        self._loader: DataLoader[Tensor | str] | None = None
+        self._parts: Iterator[Tensor | str] = iter(())
 
     def __iter__(self) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
         """Yield the images of each batch, on the device of the pixels.
@@ -149,7 +149,12 @@ class ImageStream:
             ValueError: if an image cannot be read, or a worker was killed.
         """
         try:
-            yield from self._batches()
+            if self._loader is None:
+                self._loader = self._started()
+            self._parts = iter(self._loader)
+            for rows in self._tasks.order:
+                parts = [self._next_part() for _ in range(self._tasks.of(len(rows)))]
+                yield parts[0] if len(parts) == 1 else torch.cat(parts)
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):
                 raise
@@ -158,34 +163,18 @@ class ImageStream:
                 "fewer workers or a smaller batch_size need less memory"
             ) from None
 
-    def _batches(self) -> Iterator[Tensor]:
-        """The images of each batch, assembled from the workers' tasks."""
-        pixels = self._pixels
-        if self._loader is None:
-            self._loader = self._started()
-        self._parts = iter(self._loader)
-        for rows in self._tasks.order:
-            parts = self._tasks.of(len(rows))
-            if parts == 1:
-                yield self._next_part().to(pixels.device, non_blocking=True)
-                continue
-            images = _empty((len(rows), *pixels.shape[1:]), pixels.device)
-            for place in images.tensor_split(parts):
-                place.copy_(self._next_part(), non_blocking=True)
-            yield images
-
     def _next_part(self) -> Tensor:
-        """What the next task decoded."""
+        """What the next task decoded, on the device of the pixels."""
         part = next(self._parts)
-        if not isinstance(part, Tensor):
-            raise ValueError(_complaint(part))  # noqa: TRY004
-        return part
+        if isinstance(part, str):
+            raise ValueError(part)  # noqa: TRY004
+        return part.to(self._pixels.device, non_blocking=True)
 
     def close(self) -> None:
         """Stop the workers, even if a pass is under way; the next pass starts new ones."""
         self._loader, self._parts = None, iter(())
 
-    def _started(self) -> DataLoader[Tensor | Skipped]:
+    def _started(self) -> DataLoader[Tensor | str]:
         """The loader that decodes ahead; its workers start with its first pass."""
         workers = self._pixels.workers
         return DataLoader(
@@ -219,22 +208,10 @@ class _Tasks:
 
 
 @dataclass(frozen=True)
-class _Decoder(Dataset["Tensor | Skipped"]):
-    """A worker's job. A bad file is returned, since a worker's exception carries a traceback."""
+class _Decoder(Dataset["Tensor | str"]):
+    """A worker's job. A complaint is returned, since a worker's exception carries a traceback."""
 
     pixels: StreamedPixels
 
-    def __getitem__(self, rows: list[int]) -> Tensor | Skipped:
+    def __getitem__(self, rows: list[int]) -> Tensor | str:
         return self.pixels.decoded(rows)
-
-
-def _empty(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """An empty tensor; on the CPU from NumPy, whose large pages take a third of the time."""
-    if device.type == "cpu":
-        return torch.from_numpy(np.empty(shape, np.uint8))
-    return torch.empty(shape, dtype=torch.uint8, device=device)
-
-
-def _complaint(skipped: Skipped) -> str:
-    """The message about an unreadable image."""
-    return f"cannot read {skipped.path}: {skipped.reason}"

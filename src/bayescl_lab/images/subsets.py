@@ -1,4 +1,4 @@
-"""Subsets of a data set: a number of images or some classes, drawn with fixed seeds."""
+"""Parts of a data set: splits, a number of images or some classes, drawn with fixed seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
+from bayescl.checks import check_count, check_interval
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 
 SUBSET_SEED = 0
@@ -42,23 +42,58 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
     labels = labels.cpu()
     if count >= len(labels):
         return torch.arange(len(labels))
-    generator = torch.Generator().manual_seed(seed)
-    unlabelled = (labels == UNLABELLED).nonzero().squeeze(1)
-    classes = [(labels == label).nonzero().squeeze(1) for label in labels.unique() if label >= 0]
+    orders = _shuffled_classes(labels, seed)
     chosen = []
-    if len(unlabelled):
-        share = min(count, round(count * len(unlabelled) / len(labels)))
-        order = torch.randperm(len(unlabelled), generator=generator)
-        chosen.append(unlabelled[order[:share]])
-        count -= share
+    if UNLABELLED in orders:
+        unlabelled = orders.pop(UNLABELLED)
+        chosen.append(unlabelled[: min(count, round(count * len(unlabelled) / len(labels)))])
+        count -= len(chosen[0])
     # The smallest class first: what it cannot give, the larger ones do.
-    orders = [rows[torch.randperm(len(rows), generator=generator)] for rows in classes]
-    orders.sort(key=len)
-    for position, rows in enumerate(orders):
+    for position, rows in enumerate(sorted(orders.values(), key=len)):
         share = min(len(rows), count // (len(orders) - position))
         chosen.append(rows[:share])
         count -= share
     return torch.cat(chosen).sort().values
+
+
+def stratified_split(
+    labels: Int[Tensor, " images"], *, share: float, seed: int
+) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
+    """Split rows in two so that every class is divided in the same proportion.
+
+    Args:
+        labels: the class of each row.
+        share: the part of every class that goes to the first set, in (0, 1), rounded to whole
+            rows.
+        seed: seed for drawing the rows.
+
+    Returns:
+        The rows of the first and the second set, each ascending; every row is in exactly one.
+
+    Raises:
+        ValueError: if ``share`` is out of range.
+
+    Example:
+        >>> labels = torch.tensor([0] * 10 + [1] * 20)
+        >>> first, second = stratified_split(labels, share=0.7, seed=0)
+        >>> labels[first].bincount().tolist(), labels[second].bincount().tolist()
+        ([7, 14], [3, 6])
+    """
+    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
+    orders = _shuffled_classes(labels.cpu(), seed).values()
+    first = [rows[: round(share * len(rows))] for rows in orders]
+    second = [rows[round(share * len(rows)) :] for rows in orders]
+    return torch.cat(first).sort().values, torch.cat(second).sort().values
+
+
+def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[Tensor, " class"]]:
+    """The rows of every label in random order, the smallest label first."""
+    generator = torch.Generator().manual_seed(seed)
+    orders = {}
+    for label in labels.unique().tolist():
+        rows = (labels == label).nonzero().squeeze(1)
+        orders[label] = rows[torch.randperm(len(rows), generator=generator)]
+    return orders
 
 
 def chosen_classes(

@@ -4,11 +4,11 @@ Needs ``bayescl[ranking]``. Import from its modules: importing this package load
 that reading a data set does not load the training loop.
 
 =============================  ==============================================================
-``datasets``, ``sources``      interactions by name or path; training and evaluation part
-``readers``                    one file format each, with a message for each kind of damage
+``datasets``                   interactions by name or path; training and evaluation part
+``readers``                    tables and fixed formats, with a message for each kind of damage
 ``filters``, ``splits``        minimum rating and k-core; which interactions judge
 ``interactions``               who chose what: one sparse matrix, original ids kept
-``catalog``, ``local_copies``  where public data sets come from; fetched and verified
+``catalog``                    where public data sets come from; fetched and verified
 ``encoders``, ``encoder``      the table of them: matrix factorisation and LightGCN; their base
 ``candidates``, ``bpr``        what a pair's item is contrasted with, and BPR
 ``module``, ``batches``        the Lightning module and the order of pairs

@@ -96,6 +96,7 @@ class CandidateSource(nn.Module, ABC):
         """
         chosen, valid = self.choose(users, items, seed=seed, own=own)
         rows, options = [users[own], items[own], chosen], self._options(loss)
+        options |= self._correction(items[own], chosen, len(items))
         if self.extra_positives == 0:
             value: Tensor = loss.sampled(*encoder.embed(*rows), valid=valid, **options)
         else:
@@ -109,6 +110,11 @@ class CandidateSource(nn.Module, ABC):
         """Options for a loss that gathers, since all processes have the same candidates."""
         gathers = isinstance(loss, ContrastiveLoss) and loss.gather
         return {"gather_candidates": False} if gathers else {}
+
+    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Tensor]:
+        """Log probabilities that items are candidates; none where all are equally likely."""
+        del items, chosen, batch
+        return {}
 
     def counted(
         self,
@@ -135,6 +141,10 @@ class CandidateSource(nn.Module, ABC):
 class InBatchCandidates(CandidateSource):
     """The items of the other pairs of the batch: free candidates, popular items more often.
 
+    An item is a candidate as often as it is chosen, so without a correction the loss would push
+    popular items away from everybody and end below a list of popular items. Each logit therefore
+    loses the log probability that its item is in a batch (``log_q``; Yi et al., RecSys 2019).
+
     Args:
         train: the training interactions.
         mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
@@ -149,6 +159,18 @@ class InBatchCandidates(CandidateSource):
     ) -> None:
         super().__init__(train, mask_known=mask_known)
         self.distinct = distinct
+        share = self.known.popularity() / max(train.num_interactions, 1)
+        self.register_buffer("share", share.float(), persistent=False)
+
+    share: Tensor
+    """Each item's share of the pairs, ``[items]``."""
+
+    def log_q(self, items: Int[Tensor, " some"], batch: int) -> Float[Tensor, " some"]:
+        """Log of how often an item is expected among the candidates of a batch of some pairs."""
+        share = self.share[items].clamp(min=torch.finfo(torch.float32).tiny)
+        # Each pair's item is a candidate; distinct items are candidates if they come up at all.
+        often = -torch.expm1(batch * torch.log1p(-share)) if self.distinct else batch * share
+        return often.log()
 
     def choose(
         self,
@@ -162,6 +184,9 @@ class InBatchCandidates(CandidateSource):
         del seed  # nothing is drawn
         shared = items.unique() if self.distinct else items
         return shared, self.counted(users[own], items[own], shared)
+
+    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Tensor]:
+        return {"log_q": self.log_q(chosen, batch), "positive_log_q": self.log_q(items, batch)}
 
     def forward(
         self,
@@ -178,7 +203,8 @@ class InBatchCandidates(CandidateSource):
             return super().forward(loss, encoder, users, items, seed=seed, own=own)
         mine = users[own], items[own]
         counts = {"valid": self.counted(*mine, items)} if self.mask_known else {"groups": mine[1]}
-        value: Tensor = loss.in_batch(*encoder.embed(*mine), **counts)
+        log_q = self.log_q(mine[1], len(items))
+        value: Tensor = loss.in_batch(*encoder.embed(*mine), log_q=log_q, **counts)
         return value
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Sources, sizes and terms of the data sets of the ranking table.
+"""Published interactions: their sources, sizes and terms; local copies fetched and verified.
 
 Only MovieLens is fetched automatically; its archives are checked against the SHA-256 of the files
 that GroupLens serves. Users put the others in place themselves, because of their owners' terms or
@@ -7,11 +7,21 @@ for want of a copy with a published checksum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from bayescl_lab._downloads import DataSource, RemoteFile
+from bayescl_lab._downloads import (
+    DataSource,
+    Progress,
+    RemoteFile,
+    data_folder,
+    extract_archive,
+    fetch_source,
+    verify_file,
+)
 
-_MOVIELENS_TERMS = "research only, cite Harper and Konstan 2015, no redistribution, not commercial"
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 _LIGHTGCN = "https://github.com/gusye1234/LightGCN-PyTorch"
 
@@ -32,38 +42,38 @@ def _lightgcn(name: str, title: str, terms: str, homepage: str) -> DataSource:
     )
 
 
+def _movielens(
+    name: str, title: str, size: int, checksum: str, files: str, homepage: str
+) -> DataSource:
+    """One of GroupLens' archives."""
+    archive = RemoteFile(f"{_GROUPLENS}/{name}.zip", f"{name}.zip", size, f"sha256:{checksum}")
+    return DataSource(
+        name=name,
+        kind="interactions",
+        title=title,
+        files=(archive,),
+        terms="research only, cite Harper and Konstan 2015, no redistribution, not commercial",
+        homepage=homepage,
+        instructions=f"or put {files} into the folder {name}",
+    )
+
+
 SOURCES: tuple[DataSource, ...] = (
-    DataSource(
-        name="ml-100k",
-        kind="interactions",
-        title="MovieLens-100k: 100,000 ratings of 1,682 films by 943 people",
-        files=(
-            RemoteFile(
-                url=f"{_GROUPLENS}/ml-100k.zip",
-                filename="ml-100k.zip",
-                size=4_924_029,
-                checksum="sha256:50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
-            ),
-        ),
-        terms=_MOVIELENS_TERMS,
-        homepage="https://grouplens.org/datasets/movielens/100k/",
-        instructions="or put u.data (and u.item, for titles) into the folder ml-100k",
+    _movielens(
+        "ml-100k",
+        "MovieLens-100k: 100,000 ratings of 1,682 films by 943 people",
+        4_924_029,
+        "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+        "u.data (and u.item, for titles)",
+        "https://grouplens.org/datasets/movielens/100k/",
     ),
-    DataSource(
-        name="ml-1m",
-        kind="interactions",
-        title="MovieLens-1M: 1,000,209 ratings of 3,706 films by 6,040 people",
-        files=(
-            RemoteFile(
-                url=f"{_GROUPLENS}/ml-1m.zip",
-                filename="ml-1m.zip",
-                size=5_917_549,
-                checksum="sha256:a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
-            ),
-        ),
-        terms=_MOVIELENS_TERMS,
-        homepage="https://grouplens.org/datasets/movielens/1m/",
-        instructions="or put ratings.dat (and movies.dat, for titles) into the folder ml-1m",
+    _movielens(
+        "ml-1m",
+        "MovieLens-1M: 1,000,209 ratings of 3,706 films by 6,040 people",
+        5_917_549,
+        "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+        "ratings.dat (and movies.dat, for titles)",
+        "https://grouplens.org/datasets/movielens/1m/",
     ),
     DataSource(
         name="yahoo-r3",
@@ -100,48 +110,134 @@ SOURCES: tuple[DataSource, ...] = (
 
 @dataclass(frozen=True)
 class Published:
-    """Published sizes and checksums of a data set.
+    """What is published of a data set.
 
     Attributes:
+        patterns: of the names of its required files.
         users: users with an interaction.
         items: items with an interaction.
         interactions: all pairs, training and test together; None if sources differ.
         checksums: digests of single files, by name.
     """
 
+    patterns: tuple[str, ...]
     users: int
     items: int
     interactions: int | None
-    checksums: tuple[tuple[str, str], ...] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
 
+
+_U_DATA = "sha256:06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
+_RATINGS_DAT = "sha256:506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f"
+_PARTS = ("train.txt", "test.txt")
 
 PUBLISHED: dict[str, Published] = {
-    "ml-100k": Published(
-        943,
-        1_682,
-        100_000,
-        (
-            (
-                "u.data",
-                "sha256:06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
-            ),
-        ),
-    ),
-    "ml-1m": Published(
-        6_040,
-        3_706,
-        1_000_209,
-        (
-            (
-                "ratings.dat",
-                "sha256:506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f",
-            ),
-        ),
-    ),
-    "yahoo-r3": Published(5_400, 1_000, None),
-    "yelp2018": Published(31_668, 38_048, 1_561_406),
-    "gowalla": Published(29_858, 40_981, 1_027_370),
-    "amazon-book": Published(52_643, 91_599, 2_984_108),
+    "ml-100k": Published(("u.data",), 943, 1_682, 100_000, {"u.data": _U_DATA}),
+    "ml-1m": Published(("ratings.dat",), 6_040, 3_706, 1_000_209, {"ratings.dat": _RATINGS_DAT}),
+    "yahoo-r3": Published(("*train.txt", "*test.txt"), 5_400, 1_000, None),
+    "yelp2018": Published(_PARTS, 31_668, 38_048, 1_561_406),
+    "gowalla": Published(_PARTS, 29_858, 40_981, 1_027_370),
+    "amazon-book": Published(_PARTS, 52_643, 91_599, 2_984_108),
 }
 """By name. ``u.data`` and ``ratings.dat`` are always the same files; the LightGCN files are around
 with different line ends, so only their content is compared."""
+
+
+def known_folder(name: str) -> Path | None:
+    """The folder of a known data set's files, or None.
+
+    Either ``<data folder>/<name>``, or a folder of that name in it, as unpacked from an archive.
+    """
+    for place in (data_folder() / name, data_folder() / name / name):
+        if all(any(place.glob(pattern)) for pattern in PUBLISHED[name].patterns):
+            return place
+    return None
+
+
+def required_folder(name: str) -> Path:
+    """The folder of a known data set's files.
+
+    Raises:
+        ValueError: if they are not there; the message says how to get them.
+    """
+    if folder := known_folder(name):
+        return folder
+    source = next(source for source in SOURCES if source.name == name)
+    fetch = f"`bayescl data fetch {name}` downloads it, " if source.files else ""
+    raise ValueError(f"{name} is not in {data_folder() / name}: {fetch}{source.instructions}")
+
+
+def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
+    """Download and unpack a data set into the data folder, unless it exists.
+
+    Args:
+        source: one of :data:`SOURCES`.
+        progress: called with the bytes done and the total.
+
+    Returns:
+        The folder with its files.
+
+    Raises:
+        ValueError: if there is nothing to download, the download fails or is damaged.
+    """
+    if there := known_folder(source.name):
+        return there
+    folder = data_folder() / source.name
+    for archive in fetch_source(source, progress=progress):
+        staging = folder / f".{archive.stem}"
+        shutil.rmtree(staging, ignore_errors=True)  # what an interrupted call left
+        extract_archive(archive, staging)
+        # Archives have a folder of the data set's name at their root; what is in there goes
+        # where users put files by hand. What is there already stays, and the files that the
+        # data set is known by come last, so that an interrupted call leaves no half of it.
+        root = staging / source.name
+        needed = {path for mark in PUBLISHED[source.name].patterns for path in root.glob(mark)}
+        for path in sorted(root.glob("*"), key=needed.__contains__):
+            if not (folder / path.name).exists():
+                path.rename(folder / path.name)
+        shutil.rmtree(staging)
+    if known_folder(source.name) is None:
+        raise ValueError(f"the archive of {source.name} lacks its files")
+    return folder
+
+
+def verify_interactions(name: str) -> list[str]:
+    """Compare a known data set in the data folder with the published one.
+
+    Archives and files must match their published checksums, if any; everything must be readable;
+    and the numbers of users, items and interactions must be as published.
+
+    Args:
+        name: one of the names of :data:`SOURCES`.
+
+    Returns:
+        One line per finding: the counts, the files whose checksum matches, and what reading left
+        out or merged.
+
+    Raises:
+        ValueError: if the data set is missing, damaged or a different one.
+    """
+    from bayescl_lab.ranking.datasets import read_interactions  # loads Polars
+    from bayescl_lab.ranking.filters import numbered_interactions
+
+    source = next(source for source in SOURCES if source.name == name)
+    published, folder = PUBLISHED[name], required_folder(name)
+    checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
+    checksums |= {folder / file: checksum for file, checksum in published.checksums.items()}
+    there = [path for path in checksums if path.is_file()]
+    for path in there:
+        verify_file(path, checksums[path])
+    train, test, report = numbered_interactions(read_interactions(name))
+    parts = [part.num_interactions for part in (train, test) if part is not None]
+    counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
+    for what, count in counts.items():
+        expected = getattr(published, what)
+        if expected not in (None, count):
+            raise ValueError(f"{folder} is not {name} as published: {expected} {what}, got {count}")
+    pairs = " + ".join(f"{count:,}" for count in parts)
+    return [
+        f"{folder} is {name} as published: {train.num_users:,} users, {train.num_items:,} items, "
+        f"{pairs} interactions",
+        *(f"{path.name} is the published file (its checksum matches)" for path in there),
+        *(f"{count:,} {phrase}" for phrase, count in report.items()),
+    ]

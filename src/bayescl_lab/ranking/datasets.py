@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayescl.checks import check_choice
+from bayescl_lab._downloads import data_folder
+from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.sources import TableOptions, read_interactions
+from bayescl_lab.ranking.readers.archives import INTER, PACKED, PARQUET, TEXT, table_suffix
+from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
+from bayescl_lab.ranking.readers.formats import READERS, read_inter, recognised
+from bayescl_lab.ranking.readers.table import TableOptions, read_tables, table_header
 from bayescl_lab.ranking.splits import LAST, PER_USER, SPLITS, split_interactions
 
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.1
 EVALUATION_PARTS = ("test", "validation")
 AUTHOR, GIVEN, NONE = "author", "given", "none"
+
+_AUTHOR_SPLIT = "author-split"
+"""Folder with the split of the paper's first author, within that of MovieLens-100k."""
+_TABLE_SUFFIXES = (*TEXT, ".txt", *PARQUET, ".data", ".dat", INTER)
+"""Suffixes of files that may hold interactions in a folder."""
 
 
 def load_interactions(
@@ -25,14 +36,10 @@ def load_interactions(
     evaluate_on: str = "test",
     split: str | None = None,
     split_seed: int = 0,
-    user_column: str | None = None,
-    item_column: str | None = None,
-    rating_column: str | None = None,
-    timestamp_column: str | None = None,
     min_rating: float | None = None,
     k_core: int = 0,
-    separator: str | None = None,
     test_data: str | None = None,
+    **table: Any,
 ) -> RankingParts:
     r"""Load a data set as training and evaluation interactions.
 
@@ -41,7 +48,7 @@ def load_interactions(
     the test part was given). The test part stays unseen.
 
     Args:
-        data: a known name (see :func:`bayescl_lab.ranking.sources.known_data_sets`), or the path of
+        data: a known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of
             a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
             ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
             ``test.csv``, RecBole's ``.inter``, a table as text or Parquet (also as ``.gz``,
@@ -55,17 +62,12 @@ def load_interactions(
             test part, else "per-user". See :func:`~bayescl_lab.ranking.splits.split_interactions`
             for users with too few interactions.
         split_seed: seed of the split; deliberately not the seed of a run.
-        user_column: the table's column of users; default: "user", "user_id", "userId" and the
-            like; see :mod:`bayescl_lab.ranking.readers.naming`.
-        item_column: the table's column of items; default: likewise.
-        rating_column: the table's column of ratings; default: "rating" and the like, read only with
-            a ``min_rating``.
-        timestamp_column: the table's column of times; default: "timestamp" and the like, read only
-            if the split is "last".
         min_rating: the lowest rating that counts as an interaction; default: all count.
         k_core: keep only users and items with at least this many interactions with each other.
-        separator: the table's separator; default: detected.
         test_data: a second table with the test part.
+        **table: how a table is read, see
+            :class:`~bayescl_lab.ranking.readers.table.TableOptions`. Ratings are read only with
+            a ``min_rating``, times only if the split is "last".
 
     Returns:
         Training and evaluation part, with a report of what was left out or merged. All remaining
@@ -91,17 +93,8 @@ def load_interactions(
     check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
     if split is not None:
         check_choice("split", split, (*SPLITS, GIVEN, AUTHOR, NONE))
-    options = table_options(
-        split=split,
-        user_column=user_column,
-        item_column=item_column,
-        rating_column=rating_column,
-        timestamp_column=timestamp_column,
-        min_rating=min_rating,
-        separator=separator,
-        test_data=test_data,
-    )
-    raw = read_interactions(data, options, author_split=split == AUTHOR)
+    options = TableOptions(ratings=min_rating is not None, times=split == LAST, **table)
+    raw = read_interactions(data, options, test_data, author_split=split == AUTHOR)
     given = raw.test is not None
     if given and split in SPLITS:
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
@@ -126,19 +119,6 @@ def load_interactions(
     return RankingParts(train, test, evaluate_on, {**report, **_unknown(train, test)}, unseen)
 
 
-def table_options(**reading: Any) -> TableOptions:
-    """The arguments of :func:`load_interactions` about tables; others are ignored.
-
-    Example:
-        >>> table_options(user_column="who", split="last", k_core=5).columns()
-        {'user': 'who', 'item': None, 'timestamp': None}
-    """
-    names = {field.name for field in fields(TableOptions)}
-    given = {name: value for name, value in reading.items() if name in names}
-    needed = reading.get("min_rating") is not None, reading.get("split") == LAST
-    return TableOptions(**given, ratings=needed[0], times=needed[1])
-
-
 def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:
     """Number of evaluation pairs with a user or an item unknown to training."""
     users, items = evaluation.pairs()
@@ -149,3 +129,151 @@ def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:
         "evaluation pairs with an item unknown to training": int(no_item.sum()),
     }
     return {phrase: count for phrase, count in counts.items() if count}
+
+
+def read_interactions(
+    data: str,
+    options: TableOptions | None = None,
+    test_data: str | None = None,
+    *,
+    author_split: bool = False,
+) -> RawInteractions:
+    """Read a known data set from the data folder, or a file or folder given by its path.
+
+    Args:
+        data: the name or path.
+        options: how a table is read; default: everything is detected.
+        test_data: a second table with the test part.
+        author_split: whether to use the split of the paper's first author (ml-100k).
+
+    Raises:
+        ValueError: if there is no such data set, options do not apply to it, or its files are
+            damaged.
+    """
+    options = options or TableOptions()
+    test = None if test_data is None else Path(test_data)
+    path = Path(data)
+    if author_split:
+        if data != "ml-100k":
+            raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
+        return _author_split(data_folder() / data / _AUTHOR_SPLIT)
+    known = data in READERS
+    if not (known or path.exists()):
+        raise ValueError(
+            f"no data set is called {data!r}; known are {', '.join(READERS)}, "
+            "or give the path of a file or folder"
+        )
+    folder = required_folder(data) if known else path if path.is_dir() else path.parent
+    read = READERS[data] if known else recognised(folder, None if path.is_dir() else path.name)
+    if read is not None:
+        options.refuse(data)
+        if test is not None:
+            raise ValueError(f"{data} has a fixed format: test_data is for tables")
+        return read(folder, data if known else path.resolve().name)
+    files, given = _tables(path)
+    if given is not None and test is not None:
+        raise ValueError(f"{path} has a test part: test_data is for single files")
+    read_files = read_inter if files[0].suffix == INTER else read_tables
+    return read_files(files, given or test, options, name=path.resolve().name)
+
+
+def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
+    """The columns that :func:`read_interactions` would guess; reads only a table's header.
+
+    Args:
+        data: a name or path.
+        options: how the table is read.
+
+    Returns:
+        The guessed column names for "user", "item", "rating" and "timestamp" that differ from these
+        words; empty for data sets that are not tables.
+
+    Raises:
+        ValueError: if there is no such table, or its header cannot be read or understood.
+    """
+    path, wanted = Path(data), options.columns
+    folder = path if path.is_dir() else path.parent
+    unnamed = [kind for kind, name in wanted.items() if name is None]
+    if data in READERS or not unnamed or not path.exists():
+        return {}
+    if recognised(folder, None if path.is_dir() else path.name):
+        return {}
+    table = _tables(path)[0][0]
+    columns = chosen_columns(table_header(table, options), wanted, table)
+    return {kind: columns[kind] for kind in unnamed if columns[kind] != kind}
+
+
+def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
+    """The existing files that :func:`read_interactions` reads for a name or path.
+
+    Args:
+        data: the name or path.
+        test_data: a second table.
+    """
+    path, found = Path(data), list[Path]()
+    if data in READERS:
+        if folder := known_folder(data):
+            found += [file for mark in PUBLISHED[data].patterns for file in folder.glob(mark)]
+        found += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
+    elif path.is_dir():
+        found += [file for file in path.glob("[!.]*") if file.suffix in _TABLE_SUFFIXES]
+        found += _parts(path)
+    else:
+        found.append(path)
+    if test_data is not None:
+        found.append(Path(test_data))
+    return tuple(sorted({file for file in found if file.is_file()}))
+
+
+def _author_split(folder: Path) -> RawInteractions:
+    """The files of the paper's first author: user, item and rating, a header above them."""
+    train, test = folder / "train.csv", folder / "test.csv"
+    if not (train.is_file() and test.is_file()):
+        raise ValueError(
+            f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
+            "rating, as in the repositories of the paper's first author (github.com/liubin06)"
+        )
+    options = TableOptions(user_column="user", item_column="item", rating_column="rating")
+    return read_tables([train], test, options, name="ml-100k, author split")
+
+
+def _tables(path: Path) -> tuple[list[Path], Path | None]:
+    """The files of the table at a path, and of its test part if they come with one.
+
+    Raises:
+        ValueError: if a folder holds no table, or text and Parquet.
+    """
+    if not path.is_dir():
+        return [path], None
+    for suffix in (*TEXT, *PARQUET):
+        for packing in ("", *PACKED):
+            train, test = (path / f"{part}{suffix}{packing}" for part in ("train", "test"))
+            if train.is_file() and test.is_file():
+                return [train], test
+    inter = list(path.glob(f"*{INTER}"))
+    parts = inter if len(inter) == 1 else _parts(path)
+    if not parts:
+        raise ValueError(
+            f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and "
+            f"test.csv, u.data, ratings.dat, one {INTER} file, or the parts of one table"
+        )
+    if len({table_suffix(file) in PARQUET for file in parts}) > 1:
+        raise ValueError(
+            f"{path} holds both text and Parquet tables: name one file, or a folder with one kind"
+        )
+    return parts, None
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files of a table that is split over several, in order of their paths.
+
+    Files in subfolders count too, unless a part of their path begins with a dot or an underscore.
+    """
+    tables: Iterable[Path] = (
+        file for file in folder.rglob("*") if table_suffix(file) in (*TEXT, *PARQUET)
+    )
+    return sorted(
+        file
+        for file in tables
+        if file.is_file() and not any(part[0] in "._" for part in file.relative_to(folder).parts)
+    )

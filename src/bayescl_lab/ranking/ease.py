@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Literal
 
@@ -13,6 +12,7 @@ from scipy import linalg
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_positive
+from bayescl_lab._cores import usable_memory
 from bayescl_lab.ranking.interactions import Interactions
 
 Precision = Literal["float64", "float32"]
@@ -41,7 +41,8 @@ class EASE:
     Args:
         train: the interactions to learn from.
         regularization: the penalty lambda, positive.
-        memory: number of bytes that the fit may use; default: half of the machine's memory.
+        memory: number of bytes that the fit may use; default: half of the machine's or
+            container's memory.
 
     Attributes:
         weights: the matrix B, float32, ``[items, items]``.
@@ -114,7 +115,8 @@ def ease_precision(items: int, memory: int | None = None) -> Precision:
 
     Args:
         items: number of items.
-        memory: number of bytes that the fit may use; default: half of the machine's memory.
+        memory: number of bytes that the fit may use; default: half of the machine's or
+            container's memory.
 
     Raises:
         ValueError: if no precision fits.
@@ -123,7 +125,7 @@ def ease_precision(items: int, memory: int | None = None) -> Precision:
         >>> ease_precision(10, memory=1000)
         'float32'
     """
-    allowed = _half_of_memory() if memory is None else memory
+    allowed = usable_memory() / 2 if memory is None else memory
     if ease_memory(items) <= allowed:
         return "float64"
     needed = ease_memory(items, "float32")
@@ -150,12 +152,13 @@ def _invert(matrix: NDArray[np.floating]) -> None:
     """Replace a positive definite matrix by its inverse; no second one is ever held.
 
     The symmetric sweep, with a block of rows as the pivot: sweeping all of them gives minus the
-    inverse. It takes as many operations as LAPACK's potrf and potri, which OpenBLAS ends with a
-    segmentation fault at 41,000 rows and two threads.
+    inverse, in as many operations as LAPACK's potrf and potri.
 
     Raises:
         LinAlgError: if a pivot is not positive definite.
     """
+    # SciPy's potrf and potri would do, but end with a segmentation fault in OpenBLAS at 41,000 rows
+    # and two threads, which is Gowalla's number of items.
     size = len(matrix)
     memory = np.empty(min(_PIVOT_ROWS, size) * size, dtype=matrix.dtype)
     for pivot in _blocks(size, _PIVOT_ROWS):
@@ -183,11 +186,3 @@ def _blocks(size: int, most: int) -> Iterator[slice]:
     step = max(1, most)
     for start in range(0, size, step):
         yield slice(start, min(start + step, size))
-
-
-def _half_of_memory() -> int:
-    """Half of the machine's memory in bytes; 8 GiB if it is unknown."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, OSError, ValueError):
-        return 2**33

@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 
 from bayescl.checks import check_count, check_finite_number
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.readers.columns import common_ids, looked_up
-from bayescl_lab.ranking.readers.raw import RawInteractions
+from bayescl_lab.ranking.readers.columns import RawInteractions, common_ids, looked_up
 
 
 def numbered_interactions(

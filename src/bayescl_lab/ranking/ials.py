@@ -1,4 +1,8 @@
-"""iALS: matrix factorisation by alternating least squares over all pairs of users and items."""
+"""iALS: matrix factorisation by alternating least squares over all pairs of users and items.
+
+The package ``implicit`` has the same algorithm without the penalty that grows with a row's
+frequency (``frequency_exponent``), which Rendle et al. name among what makes iALS competitive.
+"""
 
 from __future__ import annotations
 

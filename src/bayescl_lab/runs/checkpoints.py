@@ -1,4 +1,9 @@
-"""Checkpoints that are written completely or not at all, and read without unpickling code."""
+"""Checkpoints that are written completely or not at all, and when a run writes them.
+
+Lightning's ``ModelCheckpoint`` writes in place and keeps the paths of its files in every
+checkpoint. A run that is killed must find a complete checkpoint, and one that was resumed must end
+with the same file as one that was not.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
+from lightning.pytorch.callbacks import Checkpoint
 
 from bayescl_lab._files import open_atomically
-from bayescl_lab.runs.reading import read_checkpoint
-
-__all__ = ["AtomicCheckpointIO", "read_checkpoint"]
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.journal import Journal
+from bayescl_lab.runs.weights import read_checkpoint
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -58,3 +65,37 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Load tensors and plain values; see :func:`read_checkpoint`."""
         del weights_only  # it is always so
         return read_checkpoint(Path(path), map_location or "cpu")
+
+
+class LastCheckpoint(Checkpoint):
+    """Save every few epochs or steps, and after the last epoch.
+
+    Args:
+        folder: folder for the checkpoint.
+        every: epochs between checkpoints.
+        every_steps: steps between checkpoints within an epoch; default: none there.
+        journal: checked for losses that are not finite before saving.
+    """
+
+    def __init__(
+        self, folder: RunFolder, every: int, every_steps: int | None, journal: Journal
+    ) -> None:
+        self.path = folder.checkpoint
+        self.every = every
+        self.every_steps = every_steps
+        self.journal = journal
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        """Save within an epoch, but not at its end, where the row must be on disk first."""
+        if self.every_steps is None or trainer.is_last_batch:
+            return
+        if trainer.global_step % self.every_steps == 0:
+            self.journal.check_finite(trainer.current_epoch + 1)
+            trainer.save_checkpoint(self.path)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Save if it is due."""
+        del pl_module
+        done = trainer.current_epoch + 1
+        if done % self.every == 0 or done == trainer.max_epochs or trainer.should_stop:
+            trainer.save_checkpoint(self.path)

@@ -10,11 +10,10 @@ import polars as pl
 
 from bayescl.checks import check_choice
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.loading import IMAGES, RANKING
 
 if TYPE_CHECKING:
     from torch import nn
-
-RANKING, IMAGES = "train ranking", "train images"
 
 PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
 """Parts with embeddings for each kind of run; default: the first."""
@@ -63,10 +62,10 @@ def _image_features(
 ) -> pl.DataFrame:
     """Features of every image of a part."""
     from bayescl_lab.images.features import extract_features
-    from bayescl_lab.runs.images.memory import image_ids
+    from bayescl_lab.runs.images.record import image_ids
     from bayescl_lab.runs.images.run import ImageRun
 
-    _, run, _ = ImageRun.kept(folder.path, data=data, encoder=encoder)
+    _, run, _ = ImageRun.reopen(folder.path, data=data, encoder=encoder)
     store = run.parts.train if of == "train" else run.parts.evaluation
     if store is None:
         raise ValueError(f"the images of {folder.path} have no evaluation part: ask for train")

@@ -50,12 +50,12 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
 
 def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
     """The network with its preparation as a program of torch, and its card."""
-    from bayescl_lab.runs.images.memory import ImageMemory
+    from bayescl_lab.runs.images.record import ImageRecord
     from bayescl_lab.runs.weights import as_safetensors
 
     model = run.prepared
     example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
-    memory = ImageMemory.read(run.folder)
+    class_names = ImageRecord.read(run.folder).class_names
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about its own parts
         batch = torch.export.Dim("batch", min=1)
@@ -68,7 +68,7 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         "use": f"torch.export.load('{PROGRAM}').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
         "features": features,
-        "class_names": [] if memory is None else list(memory.class_names),
+        "class_names": list(class_names),
         "settings": dict(run.settings),
     }
     (folder / CARD).write_text(as_json(card), encoding="utf-8")

@@ -6,28 +6,16 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 _AT_ONCE = 1 << 22
 """Bytes read at a time."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 _PARQUET = (".parquet", ".pq")
 
-
-class FileRecord(TypedDict):
-    """The record of a file.
-
-    Attributes:
-        path: its absolute path.
-        bytes: its size.
-        rows: number of lines, or of rows in a Parquet file; None for a compressed or damaged file.
-        sha256: of its content.
-    """
-
-    path: str
-    bytes: int
-    rows: int | None
-    sha256: str
+FileRecord = Mapping[str, Any]
+"""A file's absolute ``path``, size in ``bytes``, ``sha256``, and ``rows``: lines, or rows of a
+Parquet file; None for a compressed or damaged file."""
 
 
 def file_records(files: Iterable[Path]) -> list[FileRecord]:
@@ -36,10 +24,26 @@ def file_records(files: Iterable[Path]) -> list[FileRecord]:
     Raises:
         OSError: if one of them cannot be read.
     """
-    return [_record(file) for file in files]
+    records: list[FileRecord] = []
+    for file in files:
+        digest, lines, blank = hashlib.sha256(), 0, True
+        with file.open("rb") as opened:
+            while chunk := opened.read(_AT_ONCE):
+                digest.update(chunk)
+                lines += chunk.count(b"\n")
+                blank = chunk.endswith(b"\n")
+        records.append(
+            {
+                "path": str(file.resolve()),
+                "bytes": file.stat().st_size,
+                "rows": _rows(file, lines + (not blank)),
+                "sha256": digest.hexdigest(),
+            }
+        )
+    return records
 
 
-def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
+def changes(before: Sequence[FileRecord], now: Sequence[FileRecord]) -> list[str]:
     """How files differ from those that a run was trained on, a phrase per file.
 
     Args:
@@ -51,20 +55,18 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
         >>> changes([before], [{**before, "rows": 13, "sha256": "1e"}])
         ['my.csv: 3 more rows than the run was trained on']
     """
-    found = []
-    shown = _short_names([one["path"] for one in (*before, *now)])
-    current = {shown[one["path"]]: one for one in now}
-    known = {shown[one["path"]]: one for one in before}
-    for name, one in known.items():
+    shown = _short_names([record["path"] for record in (*before, *now)])
+    current = {shown[record["path"]]: record for record in now}
+    known = {shown[record["path"]]: record for record in before}
+    phrases = []
+    for name, record in known.items():
         other = current.get(name)
         if other is None:
-            found.append(f"{name}: the file is missing")
-        elif other["sha256"] != one["sha256"]:
-            found.append(f"{name}: {_difference(one['rows'], other['rows'])}")
-    found += [
-        f"{name}: the run was not trained on this file" for name in current if name not in known
-    ]
-    return found
+            phrases.append(f"{name}: the file is missing")
+        elif other["sha256"] != record["sha256"]:
+            phrases.append(f"{name}: {_difference(record['rows'], other['rows'])}")
+    unknown = [name for name in current if name not in known]
+    return phrases + [f"{name}: the run was not trained on this file" for name in unknown]
 
 
 def _short_names(paths: Iterable[str]) -> dict[str, str]:
@@ -86,22 +88,6 @@ def _difference(before: int | None, now: int | None) -> str:
     rows = "row" if abs(now - before) == 1 else "rows"
     word = "more" if now > before else "fewer"
     return f"{abs(now - before)} {word} {rows} than the run was trained on"
-
-
-def _record(file: Path) -> FileRecord:
-    """The record of one file."""
-    digest, lines, blank = hashlib.sha256(), 0, True
-    with file.open("rb") as opened:
-        while chunk := opened.read(_AT_ONCE):
-            digest.update(chunk)
-            lines += chunk.count(b"\n")
-            blank = chunk.endswith(b"\n")
-    return {
-        "path": str(file.resolve()),
-        "bytes": file.stat().st_size,
-        "rows": _rows(file, lines + (not blank)),
-        "sha256": digest.hexdigest(),
-    }
 
 
 def _rows(file: Path, lines: int) -> int | None:

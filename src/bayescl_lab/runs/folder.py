@@ -18,18 +18,16 @@ from bayescl_lab._files import staged_folder, sweep, write_atomically
 _HEADER = "# bayescl "
 """Start of the first line of ``config.yaml``; the kind of run follows."""
 _FORMAT_LINE, FORMAT = "# format ", 2
-"""The second line names the folder's format; folders without a number have format 1."""
-_READ = tuple(f"{_FORMAT_LINE}{number}" for number in range(1, FORMAT + 1))
+"""The second line names the folder's format."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
-    Since format 2, a run that trains also records its data: ``data.json`` describes where they were
-    and what they looked like, ``images.npz`` or ``interactions.npz`` which row was in which part,
-    and ``embeddings.npz`` holds the matrices of a finished recommender. Folders of format 1 lack
-    these files but can still be opened.
+    A run that trains also records its data: ``data.json`` describes where they were and what they
+    looked like, ``images.npz`` or ``interactions.npz`` which row was in which part, and
+    ``embeddings.npz`` holds the matrices of a finished recommender.
 
     ``config.yaml`` names the kind of run and the folder's format in comments, and can be passed to
     the command that makes such runs as ``--config``. The folder is created together with it, so
@@ -78,7 +76,7 @@ class RunFolder:
 
     @property
     def data_file(self) -> Path:
-        """Description of the run's data; missing in folders of format 1."""
+        """Description of the run's data, written when training starts."""
         return self.path / "data.json"
 
     @property
@@ -134,9 +132,9 @@ class RunFolder:
             ValueError: if there is no such folder, or it does not hold a run of this kind.
         """
         folder = cls(path, kind)
-        found = folder._read_config()[0]
-        if found != kind:
-            raise ValueError(f"{path} holds a run of '{found}', not of '{kind}'")
+        own, _ = folder._read_config()
+        if own != kind:
+            raise ValueError(f"{path} holds a run of '{own}', not of '{kind}'")
         return folder
 
     def config(self) -> dict[str, Any]:
@@ -205,7 +203,7 @@ class RunFolder:
         first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
             raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
-        if second.startswith(_FORMAT_LINE) and second not in _READ:
+        if second.startswith(_FORMAT_LINE) and second != f"{_FORMAT_LINE}{FORMAT}":
             raise ValueError(
                 f"{self.path} has {second.removeprefix('# ')} of run folders, from another version "
                 f"of bayescl; this version reads format {FORMAT}"

@@ -1,13 +1,23 @@
-"""The result of an inspection of any run, and its files."""
+"""``bayescl inspect`` of any run: from scored batches to figures and files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayescl.diagnostics import Diagnosis, ScoredCandidates, reliability_figure, weights_figure
+from bayescl.axes import Bool, Int, Tensor
+from bayescl.checks import check_count
+from bayescl.diagnostics import (
+    Diagnosis,
+    ScoredCandidates,
+    candidate_weights,
+    diagnose,
+    extreme_candidates,
+    reliability_figure,
+    weights_figure,
+)
 from bayescl.losses import BayesianContrastiveLoss, LatentClassContrastiveLoss
 from bayescl_lab._files import save_figure
 from bayescl_lab.runs.folder import RunFolder
@@ -16,6 +26,9 @@ from bayescl_lab.runs.provenance import provenance
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
+
+Row = dict[str, Any]
+"""An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
 
 
 @dataclass(frozen=True)
@@ -33,63 +46,116 @@ class Inspection:
     files: tuple[Path, ...]
 
 
-def telling_apart(scored: ScoredCandidates) -> tuple[ScoredCandidates, bool]:
-    """The batch under a loss that tells candidates apart, and whether that is the run's own.
+def check_sizes(seed: int, **sizes: int | None) -> None:
+    """Refuse a seed or numbers of things to inspect that are out of range."""
+    for name, value in sizes.items():
+        if value is not None:
+            check_count(name, value, 2 if name == "images" else 1)
+    check_count("seed", seed, 0)
 
-    InfoNCE and the debiased loss weight all candidates equally.
+
+def extreme_rows(
+    scored: ScoredCandidates,
+    valid: Bool[Tensor, "anchors candidates"],
+    *,
+    chosen: Int[Tensor, " chosen"],
+    shown: int,
+    names: Callable[[Int[Tensor, " shown"]], list[Any]],
+) -> list[Row]:
+    """The candidates with the smallest and largest weights of some anchors.
+
+    InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
+    then takes their place.
+
+    Args:
+        scored: a batch.
+        valid: True where a candidate may be shown.
+        chosen: the anchors.
+        shown: number of candidates at each end; fewer if an anchor has not as many.
+        names: what the rows call the candidates of some columns.
+
+    Returns:
+        For each anchor, ``down`` and ``up``, the smallest and the largest weight first, with
+        ``_weights`` and ``_false``, whether each is a false negative; None without labels.
     """
-    if scored.tells_apart:
-        return scored, True
-    return replace(scored, objective=BayesianContrastiveLoss().objective(1.0)), False
-
-
-def weighed_by(loss: str, by_loss: bool) -> str:
-    """The name of the loss used by :func:`telling_apart`."""
-    return loss if by_loss else "the Bayesian loss at its defaults"
-
-
-def latent_classes_found(loss: nn.Module) -> dict[str, Any] | None:
-    """The findings of a loss with latent classes as plain numbers; None for other losses."""
-    if not isinstance(loss, LatentClassContrastiveLoss):
-        return None
-    memory = loss.memory
-    kept = 0 if memory.items is None else len(memory.items)
-    found: dict[str, Any] = {"fitted": False, "remembered": kept, "memory_size": memory.size}
-    classes, trust, agreement = memory.classes, memory.trust_by_mixture, memory.agreement
-    found |= {"trust": loss.trust, "threshold": loss.threshold, "mixtures": []}
-    if classes is None:
-        return found
-    found["fitted"] = True
-    for place, size in enumerate(classes.sizes):
-        of_views = None if agreement is None else float(agreement[place])
-        believed = 0.0 if trust is None else float(trust[place])
-        found["mixtures"].append({"components": size, "agreement": of_views, "trust": believed})
-    return found
+    if not scored.tells_apart:
+        scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
+    weights, chosen = candidate_weights(scored), chosen.to(valid.device)
+    count = min(shown, int(valid[chosen].sum(dim=1).min()))
+    ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
+    truth = scored.false_negative
+    rows = []
+    for place, anchor in enumerate(chosen.tolist()):
+        row: Row = {}
+        for end, columns in (("down", ends.down[place]), ("up", ends.up[place])):
+            row[end] = names(columns.cpu())
+            row[f"{end}_weights"] = weights[anchor, columns].tolist()
+            row[f"{end}_false"] = None if truth is None else truth[anchor, columns].tolist()
+        rows.append(row)
+    return rows
 
 
 def write_inspection(
     folder: RunFolder,
-    diagnosis: Diagnosis,
-    report: Mapping[str, Any],
+    batches: Sequence[ScoredCandidates],
+    rows: Sequence[Row],
     *,
+    loss: nn.Module,
+    about: Mapping[str, Any],
     title: str,
-    further: Mapping[str, Figure] | None = None,
+    figures: Mapping[str, Figure] | None = None,
 ) -> Inspection:
-    """Write ``inspection.json`` and the figures of an inspection into a run's folder.
+    """Diagnose batches, and write ``inspection.json`` and figures into a run's folder.
 
     Args:
         folder: of the run.
-        diagnosis: what was found.
-        report: content of ``inspection.json`` without its provenance.
+        batches: the batches as the loss scores them.
+        rows: anchors with their candidates, from :func:`extreme_rows`.
+        loss: the run's loss.
+        about: further content of ``inspection.json``, the run's ``settings`` among it.
         title: title of the figures.
-        further: figures by name, besides those of every diagnosis.
+        figures: figures by name, besides those of every diagnosis.
     """
-    figures = {"weights": weights_figure(diagnosis, title=title)}
+    diagnosis = diagnose(batches)
+    own = batches[0].tells_apart
+    report = {
+        **about,
+        **diagnosis.figures(),
+        "latent_classes": _latent_classes(loss),
+        "candidates": {
+            "weighed_by": about["settings"]["loss"] if own else "the Bayesian loss at its defaults",
+            "anchors": list(rows),
+        },
+        **provenance(),
+    }
+    drawn = {"weights": weights_figure(diagnosis, title=title)}
     if diagnosis.posteriors:
-        figures["reliability"] = reliability_figure(diagnosis, title=title)
-    whole = {**report, **provenance()}
-    files = [folder.write_result(whole, name="inspection.json")]
-    for name, figure in {**figures, **(further or {})}.items():
+        drawn["reliability"] = reliability_figure(diagnosis, title=title)
+    files = [folder.write_result(report, name="inspection.json")]
+    for name, figure in {**drawn, **(figures or {})}.items():
         files.append(folder.path / f"inspection-{name}.png")
         save_figure(figure, files[-1])
-    return Inspection(diagnosis, whole, tuple(files))
+    return Inspection(diagnosis, report, tuple(files))
+
+
+def _latent_classes(loss: nn.Module) -> dict[str, Any] | None:
+    """What a loss with latent classes knows, as plain numbers; None for other losses."""
+    if not isinstance(loss, LatentClassContrastiveLoss):
+        return None
+    memory = loss.memory
+    classes, trust, agreement = memory.classes, memory.trust_by_mixture, memory.agreement
+    return {
+        "fitted": classes is not None,
+        "remembered": 0 if memory.items is None else len(memory.items),
+        "memory_size": memory.size,
+        "trust": loss.trust,
+        "threshold": loss.threshold,
+        "mixtures": [
+            {
+                "components": size,
+                "agreement": None if agreement is None else float(agreement[place]),
+                "trust": 0.0 if trust is None else float(trust[place]),
+            }
+            for place, size in enumerate(() if classes is None else classes.sizes)
+        ],
+    }

@@ -1,4 +1,4 @@
-"""The records of a run: a row of ``metrics.csv`` per epoch, and checkpoints."""
+"""The journal of a run: a row of ``metrics.csv`` per epoch, and progress in between."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import Checkpoint
 
 from bayescl_lab.runs.folder import RunFolder
 
 Progress = Callable[[int, float], None]
 """Called after every epoch with the number of finished epochs and the mean loss."""
 
-Judge = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
+Evaluate = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
 """Called after every epoch with the trainer and the rows of earlier epochs; gives the row's further
 columns. It may set ``trainer.should_stop``."""
 
@@ -37,6 +36,8 @@ class HasReadings(Protocol):
 class Journal(pl.Callback):
     """Write ``metrics.csv``: one row per epoch; a resumed run drops rows of unfinished epochs.
 
+    Lightning's ``CSVLogger`` writes in place and deletes earlier rows when a run is resumed.
+
     The loss of an epoch is the mean over its steps. Its running sum is part of every checkpoint, so
     a resumed epoch has the same figures as an uninterrupted one. A loss that :class:`HasReadings`
     adds its own columns.
@@ -44,7 +45,7 @@ class Journal(pl.Callback):
     Args:
         folder: folder for the rows.
         progress: called after every epoch.
-        judge: gives further columns.
+        evaluate: gives further columns.
         throughput: name of a column for counts per second, and the count of one step.
     """
 
@@ -52,12 +53,12 @@ class Journal(pl.Callback):
         self,
         folder: RunFolder,
         progress: Progress | None = None,
-        judge: Judge | None = None,
+        evaluate: Evaluate | None = None,
         throughput: tuple[str, int] | None = None,
     ) -> None:
         self.folder = folder
         self.progress = progress
-        self.judge = judge
+        self.evaluate = evaluate
         self.throughput = throughput
         self.rows = folder.read_metrics()
         self._total: torch.Tensor | float = 0.0
@@ -111,7 +112,7 @@ class Journal(pl.Callback):
         seconds = time.perf_counter() - self._started
         if trainer.is_global_zero:
             self._write(trainer, pl_module, epoch, loss, seconds)
-        if trainer.world_size > 1 and self.judge is not None:
+        if trainer.world_size > 1 and self.evaluate is not None:
             trainer.should_stop = trainer.strategy.broadcast(trainer.should_stop)
 
     def _write(
@@ -130,7 +131,7 @@ class Journal(pl.Callback):
         trained = getattr(pl_module, "loss", None)
         if isinstance(trained, HasReadings):
             row |= trained.readings()
-        self.rows.append({**row, **(self.judge(trainer, self.rows) if self.judge else {})})
+        self.rows.append({**row, **(self.evaluate(trainer, self.rows) if self.evaluate else {})})
         self.folder.write_metrics(self.rows)
         figures = {name: value for name, value in self.rows[-1].items() if name != "epoch"}
         for logger in trainer.loggers:
@@ -144,49 +145,16 @@ class Journal(pl.Callback):
 
     def medians(self, *columns: str) -> dict[str, float]:
         """The upper median of each column over the epochs that have it; empty if none has."""
-        values = {
-            column: sorted(row[column] for row in self.rows if column in row) for column in columns
-        }
-        return {column: found[len(found) // 2] for column, found in values.items() if found}
+        medians = {}
+        for column in columns:
+            if values := sorted(row[column] for row in self.rows if column in row):
+                medians[column] = values[len(values) // 2]
+        return medians
 
 
 def _refuse_infinite(loss: float, epoch: int) -> None:
     if not math.isfinite(loss):
         raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
-
-
-class LastCheckpoint(Checkpoint):
-    """Save every few epochs or steps, and after the last epoch.
-
-    Args:
-        folder: folder for the checkpoint.
-        every: epochs between checkpoints.
-        every_steps: steps between checkpoints within an epoch; default: none there.
-        journal: checked for losses that are not finite before saving.
-    """
-
-    def __init__(
-        self, folder: RunFolder, every: int, every_steps: int | None, journal: Journal
-    ) -> None:
-        self.path = folder.checkpoint
-        self.every = every
-        self.every_steps = every_steps
-        self.journal = journal
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Save within an epoch, but not at its end, where the row must be on disk first."""
-        if self.every_steps is None or trainer.is_last_batch:
-            return
-        if trainer.global_step % self.every_steps == 0:
-            self.journal.check_finite(trainer.current_epoch + 1)
-            trainer.save_checkpoint(self.path)
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Save if it is due."""
-        del pl_module
-        done = trainer.current_epoch + 1
-        if done % self.every == 0 or done == trainer.max_epochs or trainer.should_stop:
-            trainer.save_checkpoint(self.path)
 
 
 class PulseCallback(pl.Callback):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from bayescl_lab.runs.folder import RunFolder
-    from bayescl_lab.runs.images.prepared import PreparedEncoder
+    from bayescl_lab.runs.images.encoder import PreparedEncoder
     from bayescl_lab.runs.ranking.serving import Recommender
 
 IMAGES, RANKING = "train images", "train ranking"
@@ -94,7 +94,7 @@ class LoadedRun:
     def prepared(self) -> PreparedEncoder:
         """The network of a run on images behind its preparation, from uint8 to features."""
         self._require(IMAGES, "embeds images")
-        from bayescl_lab.runs.images.prepared import load_encoder
+        from bayescl_lab.runs.images.encoder import load_encoder
 
         return load_encoder(self.folder, self._own_encoder)
 
@@ -126,17 +126,8 @@ class LoadedRun:
     ) -> pl.DataFrame:
         """The best new items for a user; the most popular ones for unknown users.
 
-        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend`.
-
-        Args:
-            user: the user's id in the data set; default: lists for all users.
-            k: largest number of items per list.
-            items: items of somebody who is not in the data, instead of a user.
-            exclude: ids of further items to leave out.
-            allow_known: whether lists may include items that the user has.
-
-        Returns:
-            ``user``, ``rank``, ``item``, ``title`` if there are titles, and ``score``.
+        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend`; ``user`` is its
+        ``user_id``.
 
         Raises:
             ValueError: if an argument is out of range, or the run is of another kind.
@@ -148,12 +139,7 @@ class LoadedRun:
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The items with the most similar embeddings.
 
-        Args:
-            item: the item's id in the data set.
-            k: largest number of items.
-
-        Returns:
-            ``rank``, ``item``, ``title`` if there are titles, and ``similarity``, a cosine.
+        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.similar_items`.
 
         Raises:
             ValueError: if there is no such item, or the run is of another kind.

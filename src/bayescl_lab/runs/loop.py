@@ -17,26 +17,9 @@ import torch
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 
-from bayescl_lab.runs.checkpoints import AtomicCheckpointIO
+from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, LastCheckpoint
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.journal import (
-    Journal,
-    Judge,
-    LastCheckpoint,
-    Progress,
-    Pulse,
-    PulseCallback,
-)
-
-__all__ = [
-    "Journal",
-    "Judge",
-    "Progress",
-    "Pulse",
-    "fit_in_folder",
-    "quiet_lightning",
-    "tensorboard_logger",
-]
+from bayescl_lab.runs.journal import Evaluate, Journal, Progress, Pulse, PulseCallback
 
 _PRECISIONS: dict[str, Literal["32-true", "bf16-mixed"]] = {
     "float32": "32-true",
@@ -60,16 +43,15 @@ def fit_in_folder(
     checkpoint_every_steps: int | None = None,
     progress: Progress | None = None,
     pulse: Pulse | None = None,
-    judge: Judge | None = None,
+    evaluate: Evaluate | None = None,
     throughput: tuple[str, int] | None = None,
     loggers: Sequence[Logger] = (),
     callbacks: Sequence[pl.Callback] = (),
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
 
-    A checkpoint within an epoch can be resumed exactly if ``batches`` has ``state_dict`` and
-    ``load_state_dict`` and continues where it stopped, as
-    :class:`~bayescl_lab.images.batches.StoreBatches` does.
+    Checkpoints within an epoch need ``batches`` with ``state_dict`` and ``load_state_dict``, which
+    continue where they stopped, as :class:`~bayescl_lab.images.batches.StoreBatches` does.
 
     With several devices, one process per device calls this (Lightning starts those that
     ``torchrun`` did not); all but the first train without writing. On several GPUs, batch
@@ -90,8 +72,8 @@ def fit_in_folder(
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
         progress: called after every epoch.
         pulse: called with the progress within an epoch.
-        judge: gives further columns of ``metrics.csv``, and may end the run early; its time is not
-            part of an epoch's seconds.
+        evaluate: gives further columns of ``metrics.csv``, and may end the run early; its time is
+            not part of an epoch's seconds.
         throughput: name of a column for counts per second, and the count of one step.
         loggers: Lightning's, given every row of ``metrics.csv``.
         callbacks: Lightning's, called before the journal and the checkpoint are written.
@@ -103,7 +85,9 @@ def fit_in_folder(
         ValueError: if the loss is no longer finite.
         OSError: if a checkpoint or the metrics cannot be written; previous files are kept.
     """
-    journal = Journal(folder, progress, judge, throughput)
+    if checkpoint_every_steps is not None and not hasattr(batches, "load_state_dict"):
+        raise ValueError("checkpoint_every_steps must be None for batches that cannot continue")
+    journal = Journal(folder, progress, evaluate, throughput)
     # The journal's row of an epoch must be on disk before the checkpoint that skips it.
     all_callbacks = [
         *callbacks,

@@ -76,9 +76,9 @@ class LossRow:
 
     @property
     def _class(self) -> type[nn.Module]:
-        found = self.images or self.ranking
-        assert found is not None  # see __post_init__
-        return found
+        owner = self.images or self.ranking
+        assert owner is not None  # see __post_init__
+        return owner
 
 
 LOSSES: dict[str, LossRow] = {
@@ -179,7 +179,30 @@ def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
 
 
 @dataclass(frozen=True)
-class LossSettings:
+class _ChosenLoss:
+    """A loss by name with given hyper-parameters; the others keep their defaults."""
+
+    loss: str
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+
+    def _check(self, losses: Iterable[str]) -> None:
+        """Refuse a loss that such runs do not have, or a hyper-parameter that it does not have."""
+        check_choice("loss", self.loss, tuple(losses))
+        taken = LOSSES[self.loss].hyperparameters
+        for name in self.hyperparameters:
+            if name not in taken:
+                raise ValueError(
+                    f"the loss {self.loss} does not take {name}; it takes {', '.join(taken)}"
+                )
+
+    def _values(self, made: nn.Module) -> dict[str, Any]:
+        """The hyper-parameters that a loss has been made with."""
+        kinds = LOSSES[self.loss].hyperparameters
+        return {name: kind(getattr(made, name)) for name, kind in kinds.items()}
+
+
+@dataclass(frozen=True)
+class LossSettings(_ChosenLoss):
     """A loss by name with given hyper-parameters; the others keep their defaults.
 
     Attributes:
@@ -195,24 +218,19 @@ class LossSettings:
         {'temperature': 0.5, 'tau_plus': 0.2}
     """
 
-    loss: str
-    hyperparameters: Mapping[str, float] = field(default_factory=dict)
-
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, image_losses())
-        _check_taken(self.loss, self.hyperparameters)
+        self._check(image_losses())
         self.build()
 
     def build(self, **options: Any) -> ContrastiveLoss:
         """The loss itself, with further options that every loss takes."""
-        made = LOSSES[self.loss].images
-        assert made is not None  # see __post_init__
-        arguments: dict[str, Any] = {**self.hyperparameters, **options}
-        return made(**arguments)
+        made: Any = LOSSES[self.loss].images
+        loss: ContrastiveLoss = made(**{**self.hyperparameters, **options})
+        return loss
 
     def resolved(self) -> dict[str, float]:
         """Every hyper-parameter of the loss, including defaults."""
-        return _values(self.loss, self.build())
+        return self._values(self.build())
 
 
 _RANKING_DEFAULTS = {
@@ -223,7 +241,7 @@ _RANKING_DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class RankingLoss:
+class RankingLoss(_ChosenLoss):
     """A recommender's loss by name with given hyper-parameters.
 
     The default of ``tau_plus`` is the density of the training interactions.
@@ -244,21 +262,18 @@ class RankingLoss:
     """
 
     loss: str = "bayesian"
-    hyperparameters: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, ranking_losses())
-        _check_taken(self.loss, self.hyperparameters)
+        self._check(ranking_losses())
         self.build(score="cosine", density=0.01)
 
     def resolved(self, *, score: str) -> dict[str, float | None]:
         """Every hyper-parameter of the loss; a ``tau_plus`` of None stands for the density."""
-        values: dict[str, float | None] = {**_values(self.loss, self._class())}
+        values: dict[str, float | None] = self._values(self._class())
         values |= {name: by[score] for name, by in _RANKING_DEFAULTS.items() if name in values}
         if "tau_plus" in values:
             values["tau_plus"] = None
-        given = {name: float(value) for name, value in self.hyperparameters.items()}
-        return {**values, **given}
+        return {**values, **{name: float(value) for name, value in self.hyperparameters.items()}}
 
     def build(self, *, score: str, density: float, gather: bool = False) -> nn.Module:
         """The loss itself.
@@ -268,10 +283,8 @@ class RankingLoss:
             density: of the interactions in training; the default of ``tau_plus``.
             gather: whether several processes share a batch.
         """
-        values = {
-            name: density if value is None else value
-            for name, value in self.resolved(score=score).items()
-        }
+        resolved = self.resolved(score=score)
+        values = {name: density if value is None else value for name, value in resolved.items()}
         return self._class(normalize=score == "cosine", gather=gather, **values)
 
     def offers(self, call: str, *arguments: str) -> bool:
@@ -311,8 +324,7 @@ def choose_hyperparameters(
     Args:
         loss: one of :func:`image_losses`.
         given: given values; None if not given.
-        num_classes: sets ``tau_plus = 1 / num_classes`` and ``beta = 1 - 1 / num_classes``
-            for the losses that take them.
+        num_classes: sets ``tau_plus = 1 / num_classes`` for the losses that take it.
         recorded: values chosen earlier for the same data.
 
     Raises:
@@ -330,33 +342,17 @@ def choose_hyperparameters(
         if num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, got {num_classes}")
         values["tau_plus"] = 1 / num_classes
-        if takes(loss, "beta"):
-            values["beta"] = 1 - 1 / num_classes
     values |= {name: value for name, value in given.items() if value is not None}
     return LossSettings(loss, values)
-
-
-def _check_taken(loss: str, hyperparameters: Iterable[str]) -> None:
-    """Refuse a hyper-parameter that a loss does not have."""
-    taken = LOSSES[loss].hyperparameters
-    for name in hyperparameters:
-        if name not in taken:
-            raise ValueError(f"the loss {loss} does not take {name}; it takes {', '.join(taken)}")
-
-
-def _values(loss: str, made: nn.Module) -> dict[str, float]:
-    """The hyper-parameters that a loss has been made with."""
-    kinds = LOSSES[loss].hyperparameters
-    return {name: kind(getattr(made, name)) for name, kind in kinds.items()}
 
 
 def _parameters(made: type[nn.Module]) -> dict[str, tuple[type[nn.Module], type]]:
     """A class's hyper-parameters: by name, whose constructor takes it, and its type."""
     names = ("temperature", *getattr(made, "hyperparameters", ()))
-    return {name: _found(made, name) for name in names if name not in _FIXED}
+    return {name: _owner(made, name) for name in names if name not in _FIXED}
 
 
-def _found(made: type[nn.Module], name: str) -> tuple[type[nn.Module], type]:
+def _owner(made: type[nn.Module], name: str) -> tuple[type[nn.Module], type]:
     """The class in a loss's ancestry that takes a hyper-parameter, and the type that it wants."""
     for owner in made.__mro__:
         constructor = vars(owner).get("__init__")

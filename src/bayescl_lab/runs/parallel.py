@@ -1,4 +1,8 @@
-"""Many runs, several at a time."""
+"""Many runs, several at a time.
+
+The pool is the standard library's. joblib's has neither progress from within a task nor workers
+that end with a killed parent.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import torch
 
@@ -22,41 +26,15 @@ from bayescl.checks import check_count
 Progress = Callable[[str, int, int], None]
 """Called with the name of a run, its number of finished epochs and that of all runs together."""
 
+Train = Callable[..., dict[str, Any]]
+"""Trains one run in its folder, as ``train_images`` does; a function that can be pickled."""
 
 AT_MOST_LOST = 10
 """Largest number of epochs between two checkpoints, which a run that is killed repeats."""
 
 
-class RunSettings(Protocol):
-    """The settings of a run that this module needs."""
-
-    @property
-    def epochs(self) -> int:
-        """Epochs of the run."""
-        ...
-
-
-Settings = TypeVar("Settings", bound=RunSettings)
-
-
-class Train(Protocol):
-    """Trains one run in its folder, as ``train_images`` does; a function that can be pickled."""
-
-    def __call__(
-        self,
-        settings: Any,
-        out: Path,
-        *,
-        resume: bool,
-        checkpoint_every: int,
-        progress: Callable[[int, float], None],
-    ) -> dict[str, Any]:
-        """Start, resume or read one run, and return its ``result.json``."""
-        ...
-
-
 def train_runs(
-    runs: Mapping[str, Settings],
+    runs: Mapping[str, Any],
     parent: Path,
     *,
     train: Train,
@@ -68,7 +46,7 @@ def train_runs(
     Existing runs are resumed, or only read if they are finished.
 
     Args:
-        runs: settings by name.
+        runs: settings by name, with their number of ``epochs``.
         parent: the parent of the run folders, which have the runs' names.
         train: trains one run; a top-level function, so that workers can import it.
         workers: number of parallel processes. It affects only the seconds.
@@ -94,9 +72,7 @@ def train_runs(
     if workers == 1:
         with _one_thread():
             for name, settings in runs.items():
-                results[name] = _train_one(
-                    train, settings, parent / name, partial(_forward, report, name)
-                )
+                results[name] = _train_one(train, settings, parent, name, report)
                 report(name, settings.epochs)
         return results
 
@@ -106,11 +82,11 @@ def train_runs(
         max_workers=max(1, min(workers, len(runs))),
         mp_context=context,
         initializer=_start_worker,
-        initargs=(news,),
+        initargs=(news, sys.orig_argv),
     )
     try:
         pending = {
-            pool.submit(_train_in_worker, train, settings, parent / name, name): name
+            pool.submit(_train_one, train, settings, parent, name): name
             for name, settings in runs.items()
         }
         while pending:
@@ -132,16 +108,21 @@ def train_runs(
 
 
 def _train_one(
-    train: Train, settings: RunSettings, out: Path, progress: Callable[[int, float], None]
+    train: Train,
+    settings: Any,
+    parent: Path,
+    name: str,
+    report: Callable[[str, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Start, resume or read one run, and free its memory."""
+    """Start, resume or read one run, and free its memory; without ``report``, in a worker."""
+    tell = report or _tell_parent
     try:
         return train(
             settings,
-            out,
-            resume=out.is_dir(),
+            parent / name,
+            resume=(parent / name).is_dir(),
             checkpoint_every=max(1, min(settings.epochs // 3, AT_MOST_LOST)),
-            progress=progress,
+            progress=lambda epoch, _: tell(name, epoch),
         )
     finally:
         gc.collect()  # a trainer and its model refer to each other; the next run needs the device
@@ -151,13 +132,19 @@ _news: Any = None
 """In a worker: the queue to the parent."""
 
 
-def _start_worker(news: Any) -> None:
+def _start_worker(news: Any, command: list[str]) -> None:
     """Prepare a worker: one thread, Ctrl-C left to the parent, ends with the parent."""
     global _news
     _news = news
+    sys.orig_argv = command  # provenance names the command, not this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+
+
+def _tell_parent(name: str, epoch: int) -> None:
+    """In a worker: report a finished epoch."""
+    _news.put((name, epoch))
 
 
 def _end_with_parent() -> None:
@@ -169,11 +156,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _train_in_worker(train: Train, settings: RunSettings, out: Path, name: str) -> dict[str, Any]:
-    """Train one run and tell the parent of every epoch."""
-    return _train_one(train, settings, out, lambda epoch, _: _news.put((name, epoch)))
 
 
 def _drain(news: Any) -> Iterator[tuple[str, int]]:
@@ -194,9 +176,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _forward(report: Callable[[str, int], None], name: str, epoch: int, loss: float) -> None:
-    """Pass a run's progress on under its name."""
-    del loss
-    report(name, epoch)

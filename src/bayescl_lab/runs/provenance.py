@@ -34,23 +34,26 @@ def provenance() -> dict[str, object]:
 
 
 def command_line() -> str:
-    """The command of this process, without the folders of this machine."""
-    script = Path(sys.argv[0])
-    if script.name == "__main__.py":  # python -m bayescl_lab.cli
-        return shlex.join(["bayescl", *sys.argv[1:]])
-    name = f"python -m bayescl_lab.compare.{script.stem}" if script.suffix == ".py" else script.name
-    return shlex.join([*name.split(), *sys.argv[1:]])
+    """The command of this process as it was typed, without the folders of this machine."""
+    typed = [Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]]
+    if sys.argv[0] not in typed:  # python -m, python -c
+        return shlex.join(typed)
+    place, script = typed.index(sys.argv[0]), Path(sys.argv[0])
+    if script.suffix != ".py":  # an installed command
+        return shlex.join([script.name, *typed[place + 1 :]])
+    typed[place] = script.name if script.is_absolute() else str(script)
+    return shlex.join(typed)
 
 
 def versions() -> dict[str, str]:
     """Versions of Python, bayescl and the libraries that affect results."""
-    found = {"python": platform.python_version(), "bayescl": version("bayescl")}
+    installed = {"python": platform.python_version(), "bayescl": version("bayescl")}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def hardware() -> dict[str, object]:

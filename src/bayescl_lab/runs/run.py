@@ -1,31 +1,122 @@
-"""The steps of every run: start or resume, carry out, write the result."""
+"""The steps of every run: open or create its folder, train, evaluate, write the result."""
 
 from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-import lightning.pytorch as pl
-from lightning.pytorch.loggers import Logger
-from typing_extensions import Self, TypedDict
+from typing_extensions import Self, TypedDict, Unpack
 
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.loop import Progress, Pulse
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.reading import read_checkpoint
 from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.weights import read_checkpoint, write_weights
+
+if TYPE_CHECKING:
+    import lightning.pytorch as pl
+    from lightning.pytorch.loggers import Logger
+
+    from bayescl_lab.runs.journal import Journal, Progress, Pulse
 
 Result = dict[str, Any]
 """The content of ``result.json``."""
 
-
 AnySettings = TypeVar("AnySettings", bound=StoredSettings)
 
-Work = Callable[[RunFolder], Result]
-"""Carries out the remaining work in a run's folder and returns its figures without provenance."""
+
+class RunStart:
+    """The start of a run in its folder, from scratch or from where it stopped.
+
+    The folder appears only after all input was checked::
+
+        start = RunStart(out, kind, settings, resume=resume)
+        if start.result is not None:
+            return start.result
+        ...  # check the input
+        with start.work() as folder:
+            figures = ...  # the remaining work
+        return start.finish(figures)
+
+    Args:
+        out: the folder.
+        kind: the kind of run: the command that makes it.
+        settings: settings that the folder must match.
+        resume: whether to continue the run in ``out``. Otherwise ``out`` must not exist or be
+            empty.
+        what: the kind of run in messages.
+        writes: whether this process writes. Other processes of a run do its work and return
+            nothing.
+
+    Attributes:
+        folder: the folder, which may not exist yet.
+        result: of a run that is finished already, which stays as it is; None if there is work.
+
+    Raises:
+        ValueError: if ``out`` holds no such run to resume, or one with other settings.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        kind: str,
+        settings: StoredSettings,
+        *,
+        resume: bool = False,
+        what: str = "run",
+        writes: bool = True,
+    ) -> None:
+        self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
+        self.folder = RunFolder(out, kind)
+        self._config = settings.as_config()
+        self._resume, self._writes = resume, writes
+        self._changed = False
+        self.result: Result | None = None
+        if not resume:
+            return
+        # Settings younger than the folder stand there by their defaults.
+        stored = type(settings).from_config(RunFolder.open(out, kind).config())
+        self._changed = stored.as_config() != self._config
+        if self._changed and not settings.continues(stored):
+            raise ValueError(f"{out} holds a {what} with other settings")
+        if self.folder.is_finished and not self._changed:
+            self.result = self.folder.read_result() if writes else {}
+
+    @contextmanager
+    def work(self) -> Iterator[RunFolder]:
+        """Create or tidy the folder for the work of the block.
+
+        A new folder in which nothing was learnt is removed if the block fails, to make way for the
+        corrected command.
+
+        Raises:
+            ValueError: if ``out`` cannot hold the run.
+        """
+        folder = self.folder
+        creates = self._writes and not self._resume
+        if creates:
+            RunFolder.create(folder.path, folder.kind, self._config)
+        elif self._writes:
+            folder.sweep()
+            if self._changed:
+                folder.go_on(self._config)
+        try:
+            yield folder
+        except Exception:
+            if creates and all(entry.is_file() for entry in folder.path.iterdir()):
+                shutil.rmtree(folder.path)
+            raise
+
+    def finish(self, figures: Mapping[str, Any]) -> Result:
+        """Write ``result.json``, the figures and their provenance, and return its content."""
+        if not self._writes:
+            return {}
+        result = {**figures, **self._origin}
+        self.folder.write_result(result)
+        return result
 
 
 class Watching(TypedDict, total=False):
@@ -33,91 +124,18 @@ class Watching(TypedDict, total=False):
 
     Attributes:
         checkpoint_every: epochs between checkpoints; default: 1.
+        checkpoint_every_steps: steps between checkpoints within an epoch, for runs on images;
+            default: none.
         progress: called after every epoch.
         pulse: called with the progress within an epoch.
         loggers: Lightning's, given every row of ``metrics.csv``.
     """
 
     checkpoint_every: int
+    checkpoint_every_steps: int | None
     progress: Progress | None
     pulse: Pulse | None
     loggers: Sequence[Logger]
-
-
-def run_in_folder(
-    out: Path,
-    kind: str,
-    settings: StoredSettings,
-    begin: Callable[[], Work],
-    *,
-    resume: bool = False,
-    what: str = "run",
-    writes: bool = True,
-) -> Result:
-    """Carry out a run in its folder, from the start or from where it stopped.
-
-    Args:
-        out: the folder.
-        kind: the kind of run: the command that makes it.
-        settings: settings that the folder must match.
-        begin: checks the input and returns the work to do. A new folder is created only afterwards.
-        resume: whether to continue the run in ``out``; a finished run is left unchanged. Otherwise
-            ``out`` must not exist or be empty.
-        what: the kind of run in messages.
-        writes: whether this process writes. Other processes of a run do its work and return
-            nothing.
-
-    Returns:
-        The content of ``result.json``: the result of the work and its provenance.
-
-    Raises:
-        ValueError: if the input is bad, ``out`` cannot hold the run or holds another one.
-    """
-    origin = provenance()  # of the code that runs, whatever the checkout holds at the end
-    if resume:
-        folder = RunFolder.open(out, kind)
-        # Settings younger than the folder stand there by their defaults.
-        stored = type(settings).from_config(folder.config())
-        changed = stored.as_config() != settings.as_config()
-        if changed and not settings.continues(stored):
-            raise ValueError(f"{out} holds a {what} with other settings")
-        if folder.is_finished and not changed:
-            return folder.read_result() if writes else {}
-        work = begin()
-        if writes:
-            folder.sweep()
-            if changed:
-                folder.go_on(settings.as_config())
-    else:
-        work = begin()
-        # The other processes of a run may come before or after the one that writes.
-        folder = RunFolder(out, kind)
-        if writes:
-            folder = RunFolder.create(out, kind, settings.as_config())
-    try:
-        figures = work(folder)
-    except Exception:
-        # Nothing was learnt yet: the folder would only be in the way of the corrected command.
-        if writes and not resume and all(entry.is_file() for entry in folder.path.iterdir()):
-            shutil.rmtree(folder.path)
-        raise
-    if not writes:
-        return {}
-    result = {**figures, **origin}
-    folder.write_result(result)
-    return result
-
-
-class Batches(Protocol):
-    """The training batches of a run; one pass is an epoch."""
-
-    def __len__(self) -> int:
-        """Steps of an epoch."""
-        ...
-
-    def __iter__(self) -> Iterator[Any]:
-        """The batches of the next epoch."""
-        ...
 
 
 class TrainedRun(ABC, Generic[AnySettings]):
@@ -131,20 +149,22 @@ class TrainedRun(ABC, Generic[AnySettings]):
         settings: the settings of the run.
         model: the module that trains.
         batches: the training batches; one pass is an epoch.
+        is_first: whether this process writes, if several train together.
     """
 
     kind: ClassVar[str]
     settings_type: ClassVar[type[StoredSettings]]
     settings: AnySettings
     model: pl.LightningModule
-    batches: Batches
+    batches: Sized
+    is_first: bool
 
     @abstractmethod
     def __init__(self, settings: AnySettings, **given: Any) -> None: ...
 
     @classmethod
     @abstractmethod
-    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """Arguments to recreate the run of a folder with the data it was trained on.
 
         Args:
@@ -152,14 +172,34 @@ class TrainedRun(ABC, Generic[AnySettings]):
             data: other data to evaluate on; None for the run's own.
 
         Returns:
-            Arguments besides the settings; empty if the folder does not record its data.
+            Arguments besides the settings; empty if the folder has no record of its data yet.
 
         Raises:
             ValueError: if the data changed since.
         """
 
+    @abstractmethod
+    def write_record(self, folder: RunFolder) -> None:
+        """Record the run's data in its folder, unless the folder has the record."""
+
+    @abstractmethod
+    def start_from(self, path: Path) -> None:
+        """Load weights of another run, as the setting ``init`` asks for.
+
+        Raises:
+            ValueError: if the folder does not hold a run with weights that fit.
+        """
+
+    @abstractmethod
+    def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
+        """Train in the run's folder, from its last checkpoint if there is one."""
+
+    @abstractmethod
+    def figures(self, folder: RunFolder, journal: Journal) -> Result:
+        """Evaluate the trained model: the content of ``result.json`` without its provenance."""
+
     @classmethod
-    def kept(
+    def reopen(
         cls, path: Path, *, data: str | None = None, **given: Any
     ) -> tuple[RunFolder, Self, int]:
         """Open a run's folder with the weights behind its figures.
@@ -179,8 +219,36 @@ class TrainedRun(ABC, Generic[AnySettings]):
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
         checkpoint = folder.kept_checkpoint()
-        run = cls(settings, **cls.recalled(folder, data), **given)
+        run = cls(settings, **cls.restore(folder, data), **given)
         return folder, run, run.load(checkpoint)
+
+    def train(
+        self, start: RunStart, init: str | None = None, **watching: Unpack[Watching]
+    ) -> Result:
+        """Train in the run's folder, evaluate, and write the weights and the result.
+
+        Args:
+            start: the start of the run.
+            init: the folder of a run whose weights to begin with; default: random weights.
+            **watching: how the run is monitored and saved.
+
+        Returns:
+            The content of ``result.json``; empty in processes that do not write.
+        """
+        begun = start.folder.checkpoint.is_file()
+        if init is not None and not begun:
+            self.start_from(Path(init))
+        with start.work() as folder:
+            if begun:
+                self.load(folder.checkpoint)  # refuses one that is damaged, or of another model
+            if self.is_first:
+                self.write_record(folder)
+            journal = self.fit(folder, **watching)
+            if not self.is_first:
+                return {}
+            figures = self.figures(folder, journal)
+            write_weights(folder, self.model.state_dict())
+        return start.finish(figures)
 
     def load(self, checkpoint: Path) -> int:
         """Load the weights of a checkpoint and return how many whole epochs they saw.

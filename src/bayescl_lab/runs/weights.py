@@ -1,8 +1,14 @@
-"""The weights of a finished run in ``weights.safetensors``, for any reader of that format."""
+"""Weights on disk: checkpoints, and ``weights.safetensors`` of finished runs.
+
+Reading needs neither Lightning nor unpickled code.
+"""
 
 from __future__ import annotations
 
+import pickle
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,10 +18,29 @@ from torch import Tensor
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.reading import read_checkpoint
 
 _LOSS = "loss."
 """Prefix of the loss's state, which is not needed without training."""
+
+
+def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
+    """Read a checkpoint's tensors and plain values; other content is refused.
+
+    Raises:
+        ValueError: if there is no such file, or it cannot be read.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no checkpoint {path}")
+    try:
+        checkpoint = torch.load(path, map_location=map_location, weights_only=True)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile):
+        checkpoint = None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        # what torch's reader may also raise on bytes that were never a checkpoint
+        checkpoint = None
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ValueError(f"the checkpoint {path} is damaged")
+    return checkpoint
 
 
 def as_safetensors(state: Mapping[str, Any]) -> bytes:

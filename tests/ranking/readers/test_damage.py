@@ -8,28 +8,30 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ranking.readers.tables import read_table
 
-from bayescl_lab.ranking.readers.lightgcn import read_lightgcn
-from bayescl_lab.ranking.readers.movielens import read_ml_1m, read_ml_100k
-from bayescl_lab.ranking.readers.recbole import read_inter
-from bayescl_lab.ranking.readers.table import read_table
+from bayescl_lab.ranking.readers.formats import read_lightgcn, read_ml_1m, read_ml_100k
 
 ALL = {"user": "u", "item": "i", "rating": "r", "timestamp": "t"}
 
 
 def lightgcn(path: Path) -> pl.DataFrame:
     (path.parent / "test.txt").write_text("0 1\n")
-    return read_lightgcn(path.parent, name="x").train
+    return read_lightgcn(path.parent, "x").train
 
 
 FORMATS = {
     "a.csv": (lambda path: read_table(path, ALL), b'u,i,r,t\nann,"x, y",4,1\nbob,z,5,2020-01-01\n'),
+    "b.csv": (
+        lambda path: read_table(path, ALL, skip_bad_rows=True, encoding="latin-1"),
+        b"u,i,r,t\nann,x,4,1\nbob,z,5,2020-01-01\n",
+    ),
     "a.parquet": (lambda path: read_table(path, ALL), b"PAR1"),
-    "u.data": (lambda path: read_ml_100k(path, name="x").train, b"1\t2\t3\t4\n5\t6\t7\t8\n"),
-    "ratings.dat": (lambda path: read_ml_1m(path, name="x").train, b"1::2::3::4\n5::6::7::8\n"),
+    "u.data": (lambda path: read_ml_100k(path.parent, "x").train, b"1\t2\t3\t4\n5\t6\t7\t8\n"),
+    "ratings.dat": (lambda path: read_ml_1m(path.parent, "x").train, b"1::2::3::4\n5::6::7::8\n"),
     "train.txt": (lightgcn, b"0 1 2\n1 2 3\n"),
     "x.inter": (
-        lambda path: read_inter(path, None, {"user": "u", "item": "i"}, name="x").train,
+        lambda path: read_table(path, {"user": "u", "item": "i"}),
         b"u:token\ti:token\na\tx\nb\ty\n",
     ),
 }

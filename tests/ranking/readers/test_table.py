@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ranking.readers.tables import read_table
 
 from bayescl_lab.ranking.readers.columns import common_ids
-from bayescl_lab.ranking.readers.table import read_table, read_tables
+from bayescl_lab.ranking.readers.table import TableOptions, read_tables
 
 NAMES = {"user": "u", "item": "i"}
 
@@ -180,7 +181,8 @@ def test_a_second_table_may_have_another_form(write, tmp_path):
     train = write("a.csv", "u,i\n1,2\n")
     test = tmp_path / "b.parquet"
     pl.DataFrame({"i": [5], "u": ["x"]}).write_parquet(test)
-    raw = read_tables(train, test, NAMES, name="mixed")
+    options = TableOptions(user_column="u", item_column="i")
+    raw = read_tables([train], test, options, name="mixed")
     assert raw.train.rows() == [("1", "2")]
     assert raw.test.rows() == [("x", 5)]
 
@@ -188,3 +190,53 @@ def test_a_second_table_may_have_another_form(write, tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ValueError, match="there is no file"):
         read_table(tmp_path / "nowhere.csv", NAMES)
+
+
+MESSY = """u,i,r
+ann,x,4
+bob,,5
+,y,1
+cid,z,good
+
+dan
+eve,w,3,what is this
+fay,v,2
+"""
+
+
+def test_bad_rows_are_left_out_and_counted_when_asked(write, tmp_path):
+    def read(path, **options):
+        columns = TableOptions(user_column="u", item_column="i", **options)
+        return read_tables([path], None, columns, name="x")
+
+    path = write("a.csv", MESSY)
+    with pytest.raises(ValueError, match="line 8: there must be 3 values, got 4; --skip-bad-rows"):
+        read(path)
+    raw = read(path, skip_bad_rows=True)
+    assert raw.train.rows() == [("ann", "x"), ("cid", "z"), ("fay", "v")]
+    assert raw.report == {"rows with missing or unparsable values left out": 4}
+    rated = read(path, skip_bad_rows=True, rating_column="r")
+    assert rated.train.rows() == [("ann", "x", 4.0), ("fay", "v", 2.0)]
+    parquet = tmp_path / "a.parquet"
+    pl.DataFrame({"u": [1.0, float("nan"), 2.0], "i": ["x", "y", None]}).write_parquet(parquet)
+    with pytest.raises(
+        ValueError, match=r"row 2: user must be .*, got nan; --skip-bad-rows leaves"
+    ):
+        read(parquet)
+    assert read(parquet, skip_bad_rows=True).train.rows() == [(1, "x")]
+    with pytest.raises(ValueError, match="has no interactions: all 1 rows lack a value or have an"):
+        read(write("b.csv", "u,i\na,\n"), skip_bad_rows=True)
+
+
+def test_a_table_without_a_header_has_numbers_for_names(write):
+    path = write("a.csv", "\ufeff3,7,5,100\n3,8,1,200\n\n4,7,2,300\n")
+    with pytest.raises(ValueError, match=r"looks like users; it has 3, 7, .* or add --no-header"):
+        read_table(path)
+    assert read_table(path, no_header=True).rows() == [("3", "7"), ("3", "8"), ("4", "7")]
+    assert read_table(path, no_header=True, times=True)["timestamp"].to_list() == [100, 200, 300]
+    turned = read_table(path, {"user": "2", "item": "1"}, no_header=True)
+    assert turned.rows() == [("7", "3"), ("8", "3"), ("7", "4")]
+    with pytest.raises(ValueError, match="no column '5' for the users; it has 1, 2, 3, 4"):
+        read_table(path, {"user": "5"}, no_header=True)
+    with pytest.raises(ValueError, match="line 4: there is no item"):
+        read_table(write("b.csv", "a,x\nb,y\n\nc, \n"), no_header=True)

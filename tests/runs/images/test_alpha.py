@@ -4,60 +4,35 @@ from dataclasses import replace
 
 import pytest
 import torch
+from runs.same_run import PowerCut, assert_same_run, cut_power_at, final_state
 
 from bayescl.estimation import LinearRamp, anchor_aucs
 from bayescl.functional import unit_vectors
-from bayescl_lab.images.augmentation import AffineNoise
-from bayescl_lab.runs.checkpoints import read_checkpoint
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import (
-    LabelFreeAlpha,
-    LabelledAlpha,
     alpha_callback,
     embedded_views,
+    labelled_alpha,
     labelled_part,
+    unlabelled_alpha,
 )
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 
 
-class PowerCut(BaseException):
-    """What no handler of the library may swallow."""
-
-
 def alphas(out) -> list[float]:
     return [row["alpha"] for row in RunFolder(out, "train images").read_metrics()]
 
 
-def losses(out) -> list[float]:
-    return [row["loss"] for row in RunFolder(out, "train images").read_metrics()]
-
-
 def final_alpha(out) -> float:
-    state = read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"]
-    return state["loss._extra_state"]["alpha"]
+    return final_state(out)["loss._extra_state"]["alpha"]
 
 
 @pytest.fixture(autouse=True)
 def _no_probes(monkeypatch) -> None:
     """Probes come after training and take longer than it."""
     monkeypatch.setattr("bayescl_lab.runs.images.run.run_probes", lambda *_, **__: {})
-
-
-def cut_power_at(monkeypatch, call: int) -> None:
-    """Stop the run at the n-th draw of views: in the middle of a step, or of a measurement."""
-    draw = AffineNoise.forward
-    calls = 0
-
-    def failing(self, images, *, seed):
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise PowerCut
-        return draw(self, images, seed=seed)
-
-    monkeypatch.setattr(AffineNoise, "forward", failing)
 
 
 # Two views per step and three steps per epoch; each measurement, in the first epoch and in the
@@ -76,8 +51,7 @@ def test_a_run_cut_off_anywhere_goes_on_with_the_same_alpha(
         with pytest.raises(PowerCut):
             train_images(settings, tmp_path / "broken", checkpoint_every_steps=1)
     train_images(settings, tmp_path / "broken", resume=True, checkpoint_every_steps=1)
-    assert alphas(tmp_path / "broken") == alphas(tmp_path / "unbroken")
-    assert losses(tmp_path / "broken") == losses(tmp_path / "unbroken")
+    assert_same_run(tmp_path / "broken", tmp_path / "unbroken")
     assert final_alpha(tmp_path / "broken") == alphas(tmp_path / "unbroken")[-1]
 
 
@@ -130,9 +104,13 @@ def test_alpha_with_labels_is_the_auc_of_the_views_of_that_part(settings) -> Non
     same = part.labels[:, None] == part.labels
     others = ~torch.eye(len(part), dtype=torch.bool)
     auc = float(anchor_aucs(scores, same, valid=others).mean())
-    assert LabelledAlpha(part, "auc", 1)(run.model, 5) == pytest.approx(max(auc, 0.5))
+    measured = {
+        reading: labelled_alpha(run.model, 5, images=part, reading=reading, seed=1)
+        for reading in ("auc", "model")
+    }
+    assert measured["auc"] == pytest.approx(max(auc, 0.5))
     model = min(1.0, max(0.5, 0.5 + 1.5 * (auc - 0.5)))
-    assert LabelledAlpha(part, "model", 1)(run.model, 5) == pytest.approx(model)
+    assert measured["model"] == pytest.approx(model)
 
 
 def test_without_labels_no_label_is_looked_at(settings) -> None:
@@ -140,8 +118,10 @@ def test_without_labels_no_label_is_looked_at(settings) -> None:
     images = run.parts.train
     shuffled = replace(images, labels=images.labels.flip(0))
     for size in (20, 512):
-        one, other = (LabelFreeAlpha(some, size=size) for some in (images, shuffled))
-        assert one(run.model, 0) == other(run.model, 0)
+        one, other = (
+            unlabelled_alpha(run.model, 0, images=some, size=size) for some in (images, shuffled)
+        )
+        assert one == other
 
 
 def test_the_labelled_part_is_stratified_and_of_training_images_alone(settings) -> None:

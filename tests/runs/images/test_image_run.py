@@ -4,55 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from runs.same_run import PowerCut, assert_same_run, cut_power_at, final_state
 
-from bayescl_lab.images.augmentation import AffineNoise
-from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, read_checkpoint
-from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.weights import read_checkpoint
 
 
-class PowerCut(BaseException):
-    """What no handler of the library may swallow."""
-
-
-def cut_power_at(monkeypatch, call: int) -> None:
-    """Stop the run in the middle of a step: at the n-th draw of views."""
-    draw = AffineNoise.forward
-    calls = 0
-
-    def failing(self, images, *, seed):
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise PowerCut
-        return draw(self, images, seed=seed)
-
-    monkeypatch.setattr(AffineNoise, "forward", failing)
-
-
-def final_weights(folder) -> dict[str, torch.Tensor]:
-    return read_checkpoint(folder / "checkpoints" / "last.ckpt")["state_dict"]
-
-
-def assert_same_run(one, other) -> None:
-    """Same weights bit for bit, same losses, same probes."""
-    weights, others = final_weights(one), final_weights(other)
-    assert weights.keys() == others.keys()
-    for name, value in weights.items():
-        if isinstance(value, torch.Tensor):
-            assert torch.equal(value, others[name]), name
-        else:
-            assert value == others[name], name
-    first, second = (RunFolder(path, "train images") for path in (one, other))
-    assert [row["loss"] for row in first.read_metrics()] == [
-        row["loss"] for row in second.read_metrics()
-    ]
-    assert first.read_result()["probes"] == second.read_result()["probes"]
-
-
-@pytest.mark.parametrize("call", [1, 6, 7, 14, 24])
+@pytest.mark.parametrize("call", [1, 14])
 def test_a_run_cut_off_anywhere_and_resumed_equals_the_unbroken_run(
     settings, tmp_path, monkeypatch, call
 ):
@@ -70,10 +30,8 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(settings, tmp_pat
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         train_images(replace(settings, seed=seed), tmp_path / name)
     assert_same_run(tmp_path / "a", tmp_path / "b")
-    weight = "encoder.layers.0.weight"
-    assert not torch.equal(
-        final_weights(tmp_path / "a")[weight], final_weights(tmp_path / "c")[weight]
-    )
+    weights = [final_state(tmp_path / run)["encoder.layers.0.weight"] for run in ("a", "c")]
+    assert not torch.equal(*weights)
 
 
 def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
@@ -140,15 +98,6 @@ def test_a_checkpoint_with_code_in_it_is_refused(tmp_path):
     torch.save({"state_dict": {}, "callback": ImageSettings}, tmp_path / "a.ckpt")
     with pytest.raises(ValueError, match="is damaged"):
         read_checkpoint(tmp_path / "a.ckpt")
-
-
-def test_a_save_that_fails_keeps_the_checkpoint_before(tmp_path):
-    path = tmp_path / "checkpoints" / "last.ckpt"
-    AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 1}, path)
-    with pytest.raises(Exception, match="pickle"):
-        AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "f": lambda: None}, path)
-    assert read_checkpoint(path)["epoch"] == 1
-    assert [file.name for file in path.parent.iterdir()] == ["last.ckpt"]
 
 
 def test_the_checkpoint_of_another_encoder_is_refused(settings, tmp_path):

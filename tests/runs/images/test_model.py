@@ -17,7 +17,8 @@ from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
 from bayescl_lab.images.optimizers import Lars
 from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.model import build_augmentation, build_encoder, build_model
+from bayescl_lab.runs.images.encoder import build_encoder
+from bayescl_lab.runs.images.model import build_augmentation, build_model
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
@@ -87,33 +88,6 @@ def test_a_module_of_ones_own_trains_and_is_judged(settings, tmp_path):
         evaluate_images(tmp_path / "run")
 
 
-def test_settings_written_before_there_were_so_many_are_still_read():
-    old = {
-        "loss": "bayesian",
-        "temperature": 0.5,
-        "tau_plus": 0.1,
-        "alpha": 0.9,
-        "beta": 0.5,
-        "data": "digits",
-        "evaluate_on": "test",
-        "epochs": 30,
-        "batch_size": 256,
-        "lr": 0.001,
-        "strength": 0.75,
-        "width": 32,
-        "seed": 0,
-        "device": "auto",
-    }
-    settings = ImageSettings.from_config(old)
-    assert settings.as_config().items() >= old.items()
-    assert ImageSettings.from_config(settings.as_config()) == settings
-    assert (settings.encoder, settings.optimizer, settings.precision) == (
-        "small",
-        "adam",
-        "float32",
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -181,7 +155,7 @@ def test_the_papers_linear_probe_can_be_asked_for(settings, tmp_path):
     run = ImageRun(replace(settings, linear_protocol="paper"))
     fast = ImageRun(settings)
     fast.model.load_state_dict(run.model.state_dict())
-    scores, others = run.probe(), fast.probe()
+    scores, others = run.evaluate(), fast.evaluate()
     assert scores.keys() == others.keys()
     assert scores["knn"] == others["knn"]
     train, evaluation = run.parts.train, run.parts.evaluation

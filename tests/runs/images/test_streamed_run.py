@@ -8,25 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
+from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
 from bayescl_lab.images import streaming
-from bayescl_lab.images.augmentation import AffineNoise
-from bayescl_lab.runs.checkpoints import read_checkpoint
 from bayescl_lab.runs.embeddings import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.alpha import pair_columns
 from bayescl_lab.runs.images.inspection import inspect_images
-from bayescl_lab.runs.images.pairs import pair_columns
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.losses import LossSettings
 
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-
-class PowerCut(BaseException):
-    """What no handler of the library may swallow."""
 
 
 @pytest.fixture
@@ -56,17 +50,6 @@ def figures(out: Path) -> tuple[list[float], dict[str, float]]:
     return [row["loss"] for row in folder.read_metrics()], folder.read_result()["probes"]
 
 
-def assert_same_run(one: Path, other: Path) -> None:
-    """Same weights bit for bit, same losses, same probes."""
-    assert figures(one) == figures(other)
-    first, second = (
-        read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"] for out in (one, other)
-    )
-    for name, value in first.items():
-        same = torch.equal(value, second[name]) if torch.is_tensor(value) else value == second[name]
-        assert same, name
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_same_seed_trains_the_same_network_with_either_loader(streamed, tmp_path, workers):
     train_images(replace(streamed, loader="memory"), tmp_path / "memory")
@@ -78,7 +61,7 @@ def test_the_same_seed_trains_the_same_network_with_either_loader(streamed, tmp_
 @pytest.mark.parametrize("options", [{"linear_protocol": "paper"}, {"knn_every": 1}])
 def test_probes_that_look_at_images_see_the_same_ones(streamed, options):
     runs = [ImageRun(replace(streamed, loader=kind, **options)) for kind in ("memory", "stream")]
-    assert runs[0].probe() == runs[1].probe()
+    assert runs[0].evaluate() == runs[1].evaluate()
 
 
 @pytest.mark.parametrize("schedule", ["measured", "label-free"])
@@ -103,15 +86,8 @@ def test_a_run_cut_off_within_an_epoch_goes_on_exactly_with_either_loader(
     streamed, tmp_path, monkeypatch, call, loader
 ):
     train_images(streamed, tmp_path / "unbroken")
-    draw, calls = AffineNoise.forward, iter(range(1, 100))
-
-    def failing(self, images, *, seed):
-        if next(calls) == call:
-            raise PowerCut
-        return draw(self, images, seed=seed)
-
     with monkeypatch.context() as patch:
-        patch.setattr(AffineNoise, "forward", failing)
+        cut_power_at(patch, call)
         with pytest.raises(PowerCut):
             train_images(streamed, tmp_path / "broken", checkpoint_every_steps=1)
     train_images(replace(streamed, loader=loader), tmp_path / "broken", resume=True)

@@ -9,23 +9,18 @@ import numpy as np
 import pytest
 import torch
 from ranking_data import write_groups
+from runs.same_run import PowerCut, assert_same_run, cut_power_at, final_state
 
 from bayescl_lab.ranking.candidates import SharedCandidates
-from bayescl_lab.runs.checkpoints import read_checkpoint
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
-from bayescl_lab.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
+from bayescl_lab.runs.ranking.run import PAPER_NOTE, RankingRun, evaluate_run, train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import BaselineSettings, IALSSettings, RankingSettings
 from bayescl_lab.runs.ranking.watch import best_epoch, stopping_epoch
-
-
-class PowerCut(BaseException):
-    """What no handler of the library may swallow."""
 
 
 @pytest.fixture
@@ -43,45 +38,19 @@ def settings(tmp_path) -> RankingSettings:
     )
 
 
-def weights(path) -> dict[str, torch.Tensor]:
-    state = read_checkpoint(path / "checkpoints" / "last.ckpt")["state_dict"]
-    return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
-
-
-def cut_power_at(monkeypatch, call: int) -> None:
-    """Stop the run in the middle of a step: at the n-th draw of candidates."""
-    draw = SharedCandidates.draw
-    calls = 0
-
-    def failing(self, *, seed):
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise PowerCut
-        return draw(self, seed=seed)
-
-    monkeypatch.setattr(SharedCandidates, "draw", failing)
-
-
-@pytest.mark.parametrize(("call", "watch_every", "patience"), [(1, 0, 0), (12, 1, 0), (12, 2, 1)])
+@pytest.mark.parametrize(("call", "watch_every", "patience"), [(1, 0, 0), (12, 2, 1)])
 def test_a_run_cut_off_and_resumed_equals_the_unbroken_run(
     settings, tmp_path, monkeypatch, call, watch_every, patience
 ):
     settings = replace(settings, watch_every=watch_every, patience=patience)
-    unbroken = train_ranking(settings, tmp_path / "unbroken")
+    train_ranking(settings, tmp_path / "unbroken")
     with monkeypatch.context() as patch:
-        cut_power_at(patch, call)
+        cut_power_at(patch, call, SharedCandidates, "draw")
         with pytest.raises(PowerCut):
             train_ranking(settings, tmp_path / "broken")
     torch.rand(7)  # the resumed process need not stand where the unbroken one stood
-    resumed = train_ranking(settings, tmp_path / "broken", resume=True)
-    for name, value in weights(tmp_path / "unbroken").items():
-        assert torch.equal(value, weights(tmp_path / "broken")[name]), name
-    assert resumed["metrics"] == unbroken["metrics"]
-    assert resumed["best_epoch"] == unbroken["best_epoch"]
-    rows = [RunFolder(tmp_path / run, "").read_metrics() for run in ("broken", "unbroken")]
-    for one, other in zip(*rows, strict=True):
-        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+    train_ranking(settings, tmp_path / "broken", resume=True)
+    assert_same_run(tmp_path / "broken", tmp_path / "unbroken")
 
 
 @pytest.mark.parametrize("loss", ranking_losses())
@@ -90,7 +59,7 @@ def test_every_loss_finds_the_groups(settings, tmp_path, loss, encoder):
     settings = replace(settings, loss=RankingLoss(loss), encoder=encoder, epochs=12)
     result = train_ranking(settings, tmp_path / "run")
     assert result["metrics"]["recall@10"] > 0.9
-    assert result["density"] == RankingRun(settings).train.density
+    assert result["density"] == RankingRun(settings).interactions.density
 
 
 @pytest.mark.parametrize("candidates", ["shared", "per-pair", "all"])
@@ -105,7 +74,7 @@ def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resu
     assert result["loss"] != without["loss"]
     if candidates == "shared":
         with monkeypatch.context() as patch:
-            cut_power_at(patch, 5)
+            cut_power_at(patch, 5, SharedCandidates, "draw")
             with pytest.raises(PowerCut):
                 train_ranking(settings, tmp_path / "broken")
         assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]
@@ -117,19 +86,10 @@ def test_the_exponent_of_lengths_changes_the_ranking_and_nothing_else(settings, 
     assert result["loss"] == plain["loss"]
     assert result["metrics"] != plain["metrics"]
     scorer = load_recommender(tmp_path / "lengths").scorer
-    users, items = (weights(tmp_path / "plain")[f"encoder.{of}_table"] for of in ("user", "item"))
+    state = final_state(tmp_path / "plain")
+    users, items = state["encoder.user_table"], state["encoder.item_table"]
     expected = torch.nn.functional.normalize(users, dim=1) @ items.T
     torch.testing.assert_close(scorer.scores(torch.arange(len(users))), expected)
-
-
-def test_a_run_from_before_a_setting_existed_is_gone_on_with(settings, tmp_path):
-    result = train_ranking(settings, tmp_path / "run")
-    config = tmp_path / "run" / "config.yaml"
-    lines = config.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "item_norm_exponent" not in line]
-    assert len(kept) == len(lines) - 1
-    config.write_text("".join(kept))
-    assert train_ranking(settings, tmp_path / "run", resume=True) == result
 
 
 def test_settings_come_back_from_their_plain_values(settings):
@@ -141,7 +101,7 @@ def test_settings_come_back_from_their_plain_values(settings):
 
 def test_tau_plus_is_the_density_of_training_unless_given(settings):
     run = RankingRun(replace(settings, loss=RankingLoss("bayesian")))
-    assert run.model.loss.tau_plus == pytest.approx(run.train.density)
+    assert run.model.loss.tau_plus == pytest.approx(run.interactions.density)
     run = RankingRun(replace(settings, loss=RankingLoss("bayesian", {"tau_plus": 0.2})))
     assert run.model.loss.tau_plus == 0.2
 
@@ -189,12 +149,15 @@ def test_watching_takes_the_validation_part_out_of_training_and_judges_on_test(s
     plain = RankingRun(settings)
     watching = RankingRun(replace(settings, watch_every=1))
     held = watching.watched.evaluation
-    assert watching.train.num_interactions + held.num_interactions == plain.train.num_interactions
+    assert (
+        watching.interactions.num_interactions + held.num_interactions
+        == plain.interactions.num_interactions
+    )
     test = plain.parts.evaluation.matrix
     assert (watching.parts.evaluation.matrix != test).nnz == 0
     assert held.matrix.multiply(test).nnz == 0
     # Lists are judged against all that training knew, the validation part included.
-    assert watching.parts.train.num_interactions == plain.train.num_interactions
+    assert watching.parts.train.num_interactions == plain.interactions.num_interactions
 
 
 def test_the_best_epoch_is_kept_and_judged(settings, tmp_path):
@@ -316,6 +279,10 @@ def test_who_is_not_in_the_data_gets_the_items_of_most_users(settings, tmp_path)
     recommender = load_recommender(tmp_path / "run")
     assert recommender.is_trained_on("u-0")
     assert not recommender.is_trained_on("u-99")
+    with pytest.raises(ValueError, match=r"has no users u-99, who"):
+        recommender.recommend(["u-0", "u-99", "who"])
+    both = recommender.recommend(["u-3", "u-0"], k=2)
+    assert both["user"].to_list() == ["u-3", "u-3", "u-0", "u-0"]
     counts = np.sort(np.bincount(recommender.known.matrix.indices))[::-1]
     lists = recommender.recommend("u-99", k=5)
     assert lists["user"].to_list() == ["u-99"] * 5

@@ -15,9 +15,7 @@ from bayescl_lab.runs.losses import LossSettings
 class TuningPlan:
     """How the settings of one data set's comparison are chosen.
 
-    First the settings of ``shared_grid`` are tried with InfoNCE at its default temperature; the
-    choice holds for every loss. Then the hyper-parameters of each loss are tried, as many
-    settings for each, with the same seeds and epochs.
+    Every setting is tried with the same seeds and epochs.
 
     Attributes:
         name: of the data set's results and of its recorded choice.

@@ -68,12 +68,12 @@ def gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None
 
 
 def remarks(losses: Mapping[str, Any], seeds: int) -> list[str]:
-    """What the figures say of the oracle and of the Bayesian loss, whether or not it pleases."""
-    said = []
+    """What the figures say of the oracle and of the Bayesian loss, good or bad."""
+    sentences = []
     if ORACLE in losses and BASELINE in losses:
         for probe, difference in losses[ORACLE]["paired_difference"].items():
             if probe.startswith("few_label_") and difference["mean"] <= 0:
-                said.append(
+                sentences.append(
                     f"The oracle is not above InfoNCE on {probe_title(probe)} "
                     f"({_points(difference)}): there is no gap to close."
                 )
@@ -81,13 +81,13 @@ def remarks(losses: Mapping[str, Any], seeds: int) -> list[str]:
         for probe, difference in losses[SUBJECT]["paired_difference"].items():
             points = round(100 * difference["mean"], 2)
             direction = "BELOW" if points < 0 else "above" if points > 0 else "level with"
-            said.append(
+            sentences.append(
                 f"{LOSSES[SUBJECT].title} is {direction} InfoNCE on {probe_title(probe)}: "
                 f"{_points(difference)}{_doubt(difference, seeds)}."
             )
     if seeds == 1:
-        said.append("One seed shows no spread: no difference here can be told from chance.")
-    return said
+        sentences.append("One seed shows no spread: no difference here can be told from chance.")
+    return sentences
 
 
 def _points(difference: Mapping[str, Any]) -> str:

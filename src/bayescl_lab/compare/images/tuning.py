@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import write_atomically
-from bayescl_lab.compare.grids import Values, name_of, settings_of
+from bayescl_lab.compare.grids import Scores, Trial, choose_settings, name_of
 from bayescl_lab.compare.images.plans import PLANS, TuningPlan
 from bayescl_lab.runs.folder import as_json, read_json
 from bayescl_lab.runs.images.run import train_images
@@ -97,42 +97,32 @@ def tune(
         What ``settings.json`` holds: criterion, choice, every score, and provenance.
     """
     origin = provenance()
-    losses: dict[str, Any] = {} if recorded is None else dict(recorded["losses"])
-    commits = set() if recorded is None else set(recorded["commits_of_runs"])
+    earlier: Mapping[str, Any] = recorded or {"losses": {}, "commits_of_runs": ()}
+    commits = set(earlier["commits_of_runs"])
 
-    def scored(tried: Sequence[tuple[str, Values, Values]]) -> list[dict[str, Any]]:
-        """Train every setting over all seeds, and score it on the validation part.
-
-        A setting is a loss, its hyper-parameters, and what all losses share. Finished runs are
-        kept from call to call, so their commits may differ.
-        """
-        settings = [
-            {
-                f"{loss}-{name_of({**common, **values})}-seed{seed}": plan.settings(
-                    loss, values, common, seed=seed, data=data
+    def score(trials: Mapping[str, Trial]) -> Scores:
+        """Train every setting over all seeds; finished runs are kept, so commits may differ."""
+        settings = {
+            name: {
+                f"{loss}-{name_of({**shared, **values})}-seed{seed}": plan.settings(
+                    loss, values, shared, seed=seed, data=data
                 )
                 for seed in plan.seeds
             }
-            for loss, values, common in tried
-        ]
-        every = {name: run for of_one in settings for name, run in of_one.items()}
+            for name, (loss, values, shared) in trials.items()
+        }
+        every = {name: run for of_one in settings.values() for name, run in of_one.items()}
         results = train_runs(every, runs, train=train_images, workers=workers, progress=progress)
         commits.update(str(result["commit"]) for result in results.values())
-        return [_score([results[name]["probes"] for name in of_one]) for of_one in settings]
+        return {
+            name: _score([results[run]["probes"] for run in of_one])
+            for name, of_one in settings.items()
+        }
 
-    if recorded is None:
-        grid = settings_of(plan.shared_grid)
-        found = scored([("info_nce", {}, values) for values in grid])
-        shared_scores = _by_name(zip(grid, found, strict=True))
-        shared = best(shared_scores)
-    else:
-        shared, shared_scores = recorded["shared"]["choice"], recorded["shared"]["scores"]
-    grids = {loss: settings_of(grid) for loss, grid in plan.loss_grids.items()}
-    tried = [(loss, values, shared) for loss, grid in grids.items() for values in grid]
-    of_all = list(zip(tried, scored(tried), strict=True))
-    for loss in grids:
-        of_loss = _by_name((values, score) for (owner, values, _), score in of_all if owner == loss)
-        losses[loss] = {"choice": best(of_loss), "scores": of_loss}
+    shared_entry, tuned = choose_settings(
+        plan.shared_grid, plan.loss_grids, score, shared_loss={}, shared=earlier.get("shared")
+    )
+    shared, losses = shared_entry["choice"], {**earlier["losses"], **tuned}
     example = plan.settings("info_nce", {}, shared, seed=plan.seeds[0], data=data).as_config()
     return {
         "criterion": f"mean of {' and '.join(CRITERION)} on the validation part",
@@ -147,16 +137,11 @@ def tune(
             for name, value in example.items()
             if name not in {"loss", "temperature", "seed", *shared}
         },
-        "shared": {"choice": shared, "scores": shared_scores},
+        "shared": shared_entry,
         "losses": losses,
         "commits_of_runs": sorted(commits),
         **origin,
     }
-
-
-def best(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """The values of the setting with the highest mean score; of equals the first."""
-    return dict(max(scores.values(), key=lambda entry: entry["score"]["mean"])["values"])
 
 
 def _score(probes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -166,11 +151,6 @@ def _score(probes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         "score": mean_and_spread(means),
         **{probe: mean_and_spread([one[probe] for one in probes]) for probe in CRITERION},
     }
-
-
-def _by_name(scores: Iterable[tuple[Values, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Values and their score, by the values' name."""
-    return {name_of(values): {"values": values, **score} for values, score in scores}
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ from bayescl_lab.runs.ranking.settings import RankingSettings
 
 @dataclass(frozen=True)
 class RankingPlan:
-    """How to choose the settings of one data set and encoder on the validation part.
+    """How to choose the settings of one data set and encoder.
 
-    First the settings of ``shared_grid`` are tried with InfoNCE; the choice holds for every loss.
-    Then the hyper-parameters of each loss are tried, as many settings for each. Every run is
-    evaluated on the validation part during training and stops early, so it also chooses its number
-    of epochs.
+    Every run is evaluated on the validation part during training and stops early, so it also
+    chooses its number of epochs.
 
     Attributes:
         fixed: settings of every run, except those that are tried.

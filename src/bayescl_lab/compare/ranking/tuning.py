@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.grids import Values, name_of, settings_of
+from bayescl_lab.compare.grids import Scores, Trial, Values, best, choose_settings, name_of
 from bayescl_lab.compare.ranking.plans import RankingPlan
 from bayescl_lab.runs.parallel import Progress, train_runs
 from bayescl_lab.runs.ranking.baselines import fit_baseline
@@ -18,7 +18,6 @@ from bayescl_lab.runs.ranking.settings import (
     AnyBaseline,
     BaselineSettings,
     IALSSettings,
-    RankingSettings,
 )
 from bayescl_lab.runs.ranking.watch import CRITERION
 
@@ -45,49 +44,30 @@ def tune(
         ``item_norm_exponent`` and the ``scores`` of all that was tried; ``seed`` and ``seconds``
         of training in all.
     """
+    every: list[dict[str, Any]] = []
 
-    def scores(tried: Mapping[str, RankingSettings]) -> dict[str, dict[str, Any]]:
-        results = train_runs(tried, folder, train=train_ranking, workers=workers, progress=progress)
+    def score(trials: Mapping[str, Trial]) -> Scores:
+        """Train every setting once."""
+        settings = {name: plan.tried(*trial) for name, trial in trials.items()}
+        results = train_runs(
+            settings, folder, train=train_ranking, workers=workers, progress=progress
+        )
+        every.extend(results.values())
         return {name: _score(result) for name, result in results.items()}
 
-    shared: dict[str, Any] = {"choice": {}, "scores": {}}
-    combinations = settings_of(plan.shared_grid)
-    if len(combinations) == 1:
-        shared["choice"] = combinations[0]
-    else:
-        names = {f"shared-{name_of(values)}": values for values in combinations}
-        found = scores(
-            {name: plan.tried("info_nce", plan.shared_loss, v) for name, v in names.items()}
-        )
-        shared["scores"] = {name: {"values": names[name], **found[name]} for name in names}
-        shared["choice"] = names[best(found)]
-
-    tried = {
-        f"{loss}-{name_of(values)}": (loss, values)
-        for loss in losses
-        for values in settings_of(plan.loss_grids[loss])
-    }
-    found = scores(
-        {name: plan.tried(loss, v, shared["choice"]) for name, (loss, v) in tried.items()}
-    )
-    entries: dict[str, Any] = {}
-    for loss in losses:
-        of_loss = {name: found[name] for name, (owner, _) in tried.items() if owner == loss}
-        chosen = best(of_loss)
-        entries[loss] = {
-            "choice": tried[chosen][1],
-            "epochs": of_loss[chosen]["epoch"],
-            **_item_norm_exponent(folder / chosen, plan.item_norm_exponents),
-            "scores": {name: {"values": tried[name][1], **of_loss[name]} for name in of_loss},
-        }
-    every = [*shared["scores"].values(), *found.values()]
+    grids = {loss: plan.loss_grids[loss] for loss in losses}
+    shared, entries = choose_settings(plan.shared_grid, grids, score, shared_loss=plan.shared_loss)
+    for entry in entries.values():
+        chosen = best(entry["scores"])
+        entry["epochs"] = entry["scores"][chosen]["epoch"]
+        entry |= _item_norm_exponent(folder / chosen, plan.item_norm_exponents)
     return {
         "criterion": f"{CRITERION} on the validation part",
         "seed": plan.seed,
         "shared": shared,
         "losses": entries,
-        "seconds": sum(entry["seconds"] for entry in every),
-        "commits": sorted({str(entry.pop("commit")) for entry in every}),
+        "seconds": sum(result["seconds_per_epoch"] * result["epochs"] for result in every),
+        "commits": sorted({str(result["commit"]) for result in every}),
     }
 
 
@@ -140,20 +120,15 @@ def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, A
     """The exponent with which a finished run ranks best, and the scores of all."""
     if len(exponents) == 1:
         return {"item_norm_exponent": exponents[0]}
-    _, run, _ = RankingRun.kept(folder)
+    _, run, _ = RankingRun.reopen(folder)
     scores = {}
     for exponent in exponents:
         run.model.item_norm_exponent = exponent
-        scores[exponent] = run.judge()[CRITERION]
+        scores[exponent] = run.evaluate()["metrics"][CRITERION]
     return {
         "item_norm_exponent": max(scores, key=scores.__getitem__),
         "item_norm_exponent_scores": {f"{key:g}": score for key, score in scores.items()},
     }
-
-
-def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """The name of the highest score; the first of equal ones."""
-    return max(scores, key=lambda name: scores[name]["score"])
 
 
 def _score(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +140,6 @@ def _score(result: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": result["epochs"],
         "seconds_per_epoch": result["seconds_per_epoch"],
         "seconds": result["seconds_per_epoch"] * result["epochs"],
-        "commit": result["commit"],
     }
 
 

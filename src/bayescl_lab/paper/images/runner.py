@@ -19,7 +19,7 @@ from bayescl_lab.runs.images.run import KIND, ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE, SUBJECT
 from bayescl_lab.runs.parallel import Progress, train_runs
-from bayescl_lab.runs.run import Result, Work, run_in_folder
+from bayescl_lab.runs.run import Result, RunStart
 from bayescl_lab.runs.statistics import mean_and_spread
 
 ALL = "all"
@@ -62,15 +62,14 @@ def reproduce_table(
     runs = request.runs(table)
 
     there = {} if elsewhere is None else elsewhere
-
-    def begin() -> Work:
-        # Bad input, a data set that is not there among it, is found before there is a folder.
-        ImageRun(next(iter(runs.values())))
-        for data in {cell.settings.data for cell in cells[1:]} - {cells[0].settings.data}:
-            load_images(data)
-        return carry_out
-
-    def carry_out(folder: RunFolder) -> Result:
+    start = RunStart(out, f"reproduce {table.name}", request, resume=resume, what="table")
+    if start.result is not None:
+        return start.result
+    # Bad input, a data set that is not there among it, is found before there is a folder.
+    ImageRun(next(iter(runs.values())))
+    for data in {cell.settings.data for cell in cells[1:]} - {cells[0].settings.data}:
+        load_images(data)
+    with start.work() as folder:
         results = {name: RunFolder.open(path, KIND).read_result() for name, path in there.items()}
         results |= train_runs(
             {name: settings for name, settings in runs.items() if name not in there},
@@ -79,10 +78,7 @@ def reproduce_table(
             workers=1 if table.is_timed else workers,
             progress=progress,
         )
-        return summary_of(table, request, cells, results)
-
-    kind = f"reproduce {table.name}"
-    return run_in_folder(out, kind, request, begin, resume=resume, what="table")
+    return start.finish(summary_of(table, request, cells, results))
 
 
 def reproduce_tables(
@@ -117,14 +113,14 @@ def reproduce_tables(
     requests = request.within(tables)
     plan = runs_of_tables(by_name, requests)
 
-    def begin() -> Work:
-        for data in {settings.data for runs in plan.values() for settings in runs.values()}:
-            load_images(data)
-        return carry_out
-
-    def carry_out(folder: RunFolder) -> Result:
-        places: dict[str, Path] = {}
-        before = 0
+    start = RunStart(out, f"reproduce {ALL}", request, resume=resume, what="set of tables")
+    if start.result is not None:
+        return start.result
+    for data in {settings.data for runs in plan.values() for settings in runs.values()}:
+        load_images(data)
+    places: dict[str, Path] = {}
+    before = 0
+    with start.work() as folder:
         for name, own in requests.items():
             path = folder.path / name
             runs = own.runs(by_name[name])
@@ -146,11 +142,7 @@ def reproduce_tables(
             before += sum(settings.epochs for settings in plan[name].values())
             if finished is not None:
                 finished(result, path)
-        return {"tables": list(requests)}
-
-    return run_in_folder(
-        out, f"reproduce {ALL}", request, begin, resume=resume, what="set of tables"
-    )
+    return start.finish({"tables": list(requests)})
 
 
 def runs_of_tables(

@@ -1,1 +1,1 @@
-"""Readers of interaction files, one per format; errors name the file and the line."""
+"""Readers of interaction files: tables and fixed formats; errors name the file and the line."""

@@ -1,157 +1,356 @@
-"""Tables with named columns: CSV, TSV, any separated text with a header, and Parquet.
+"""Tables with named columns: CSV, TSV, any separated text, and Parquet.
 
 In text, the first line names the columns, every further line is one interaction, values may be
-quoted with double quotes, and blank lines are skipped. The default separator is whichever of tab,
-comma, semicolon and bar is most frequent in the first line. In Parquet, any file that Polars reads
-works. Both may be compressed; see ``packed.py``. A table may be split over several files that each
-name the columns.
+quoted with double quotes (RFC 4180), and blank lines are skipped. The default separator is
+whichever of tab, comma, semicolon and bar is most frequent in the first line. In Parquet, any file
+that Polars reads works. Both may be compressed; see ``archives.py``. A table may be split over
+several files that each name the columns.
 
 ``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
 ``7`` are two users: ids are read as numbers only if all are in the canonical form of a number. A
 ``timestamp`` is a number, or a date such as 2024-05-31 or 2024-05-31T12:00:00 (then seconds since
-1970 in UTC). A row that lacks a value in a used column is an error. Other columns are ignored, but
-a line with more values than the header is an error. If columns are not named, they are guessed; see
-:mod:`~bayescl_lab.ranking.readers.naming`.
+1970 in UTC). A row that lacks a value in a used column is an error, or left out and counted. Other
+columns are ignored, but a line with more values than the header is an error, too. If columns are
+not named, they are guessed; see :mod:`~bayescl_lab.ranking.readers.columns`.
+
+Polars reads text in pieces and keeps the used columns. Only if something is wrong, a second, slow
+pass with the standard library's reader finds the line to name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
+from typing import Any, Literal
 
 import polars as pl
+from typing_extensions import Self
 
-from bayescl_lab.ranking.readers.columns import common_ids, interaction_columns
-from bayescl_lab.ranking.readers.naming import chosen_columns
-from bayescl_lab.ranking.readers.packed import table_suffix, unpacked
-from bayescl_lab.ranking.readers.quoted import header_of, read_quoted
-from bayescl_lab.ranking.readers.raw import RawInteractions
+from bayescl_lab.ranking.readers.archives import INTER, PARQUET, table_suffix, unpacked
+from bayescl_lab.ranking.readers.columns import (
+    BadRowError,
+    NotUTF8Error,
+    RawInteractions,
+    chosen_columns,
+    common_ids,
+    interaction_columns,
+)
 
 _SEPARATORS = ("\t", ",", ";", "|")
 _SPELLINGS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
-PARQUET = (".parquet", ".pq")
 _HEADER = 1 << 20
 """Bytes of a compressed text to unpack for its header."""
+_SHORT_LINES: dict[str, Any] = (
+    {"missing_columns": "insert"}
+    if "missing_columns" in inspect.signature(pl.scan_csv).parameters  # since Polars 2
+    else {}
+)
+"""A line may have fewer values than the schema, which then are null."""
 
 
-def read_table(
-    path: Path, columns: Mapping[str, str | None], *, separator: str | None = None
-) -> pl.DataFrame:
-    """Read named columns of a table.
+@dataclass(frozen=True)
+class TableOptions:
+    """How a table is read; None for automatic detection.
+
+    Attributes:
+        user_column: the column of users; else guessed from its name.
+        item_column: the column of items; else guessed.
+        rating_column: the column of ratings; else guessed, and read only if ratings count.
+        timestamp_column: the column of times; else guessed, and read only if times count.
+        separator: one character, or "tab", "comma" or "semicolon"; else detected.
+        encoding: how text is encoded; else UTF-8.
+        no_header: whether the first line is an interaction; the columns are then called 1, 2 and so
+            on, and are by default user, item, rating and timestamp in this order.
+        skip_bad_rows: whether rows with missing or unparsable values are left out and counted.
+        ratings: whether ratings are needed.
+        times: whether timestamps are needed.
+    """
+
+    user_column: str | None = None
+    item_column: str | None = None
+    rating_column: str | None = None
+    timestamp_column: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    no_header: bool = False
+    skip_bad_rows: bool = False
+    ratings: bool = False
+    times: bool = False
+
+    @classmethod
+    def among(cls, values: Mapping[str, Any]) -> Self:
+        """The options among other named values.
+
+        Example:
+            >>> TableOptions.among({"separator": ";", "k_core": 5}).separator
+            ';'
+        """
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The columns to read, with their names if given."""
+        names = {"user": self.user_column, "item": self.item_column}
+        if self.ratings or self.rating_column is not None:
+            names["rating"] = self.rating_column
+        if self.times or self.timestamp_column is not None:
+            names["timestamp"] = self.timestamp_column
+        if self.no_header:
+            usual = {"user": "1", "item": "2", "rating": "3", "timestamp": "4"}
+            return {kind: name or usual[kind] for kind, name in names.items()}
+        return names
+
+    def refuse(self, what: str, names: Sequence[str] = ()) -> None:
+        """Refuse options, by default all, for a format that does not need them."""
+        given = [name for name, value in vars(self).items() if value not in (None, False)]
+        refused = set(names or vars(self)) - {"ratings", "times"}
+        if wrong := [name for name in given if name in refused]:
+            raise ValueError(f"{what} has a fixed format: {wrong[0]} is for tables")
+
+
+def read_tables(
+    train: Sequence[Path], test: Path | None, options: TableOptions, *, name: str
+) -> RawInteractions:
+    """Read a table, and optionally a second one as its test part.
 
     Args:
-        path: a Parquet file by its suffix, else text; may be compressed.
-        columns: name in the file of ``user``, ``item`` and other required columns; None to guess
-            it.
-        separator: one character, or "tab", "comma" or "semicolon"; default: detected.
-
-    Returns:
-        The columns, under these names.
+        train: the files of the table: Parquet by their suffix, else text; may be compressed.
+        test: its test part, or None.
+        options: how to read it.
+        name: name of the data set in tables and messages.
 
     Raises:
         ValueError: if a column is missing or a value is invalid; the message names the file and the
             line.
     """
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    with unpacked(path) as plain:
-        if plain.suffix.lower() in PARQUET:
-            return _parquet(plain, columns)
-        separator = _separator(plain, separator)
-        header = header_of(plain, separator)
-        found = chosen_columns(header, columns, plain)
-        places = {name: header.index(column) for name, column in found.items()}
-        return read_quoted(plain, separator=separator, columns=places)
+    read = [_read_table(path, options) for path in (*train, *([test] if test else []))]
+    bad = sum(left_out for _, left_out in read)
+    parts = [frame for frame, _ in read]
+    given = parts.pop() if test else None
+    if len(parts) > 1:
+        for column in ("user", "item"):
+            ids = common_ids([part[column] for part in parts])
+            parts = [part.with_columns(some) for part, some in zip(parts, ids, strict=True)]
+    report = {"rows with missing or unparsable values left out": bad} if bad else {}
+    return RawInteractions(pl.concat(parts), given, name=name, report=report)
 
 
-def table_header(path: Path, separator: str | None = None) -> list[str]:
+def table_header(path: Path, options: TableOptions) -> list[str]:
     """The names of a table's columns.
-
-    Args:
-        path: the table.
-        separator: as for :func:`read_table`.
 
     Raises:
         ValueError: if the file cannot be read as a table.
     """
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    is_parquet = table_suffix(path) in PARQUET
-    with unpacked(path, first=None if is_parquet else _HEADER) as plain:
-        if plain.suffix.lower() in PARQUET:
-            return _schema(plain)
-        return header_of(plain, _separator(plain, separator))
+    first = None if table_suffix(path) in PARQUET else _HEADER
+    with unpacked(path, encoding=options.encoding, first=first) as plain, _advice(plain):
+        return _header(plain, options)
 
 
-def read_tables(
-    train: Path | Sequence[Path],
-    test: Path | None,
-    columns: Mapping[str, str | None],
-    *,
-    separator: str | None = None,
-    name: str,
-) -> RawInteractions:
-    """Read a table, and optionally a second one as its test part; see :func:`read_table`.
-
-    Args:
-        train: the table, or its files.
-        test: its test part, or None.
-        columns: as for :func:`read_table`.
-        separator: as for :func:`read_table`.
-        name: name of the data set in tables and messages.
-    """
-    paths = [train] if isinstance(train, Path) else train
-    parts = [read_table(path, columns, separator=separator) for path in paths]
-    given = None if test is None else read_table(test, columns, separator=separator)
-    return RawInteractions(train=_joined(parts), test=given, name=name)
-
-
-def _joined(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of several files, with ids of one type."""
-    if len(parts) == 1:
-        return parts[0]
-    for name in ("user", "item"):
-        series = common_ids([part[name] for part in parts])
-        parts = [part.with_columns(ids) for part, ids in zip(parts, series, strict=True)]
-    return pl.concat(parts)
+def _read_table(path: Path, options: TableOptions) -> tuple[pl.DataFrame, int]:
+    """The wanted columns of a table, and the number of rows left out."""
+    skip = options.skip_bad_rows
+    with unpacked(path, encoding=options.encoding) as plain, _advice(plain):
+        header = _header(plain, options)
+        columns = chosen_columns(header, options.columns, plain)
+        if plain.suffix.lower() not in PARQUET:
+            return read_text(
+                plain,
+                {kind: header.index(name) for kind, name in columns.items()},
+                separator=_separator(plain, options),
+                header=not options.no_header,
+                quotes=plain.suffix != INTER,
+                skip_bad_rows=skip,
+            )
+        wanted = pl.scan_parquet(plain, glob=False, hive_partitioning=False).select(
+            pl.col(name).alias(kind) for kind, name in columns.items()
+        )
+        rows = wanted.with_row_index("row")
+        read = interaction_columns(rows, lambda row: f"{plain}, row {row + 1}", skip_bad_rows=skip)
+        return _some(plain, *read)
 
 
-def _separator(path: Path, separator: str | None) -> str:
+@contextmanager
+def _advice(plain: Path) -> Iterator[None]:
+    """Errors of Polars as a ``ValueError``, and of text with the option that reads it anyway."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(plain, error) from None
+    except NotUTF8Error as error:
+        raise ValueError(f"{error}: name its encoding, such as latin-1, with --encoding") from None
+    except BadRowError as error:
+        raise ValueError(f"{error}; --skip-bad-rows leaves such rows out") from None
+
+
+def _header(plain: Path, options: TableOptions) -> list[str]:
+    """The names of the columns of a plain table."""
+    if not plain.is_file():
+        raise ValueError(f"there is no file {plain}")
+    if plain.suffix.lower() in PARQUET:
+        return list(pl.read_parquet_schema(plain))
+    values = first_values(plain, _separator(plain, options), quotes=plain.suffix != INTER)
+    if plain.suffix == INTER:
+        if wrong := [value for value in values if ":" not in value]:
+            raise ValueError(f"{plain}: its header must give each field a type, got {wrong[0]!r}")
+        return [value.rpartition(":")[0] for value in values]
+    return [str(number + 1) for number in range(len(values))] if options.no_header else values
+
+
+def _separator(plain: Path, options: TableOptions) -> str:
     """The character between values."""
+    separator = "tab" if plain.suffix == INTER else options.separator
     if separator is None:
-        separator = max(_SEPARATORS, key=_first_line(path).count)
+        with plain.open(encoding="utf-8-sig", errors="replace") as file:
+            line = next((line for line in file if line.strip()), "")
+        separator = max(_SEPARATORS, key=line.count)
     separator = _SPELLINGS.get(separator, separator)
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
     return separator
 
 
-def _first_line(path: Path) -> str:
-    """The first line that is not blank."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        return next((line for line in file if line.strip()), "")
+def read_text(
+    path: Path,
+    columns: Mapping[str, int],
+    *,
+    separator: str,
+    header: bool = False,
+    quotes: bool = True,
+    whole_ids: bool = False,
+    skip_bad_rows: bool = False,
+) -> tuple[pl.DataFrame, int]:
+    """Read interactions from some columns of a text file.
 
+    Args:
+        path: the file, in UTF-8.
+        columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
+            ``timestamp``. Other columns are only counted.
+        separator: one character.
+        header: whether the first line names the columns.
+        quotes: whether values may be quoted.
+        whole_ids: whether ids must be whole numbers.
+        skip_bad_rows: whether bad rows are left out.
 
-def _schema(path: Path) -> list[str]:
-    """The names of a Parquet file's columns."""
+    Returns:
+        The columns, under these names, without blank lines; and the number of rows left out.
+
+    Raises:
+        BadRowError: if a line lacks a value, has more values than the first, or has text instead of
+            a number; the message names it.
+        ValueError: if the file is missing, empty, not UTF-8 or has broken quotes.
+    """
+    width = max(len(first_values(path, separator, quotes=quotes)), max(columns.values()) + 1)
+    table = pl.scan_csv(
+        path,
+        separator=separator,
+        quote_char='"' if quotes else None,
+        has_header=False,
+        # Every column stays text. What a bad line has beyond the last column goes into one more.
+        schema={f"column_{1 + place}": pl.String for place in range(width + skip_bad_rows)},
+        truncate_ragged_lines=skip_bad_rows,
+        glob=False,
+        **_SHORT_LINES,
+    )
+    lines = table.filter(~pl.all_horizontal(pl.all().is_null())).slice(int(header))
+    places = {**columns, "surplus": width} if skip_bad_rows else columns
+    rows = lines.with_row_index("row").select(
+        "row", *(pl.col(f"column_{1 + place}").alias(name) for name, place in places.items())
+    )
+
+    def place(row: int) -> str:
+        try:
+            filled = (found for found in _rows(path, separator, quotes) if any(found[1]))
+            line, values = next(islice(filled, header + row, None))
+        except (csv.Error, StopIteration):  # what Polars puts up with and the other reader does not
+            raise ValueError(f"{path}: the quotes before row {row + 1} are broken") from None
+        if len(values) <= max(columns.values()):
+            raise BadRowError(
+                f"{path}, line {line}: there must be {width} values, got {len(values)}"
+            )
+        return f"{path}, line {line}"
+
     try:
-        return list(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}") from None
+        read = interaction_columns(rows, place, whole_ids=whole_ids, skip_bad_rows=skip_bad_rows)
+    except pl.exceptions.PolarsError as error:
+        _refuse_damage(path, separator, quotes, width)
+        raise _unreadable(path, error) from None
+    return _some(path, *read)
 
 
-def _parquet(path: Path, columns: Mapping[str, str | None]) -> pl.DataFrame:
-    """Named columns of a Parquet file."""
-    found = chosen_columns(_schema(path), columns, path)
+def first_values(path: Path, separator: str, *, quotes: bool = True) -> list[str]:
+    """The values in the first line of a text file that is not blank, usually names of columns.
+
+    Raises:
+        ValueError: if there is none, or its quotes are broken.
+    """
     try:
-        wanted = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(
-            pl.col(column).alias(name) for name, column in found.items()
-        )
-        frame = interaction_columns(
-            wanted.with_row_index("row"), lambda row: f"{path}, row {row + 1}"
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}") from None
+        for _, values in _rows(path, separator, quotes):
+            if any(values):
+                return [value.strip() for value in values]
+    except csv.Error as error:
+        raise ValueError(f"{path}, {error}") from None
+    except (UnicodeDecodeError, OSError):
+        whole_text(path)  # says in which line, or that there is no file
+    raise ValueError(f"{path} is empty")
+
+
+def whole_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        ValueError: if there is no such file, or it is not UTF-8; the message names the line.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise NotUTF8Error(f"{path}, line {line}: this is not UTF-8 text") from None
+
+
+def _refuse_damage(path: Path, separator: str, quotes: bool, width: int) -> None:
+    """Name the first line that is not UTF-8, has too many values, or has broken quotes."""
+    whole_text(path)
+    try:
+        for line, values in _rows(path, separator, quotes):
+            if len(values) > width:
+                raise BadRowError(
+                    f"{path}, line {line}: there must be {width} values, got {len(values)}"
+                )
+    except csv.Error as error:
+        raise ValueError(f"{path}, {error}") from None
+
+
+def _rows(path: Path, separator: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line, counted from 1, and values of every row."""
+    line = 1
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=separator, quoting=quoting, strict=True)
+        try:
+            for values in reader:
+                yield line, values
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise csv.Error(f"line {line}: {error}") from None
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    """The first line of an error, with the file's name."""
+    return ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}")
+
+
+def _some(path: Path, frame: pl.DataFrame, left_out: int) -> tuple[pl.DataFrame, int]:
+    """Interactions, if there are any."""
     if frame.height == 0:
-        raise ValueError(f"{path} has no interactions")
-    return frame
+        why = f": all {left_out} rows lack a value or have an unparsable one" if left_out else ""
+        raise ValueError(f"{path} has no interactions{why}")
+    return frame, left_out

@@ -1,6 +1,6 @@
-"""Alpha that changes during training, by a schedule or measured on the current encoder.
+"""What is measured on the current encoder: alpha that changes, and pairs that attract.
 
-The current value is a hyper-parameter of the loss and so part of every checkpoint. The epoch in
+The current alpha is a hyper-parameter of the loss and so part of every checkpoint. The epoch in
 which it was set is part of the state of :class:`~bayescl.integrations.lightning.AlphaCallback`.
 Measurements depend only on weights, seed and epoch, and do not change weights, statistics of batch
 normalisation or generators, so a resumed run continues exactly.
@@ -8,14 +8,14 @@ normalisation or generators, so a resumed run continues exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
-from bayescl.diagnostics import in_eval_mode, score_candidates
+from bayescl.diagnostics import confident_pairs, in_eval_mode, score_candidates
 from bayescl.estimation import (
     LinearRamp,
     MeasuredAlpha,
@@ -24,6 +24,7 @@ from bayescl.estimation import (
     macro_auc,
 )
 from bayescl.integrations.lightning import AlphaCallback
+from bayescl.losses import LatentClassContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
@@ -31,75 +32,121 @@ from bayescl_lab.runs.images.settings import ImageSettings
 
 LABELS_PER_CLASS = 20
 """Default number of labelled images per class for measuring alpha."""
+LABEL_FREE_IMAGES = 512
+"""Number of images drawn for each estimate of alpha without labels."""
+PAIR_IMAGES = 256
+"""Number of images whose pairs are inspected after each epoch."""
 
 
-@dataclass(frozen=True)
-class LabelledAlpha:
+def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
+    """Make the callback for a run's settings.
+
+    Args:
+        settings: the settings of the run.
+        images: its training images, on its device.
+
+    Returns:
+        The callback, or None if alpha is fixed.
+
+    Raises:
+        ValueError: if alpha is to be measured with labels that are missing.
+    """
+    reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
+    if settings.alpha_schedule == "ramp":
+        return AlphaCallback(LinearRamp.over(settings.epochs, settings.loss.resolved()["alpha"]))
+    if settings.alpha_schedule == "measured":
+        part = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
+        source = partial(labelled_alpha, images=part, reading=reading, seed=settings.seed)
+        return AlphaCallback(source, every=settings.alpha_every)
+    if settings.alpha_schedule == "label-free":
+        source = partial(unlabelled_alpha, images=images, reading=reading, seed=settings.seed)
+        return AlphaCallback(source, every=settings.alpha_every)
+    return None
+
+
+def labelled_alpha(
+    model: Any, epoch: int, *, images: ImageStore, reading: Reading = "model", seed: int = 0
+) -> float:
     """Alpha measured as macro-AUC on a small labelled part of the training images.
 
     Views are compared as in training: one view of each image against the other view of all others.
 
-    Attributes:
+    Args:
+        model: the current model.
+        epoch: the epoch, on which the views depend.
         images: the labelled part; see :func:`labelled_part`. Never test images.
         reading: how the AUC becomes alpha; see :func:`bayescl.estimation.alpha_of_auc`.
         seed: the seed of the run.
     """
-
-    images: ImageStore
-    reading: Reading = "model"
-    seed: int = 0
-
-    def __call__(self, model: Any, epoch: int) -> float:
-        """Return the AUC measured on the current model."""
-        view_1, view_2 = embedded_views(model, self.images, self.seed, epoch)
-        loss: Any = model.loss
-        labels = self.images.labels
-        auc = macro_auc(
-            view_1,
-            labels,
-            view_2,
-            labels,
-            own=torch.arange(len(labels), device=labels.device),
-            normalize=loss.normalize,
-        )
-        return MeasuredAlpha(auc, self.reading).alpha
+    view_1, view_2 = embedded_views(model, images, seed, epoch)
+    labels = images.labels
+    own = torch.arange(len(labels), device=labels.device)
+    auc = macro_auc(view_1, labels, view_2, labels, own=own, normalize=model.loss.normalize)
+    return MeasuredAlpha(auc, reading).alpha
 
 
-@dataclass(frozen=True)
-class LabelFreeAlpha:
-    """Alpha estimated from two views of some images, without labels.
+def unlabelled_alpha(
+    model: Any,
+    epoch: int,
+    *,
+    images: ImageStore,
+    size: int = LABEL_FREE_IMAGES,
+    reading: Reading = "model",
+    seed: int = 0,
+) -> float:
+    """Alpha estimated from two views of some images, without labels, at the loss's ``tau_plus``.
 
     It is biased upwards, since two views of an image are more alike than two images of a class; see
     :mod:`bayescl.estimation.label_free`.
 
-    Attributes:
-        images: training images; some of them are drawn for each estimate.
+    Args:
+        model: the current model.
+        epoch: the epoch, on which the images drawn and their views depend.
+        images: training images.
         size: number of images drawn.
         reading: how the AUC becomes alpha.
         seed: the seed of the run.
     """
+    some = _drawn(images, size, derived_seed(seed, Purpose.ESTIMATES, epoch, 3))
+    loss: Any = model.loss
+    scored = score_candidates(loss, *embedded_views(model, some, seed, epoch))
+    return label_free_alpha(
+        scored.positive,
+        scored.unlabeled,
+        tau_plus=loss.tau_plus,
+        reading=reading,
+        valid=scored.valid,
+    ).alpha
 
-    images: ImageStore
-    size: int = 512
-    reading: Reading = "model"
-    seed: int = 0
 
-    def __call__(self, model: Any, epoch: int) -> float:
-        """Return the estimate for the current model, at the loss's own ``tau_plus``."""
-        generator = torch.Generator().manual_seed(
-            derived_seed(self.seed, Purpose.ESTIMATES, epoch, 3)
-        )
-        rows = torch.randperm(len(self.images), generator=generator)[: self.size]
-        some = self.images.subset(rows)
-        loss: Any = model.loss
-        scored = score_candidates(loss, *embedded_views(model, some, self.seed, epoch))
-        return label_free_alpha(
-            scored.positive,
-            scored.unlabeled,
-            tau_plus=loss.tau_plus,
-            reading=self.reading,
-            valid=scored.valid,
-        ).alpha
+def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) -> dict[str, float]:
+    """Return precision and recall of the pairs that attract, for a row of ``metrics.csv``.
+
+    Labels are used only to evaluate: nothing here affects the loss, its memory or a generator.
+
+    Args:
+        model: the model after the epoch.
+        images: training images; some of them are drawn.
+        seed: the seed of the run.
+        epoch: the epoch that ended.
+
+    Returns:
+        ``pair_precision``, if any pair attracts, and ``pair_recall``; neither for a loss without
+        latent classes or images without labels.
+    """
+    loss = model.loss
+    if not isinstance(loss, LatentClassContrastiveLoss) or not images.is_labelled:
+        return {}
+    some = _drawn(images, PAIR_IMAGES, derived_seed(seed, Purpose.ESTIMATES, epoch, 9))
+    views = embedded_views(model, some, derived_seed(seed, Purpose.ESTIMATES, epoch, 10), epoch)
+    scored = score_candidates(loss, *views, labels=some.labels)
+    if scored.same_class is None:
+        return {"pair_recall": 0.0}
+    pairs = confident_pairs(
+        scored.same_class[scored.valid], scored.truth[scored.valid], threshold=loss.threshold
+    )
+    columns = {"pair_precision": pairs.precision, "pair_recall": pairs.recall}
+    return {name: value for name, value in columns.items() if value is not None}
 
 
 def labelled_part(
@@ -168,28 +215,7 @@ def embedded_views(
     return torch.cat(views[0]), torch.cat(views[1])
 
 
-def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
-    """Make the callback for a run's settings.
-
-    Args:
-        settings: the settings of the run.
-        images: its training images, on its device.
-
-    Returns:
-        The callback, or None if alpha is fixed.
-
-    Raises:
-        ValueError: if alpha is to be measured with labels that are missing.
-    """
-    reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
-    if settings.alpha_schedule == "ramp":
-        end = settings.loss.resolved()["alpha"]
-        return AlphaCallback(LinearRamp.over(settings.epochs, end))
-    if settings.alpha_schedule == "measured":
-        part = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
-        source = LabelledAlpha(part, reading, settings.seed)
-        return AlphaCallback(source, every=settings.alpha_every)
-    if settings.alpha_schedule == "label-free":
-        free = LabelFreeAlpha(images, reading=reading, seed=settings.seed)
-        return AlphaCallback(free, every=settings.alpha_every)
-    return None
+def _drawn(images: ImageStore, size: int, seed: int) -> ImageStore:
+    """Some images, drawn at random."""
+    generator = torch.Generator().manual_seed(seed)
+    return images.subset(torch.randperm(len(images), generator=generator)[:size])

@@ -1,8 +1,8 @@
 """``bayescl inspect`` for images: how a run's loss weights its candidates, and how well.
 
 The loss scores batches as in training, with two views of each image, but with the encoder in
-``eval()`` mode. Labels are used only to judge. Without labels, the candidates with the smallest and
-largest weights can still be inspected.
+``eval()`` mode. Labels are used only to evaluate. Without labels, the candidates with the smallest
+and largest weights can still be inspected.
 """
 
 from __future__ import annotations
@@ -14,35 +14,20 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count
-from bayescl.diagnostics import (
-    ScoredCandidates,
-    candidate_weights,
-    diagnose,
-    extreme_candidates,
-    score_candidates,
-)
+from bayescl.checks import check_choice
+from bayescl.diagnostics import ScoredCandidates, score_candidates
+from bayescl.functional import item_responsibilities
 from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.images.alpha import embedded_views
-from bayescl_lab.runs.images.candidates_figure import CandidateRow, candidates_figure
-from bayescl_lab.runs.images.components import (
-    Component,
-    coarsest_components,
-    components_figure,
-)
+from bayescl_lab.runs.images.figures import SHOWN, candidates_figure, components_figure
 from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.inspection import (
-    Inspection,
-    latent_classes_found,
-    telling_apart,
-    weighed_by,
-    write_inspection,
-)
+from bayescl_lab.runs.inspection import Inspection, check_sizes, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
 
 PARTS = ("train", "evaluation")
@@ -66,7 +51,7 @@ def inspect_images(
     """Inspect the last checkpoint of a run on images, finished or not.
 
     It writes ``inspection.json``, ``inspection-weights.png``, ``inspection-candidates.png`` and,
-    with labels, ``inspection-reliability.png`` to the run's folder; for a loss that has found
+    with labels, ``inspection-reliability.png`` to the run's folder; for a loss that has fitted
     latent classes also ``inspection-components.png``.
 
     Args:
@@ -88,10 +73,8 @@ def inspect_images(
             out of range.
     """
     check_choice("part", part, PARTS)
-    for name, value, least in (("images", images, 2), ("anchors", anchors, 1), ("shown", shown, 1)):
-        check_count(name, value, least)
-    check_count("seed", seed, 0)
-    folder, run, epochs = ImageRun.kept(path, data=data, encoder=encoder)
+    check_sizes(seed, images=images, anchors=anchors, shown=shown)
+    folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
     settings = run.settings
     run.model.to(run.device)
     loss: Any = run.model.loss
@@ -105,39 +88,43 @@ def inspect_images(
     batches = [
         _scored(loss, both, store.subset(some)) for both, some in zip(views, rows, strict=True)
     ]
-    diagnosis = diagnose(batches)
-    first, by_loss = telling_apart(batches[0])
-    chosen = torch.arange(min(len(anchor_images) or anchors, len(rows[0])))
-    table = _candidate_rows(first, rows[0].cpu(), chosen, shown)
+    first, ids = batches[0], rows[0].cpu()
+    chosen = torch.arange(min(len(anchor_images) or anchors, len(ids)))
+    valid = first.valid.clone()
+    valid[:, len(ids) :] = False  # the second views of the same images
+    table = [
+        {"anchor": int(ids[anchor]), **row}
+        for anchor, row in zip(
+            chosen.tolist(),
+            extreme_rows(
+                first,
+                valid,
+                chosen=chosen,
+                shown=shown,
+                names=lambda columns: ids[columns].tolist(),
+            ),
+            strict=True,
+        )
+    ]
     components = _components(loss, views, rows, store)
-    report = {
+    about = {
         "epochs": epochs,
         "of_epochs": settings.epochs,
         "part": part,
         "images": sum(len(some) for some in rows),
         "batches": len(rows),
-        "labelled": batches[0].false_negative is not None,
-        **diagnosis.figures(),
-        "latent_classes": latent_classes_found(loss),
-        "components": [component.figures() for component in components],
-        "candidates": {
-            "weighed_by": weighed_by(settings.loss.loss, by_loss),
-            "anchors": [row.figures() for row in table],
-        },
+        "labelled": first.false_negative is not None,
+        "components": components,
         "settings": settings.as_config(),
     }
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
-    further = {
-        "candidates": candidates_figure(
-            store,
-            table,
-            title=title,
-            weighed_by="its own weights" if by_loss else "Bayesian weights",
-        )
-    }
+    own = "its own weights" if first.tells_apart else "Bayesian weights"
+    figures = {"candidates": candidates_figure(store, table, title=title, weighed_by=own)}
     if components:
-        further["components"] = components_figure(store, components, title=title)
-    return write_inspection(folder, diagnosis, report, title=title, further=further)
+        figures["components"] = components_figure(store, components, title=title)
+    return write_inspection(
+        folder, batches, table, loss=loss, about=about, title=title, figures=figures
+    )
 
 
 def drawn_batches(
@@ -184,57 +171,57 @@ def _scored(loss: ContrastiveLoss, views: Views, store: ImageStore) -> ScoredCan
     return replace(scored, sees_labels=scored.sees_labels and labels is not None)
 
 
+@torch.no_grad()
 def _components(
     loss: ContrastiveLoss,
     views: Sequence[Views],
     rows: Sequence[Int[Tensor, " batch"]],
     store: ImageStore,
-) -> list[Component]:
-    """The components of all inspected images; none if the loss has not found any."""
+) -> list[dict[str, Any]]:
+    """Describe the components of the coarsest mixture that a loss fitted, by the inspected images.
+
+    An image belongs to the component with its largest responsibility. The closer it is to the
+    component's direction, the more typical it is.
+
+    Returns:
+        The components, the largest weight first; none if the loss has not fitted any: the mixing
+        ``weight``, the ``size`` in images, and the most ``typical`` images; with labels, the most
+        frequent class (``majority``), its ``share``, and which typical images are ``of_majority``.
+    """
     classes = loss.memory.classes if isinstance(loss, LatentClassContrastiveLoss) else None
     if classes is None:
         return []
     images = torch.cat(list(rows)).cpu()
     some = store.subset(images)
-    first, second = (torch.cat([both[view] for both in views]) for view in (0, 1))
-    return coarsest_components(
-        classes,
-        first,
-        second,
-        images=images,
-        labels=some.labels if some.is_labelled else None,
-        class_names=some.class_names,
-    )
-
-
-def _candidate_rows(
-    scored: ScoredCandidates,
-    images: Int[Tensor, " batch"],
-    chosen: Int[Tensor, " chosen"],
-    shown: int,
-) -> list[CandidateRow]:
-    """The images with the smallest and largest weights for each chosen anchor."""
-    batch = len(images)
-    weights = candidate_weights(scored).cpu()
-    valid = scored.valid.cpu().clone()
-    valid[:, batch:] = False  # the second views of the same images
-    fewest = int(valid[chosen].sum(dim=1).min())
-    ends = extreme_candidates(
-        weights, scored.unlabeled.cpu(), valid, anchors=chosen, count=min(shown, fewest)
-    )
-    truth = None if scored.false_negative is None else scored.false_negative.cpu()
-    rows = []
-    for place, anchor in enumerate(chosen.tolist()):
-        down, up = ends.down[place], ends.up[place]
-        rows.append(
-            CandidateRow(
-                anchor=int(images[anchor]),
-                down=images[down].tolist(),
-                up=images[up].tolist(),
-                down_weights=weights[anchor, down].tolist(),
-                up_weights=weights[anchor, up].tolist(),
-                down_false=None if truth is None else truth[anchor, down].tolist(),
-                up_false=None if truth is None else truth[anchor, up].tolist(),
-            )
+    view_1, view_2 = (torch.cat([both[view] for both in views]) for view in (0, 1))
+    view_1, view_2 = view_1.to(classes.center), view_2.to(classes.center)
+    shares, _ = item_responsibilities(view_1, view_2, classes)
+    coarsest = min(range(len(classes.sizes)), key=lambda place: classes.sizes[place])
+    start = sum(classes.sizes[:coarsest])
+    columns = slice(start, start + classes.sizes[coarsest])
+    member_of = shares[:, columns].argmax(dim=1)
+    # How close an image is to a direction: in the metric of the fit, by the mean of its views.
+    mean = F.normalize(F.normalize(view_1, dim=1) + F.normalize(view_2, dim=1), dim=1)
+    projected = F.normalize((mean - classes.center) @ classes.transform, dim=1)
+    similarity = projected @ classes.mixtures.directions[columns].T
+    weights = classes.mixtures.weights[columns]
+    components = []
+    for component in weights.argsort(descending=True, stable=True).tolist():
+        members = (member_of == component).nonzero().squeeze(1)
+        nearest = members[similarity[members, component].argsort(descending=True, stable=True)]
+        shown, size = nearest[:SHOWN], len(members)
+        counts = torch.zeros(1)
+        if some.is_labelled and size:
+            counts = some.labels[members].bincount(minlength=len(some.class_names))
+        labelled, majority = bool(counts.any()), int(counts.argmax())
+        components.append(
+            {
+                "weight": float(weights[component]),
+                "size": size,
+                "typical": images[shown.cpu()].tolist(),
+                "majority": some.class_names[majority] if labelled else None,
+                "share": float(counts[majority]) / size if labelled else None,
+                "of_majority": (some.labels[shown] == majority).tolist() if labelled else None,
+            }
         )
-    return rows
+    return components

@@ -16,8 +16,6 @@ from bayescl_lab.images.torchvision_encoders import feature_dim_of
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.settings import ImageSettings
 
-__all__ = ["build_augmentation", "build_encoder", "build_model"]
-
 AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
 """Default strengths of views."""
 LARGEST_DRAWING = 32

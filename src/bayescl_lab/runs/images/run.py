@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,17 @@ from bayescl_lab.images.datasets import ImageParts, load_images
 from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import alpha_callback
-from bayescl_lab.runs.images.memory import ImageMemory
+from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.model import build_model
-from bayescl_lab.runs.images.pairs import pair_columns
+from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import KIND, ImageSettings
+from bayescl_lab.runs.journal import Journal
 from bayescl_lab.runs.loop import fit_in_folder
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.processes import process_rank
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
-from bayescl_lab.runs.weights import read_weights, write_weights
+from bayescl_lab.runs.run import Result, RunStart, TrainedRun, Watching
+from bayescl_lab.runs.weights import read_weights
 
 __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 
@@ -41,7 +40,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         settings: the settings of the run.
         encoder: a custom network, instead of the one named by the settings.
         data: location of the images; default: from the settings.
-        memory: the record of images in the run's folder, which the images must match.
+        record: the record of images in the run's folder, which the images must match.
 
     Attributes:
         settings: the settings of the run.
@@ -64,7 +63,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         encoder: nn.Module | None = None,
         *,
         data: str | None = None,
-        memory: ImageMemory | None = None,
+        record: ImageRecord | None = None,
     ) -> None:
         self.settings = settings
         self.data = settings.data if data is None else data
@@ -74,8 +73,8 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.parts: ImageParts = load_images(
             self.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
-        if memory is not None:
-            memory.refuse_changes(ImageMemory.of(self.data, self.parts, {}))
+        if record is not None:
+            record.refuse_changes(ImageRecord.of(self.data, self.parts, {}))
         loss = LOSSES[settings.loss.loss]
         if loss.needs_labels:
             self.parts.train.require_labels(f"the {loss.title} loss")
@@ -96,17 +95,17 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.alpha = alpha_callback(settings, self.parts.train)
 
     @classmethod
-    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """Location and record of the folder's images, or other images to evaluate on."""
-        memory = ImageMemory.read(folder)
         if data is not None:
             return {"data": data}
-        if memory is None:
+        if not folder.data_file.is_file():
             return {}
-        memory.refuse_absence()
-        return {"data": memory.data, "memory": memory}
+        record = ImageRecord.read(folder)
+        record.refuse_absence()
+        return {"data": record.data, "record": record}
 
-    def remember(self, folder: RunFolder) -> None:
+    def write_record(self, folder: RunFolder) -> None:
         """Record in the run's folder which images these are, and where."""
         normalization: Any = self.model.normalization
         preparation = {
@@ -115,7 +114,7 @@ class ImageRun(TrainedRun[ImageSettings]):
             "mean": normalization.mean.flatten().tolist(),
             "deviation": normalization.deviation.flatten().tolist(),
         }
-        ImageMemory.of(self.data, self.parts, preparation).write(folder)
+        ImageRecord.of(self.data, self.parts, preparation).write(folder)
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run.
@@ -142,12 +141,27 @@ class ImageRun(TrainedRun[ImageSettings]):
             counts[self.settings.evaluate_on] = len(self.parts.evaluation)
         return counts
 
-    def probe(self) -> dict[str, float]:
-        """Evaluate the current encoder."""
-        self.model.to(self.device)
-        return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+    def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
+        """Train in the run's folder, from its last checkpoint if there is one."""
+        try:
+            return fit_in_folder(
+                self.model,
+                self.batches,
+                folder,
+                epochs=self.settings.epochs,
+                device=self.device,
+                devices=self.settings.devices,
+                num_nodes=self.settings.num_nodes,
+                precision=self.settings.precision,
+                evaluate=self.columns,
+                throughput=("images_per_second", self.settings.batch_size),
+                callbacks=[] if self.alpha is None else [self.alpha],
+                **watching,
+            )
+        finally:
+            self.batches.close()
 
-    def judge(
+    def columns(
         self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
     ) -> Mapping[str, float]:
         """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
@@ -162,40 +176,15 @@ class ImageRun(TrainedRun[ImageSettings]):
             columns["knn"] = knn_score(self.model, self.parts)
         return columns
 
-    def carry_out(
-        self,
-        folder: RunFolder,
-        *,
-        checkpoint_every_steps: int | None = None,
-        **watching: Unpack[Watching],
-    ) -> Result:
-        """Train in the run's folder, from its last checkpoint if there is one, and evaluate."""
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate the current encoder with every probe."""
+        self.model.to(self.device)
+        return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+
+    def figures(self, folder: RunFolder, journal: Journal) -> Result:
+        """Evaluate the trained encoder: the content of ``result.json`` without its provenance."""
+        del folder
         settings = self.settings
-        if folder.checkpoint.is_file():
-            self.load(folder.checkpoint)
-        if self.is_first:
-            self.remember(folder)
-        try:
-            journal = fit_in_folder(
-                self.model,
-                self.batches,
-                folder,
-                epochs=settings.epochs,
-                device=self.device,
-                devices=settings.devices,
-                num_nodes=settings.num_nodes,
-                precision=settings.precision,
-                checkpoint_every_steps=checkpoint_every_steps,
-                judge=self.judge,
-                throughput=("images_per_second", settings.batch_size),
-                callbacks=[] if self.alpha is None else [self.alpha],
-                **watching,
-            )
-        finally:
-            self.batches.close()
-        if not self.is_first:
-            return {}
-        write_weights(folder, self.model.state_dict())
         return {
             "settings": settings.as_config(),
             "seed": settings.seed,
@@ -205,7 +194,7 @@ class ImageRun(TrainedRun[ImageSettings]):
             "seconds_per_epoch": journal.seconds_per_epoch(),
             **journal.medians("images_per_second"),
             "loss": journal.rows[-1]["loss"],
-            "probes": self.probe() if self.parts.has_labels else {},
+            "probes": self.evaluate() if self.parts.has_labels else {},
         }
 
 
@@ -215,7 +204,6 @@ def train_images(
     *,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    checkpoint_every_steps: int | None = None,
     **watching: Unpack[Watching],
 ) -> Result:
     """Train on images, evaluate the encoder with every probe and write both to a run folder.
@@ -232,7 +220,6 @@ def train_images(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. ``settings.data`` may name a new location of the
             same images. If False, ``out`` must not exist or be empty.
-        checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
         **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
 
     Returns:
@@ -248,38 +235,16 @@ def train_images(
         before = RunFolder.open(out, KIND).config().get("data", settings.data)
         if settings.data != before:
             settings, moved_to = replace(settings, data=str(before)), settings.data
-
-    def begin() -> Work:
-        given = _met_again(RunFolder.open(out, KIND), moved_to) if resume else {}
-        run = ImageRun(settings, encoder, **given)
-        if settings.init is not None and not RunFolder(out, KIND).checkpoint.is_file():
-            run.start_from(Path(settings.init))
-        return partial(
-            run.carry_out,
-            checkpoint_every_steps=checkpoint_every_steps,
-            **watching,
-        )
-
-    return run_in_folder(
-        out,
-        KIND,
-        settings,
-        begin,
-        resume=resume,
-        writes=process_rank(settings.devices).rank == 0,
-    )
-
-
-def _met_again(folder: RunFolder, moved_to: str | None) -> dict[str, Any]:
-    """Arguments for resuming a run whose images may have moved."""
-    if moved_to is None:
-        return ImageRun.recalled(folder)
-    memory = ImageMemory.read(folder)
-    if memory is None:
-        raise ValueError(
-            f"{folder.path} has no record of its images: they must be in their old location"
-        )
-    return {"data": moved_to, "memory": memory}
+    writes = process_rank(settings.devices).rank == 0
+    start = RunStart(out, KIND, settings, resume=resume, writes=writes)
+    if start.result is not None:
+        return start.result
+    given: dict[str, Any] = {}
+    if moved_to is not None:
+        given = {"data": moved_to, "record": ImageRecord.read(start.folder)}
+    elif resume:
+        given = ImageRun.restore(start.folder)
+    return ImageRun(settings, encoder, **given).train(start, settings.init, **watching)
 
 
 def evaluate_images(
@@ -299,12 +264,12 @@ def evaluate_images(
         ValueError: if the folder does not hold a run on images with a usable checkpoint, or its
             images have no labels or have changed.
     """
-    folder, run, epochs = ImageRun.kept(path, data=data, encoder=encoder)
+    folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
     evaluation = {
         "epochs": epochs,
         "of_epochs": run.settings.epochs,
         "evaluated_on": run.settings.evaluate_on if data is None else data,
-        "probes": run.probe(),
+        "probes": run.evaluate(),
         "settings": run.settings.as_config(),
         **provenance(),
     }

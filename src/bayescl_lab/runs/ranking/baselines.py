@@ -1,4 +1,4 @@
-"""Recommenders without embeddings, evaluated like the trained ones."""
+"""Recommenders without embeddings, and the evaluation that they share with the trained ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from bayescl_lab.ranking.ease import ease_memory
-from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.fitting import fitted
-from bayescl_lab.runs.ranking.memory import RankingMemory
+from bayescl_lab.ranking.ease import EASE, ease_memory
+from bayescl_lab.ranking.ials import IALS
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.metrics import evaluate_ranking
+from bayescl_lab.ranking.popularity import Popularity
+from bayescl_lab.ranking.scorers import Scorer
+from bayescl_lab.runs.ranking.record import RankingRecord
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -22,14 +24,17 @@ from bayescl_lab.runs.ranking.settings import (
     POPULARITY,
     AnyBaseline,
     BaselineSettings,
+    IALSSettings,
 )
-from bayescl_lab.runs.ranking.watch import judged_figures, metrics_and_users
-from bayescl_lab.runs.run import Result, Watching, Work, run_in_folder
+from bayescl_lab.runs.run import Result, RunStart, Watching
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
 
-_MOST_BESIDE = 2**30
+LIST_LENGTHS = (5, 10, 20)
+"""Lengths of the lists that metrics are measured on."""
+
+_MOST_UNASKED = 2**30
 """Bytes that EASE may use if it was not requested."""
 
 
@@ -38,7 +43,7 @@ def fit_baseline(
     out: Path,
     *,
     resume: bool = False,
-    beside: bool = False,
+    baselines: bool = False,
     **watching: Unpack[Watching],
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
@@ -49,7 +54,7 @@ def fit_baseline(
         settings: the settings of the baseline.
         out: the run folder.
         resume: read the result if there is one; otherwise start again.
-        beside: whether to evaluate other baselines too; see :func:`baselines_beside`.
+        baselines: whether to evaluate other baselines too; see :func:`evaluate_baselines`.
         **watching: ignored, since nothing trains.
 
     Returns:
@@ -59,11 +64,58 @@ def fit_baseline(
         ValueError: if the data cannot be used, or ``out`` is not writable or holds another run.
     """
     del watching
-    return run_in_folder(out, KIND, settings, lambda: _carry_out(settings, beside), resume=resume)
+    start = RunStart(out, KIND, settings, resume=resume)
+    if start.result is not None:
+        return start.result
+    record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
+    parts = record.parts(settings.evaluate_on)
+    clock = [time.perf_counter()]
+    scorer = fitted(settings, parts.train)
+    clock.append(time.perf_counter())
+    with start.work() as folder:
+        record.write(folder, settings.data)
+        figures = ranking_figures(scorer, parts)
+        clock.append(time.perf_counter())
+        others = evaluate_baselines(parts, without=settings.encoder) if baselines else None
+    return start.finish(
+        {
+            "settings": settings.as_config(),
+            "protocol": "standard",
+            "evaluated_on": settings.evaluate_on,
+            **figures,
+            "interactions": sizes(parts.train, parts),
+            "density": parts.train.density,
+            "report": dict(parts.report),
+            "fit_seconds": clock[1] - clock[0],
+            "evaluation_seconds": clock[2] - clock[1],
+            **({} if others is None else {"baselines": others}),
+        }
+    )
 
 
-def baselines_beside(
-    parts: RankingParts, ks: Sequence[int] = (5, 10, 20), *, without: str | None = None
+def fitted(settings: AnyBaseline, train: Interactions) -> Scorer:
+    """Fit the baseline that the settings name.
+
+    Raises:
+        ValueError: if it needs more memory than is available.
+    """
+    if isinstance(settings, IALSSettings):
+        return IALS(
+            train,
+            dim=settings.dim,
+            regularization=settings.regularization,
+            unobserved_weight=settings.unobserved_weight,
+            frequency_exponent=settings.frequency_exponent,
+            epochs=settings.epochs,
+            seed=settings.seed,
+        )
+    if settings.encoder == POPULARITY:
+        return Popularity(train)
+    return EASE(train, settings.regularization)
+
+
+def evaluate_baselines(
+    parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS, *, without: str | None = None
 ) -> dict[str, dict[str, Any]]:
     """Results of the baselines on the data that a recommender is evaluated on.
 
@@ -79,75 +131,52 @@ def baselines_beside(
         By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or
         ``left_out`` with the reason. Empty if there is nothing to evaluate on.
     """
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     if parts.evaluation.num_interactions == 0:
-        return found
+        return results
     for name in BASELINES:
         if name == without:
             continue
         needed = ease_memory(parts.train.num_items)
-        if name == EASE_NAME and needed > _MOST_BESIDE:
-            found[name] = {
+        if name == EASE_NAME and needed > _MOST_UNASKED:
+            results[name] = {
                 "left_out": f"EASE is left out: its matrix for {parts.train.num_items:,} items "
                 f"takes {needed / 2**30:.1f} GiB; --encoder ease fits it on its own"
             }
             continue
         settings = BaselineSettings(name)
         started = time.perf_counter()
-        recommender = fitted(settings, parts.train)
+        scorer = fitted(settings, parts.train)
         done = time.perf_counter()
-        metrics = metrics_and_users(judged_figures(recommender, parts, ks))["metrics"]
+        metrics = ranking_figures(scorer, parts, ks)["metrics"]
         is_ease = name == EASE_NAME
-        found[name] = {
+        results[name] = {
             "metrics": metrics,
             "fit_seconds": done - started,
             "evaluation_seconds": time.perf_counter() - done,
             "settings": {"regularization": settings.regularization} if is_ease else {},
         }
-    return found
+    return results
 
 
-def _carry_out(settings: AnyBaseline, beside: bool) -> Work:
-    """Fit a baseline; what remains is to evaluate it."""
-    memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=False)
-    parts = memory.parts(settings.evaluate_on)
-    started = time.perf_counter()
-    recommender = fitted(settings, parts.train)
-    done = time.perf_counter()
-
-    def judge(folder: RunFolder) -> Result:
-        memory.write(folder, settings.data)
-        began = time.perf_counter()
-        figures = metrics_and_users(judged_figures(recommender, parts))
-        result = _result(settings, parts, figures, done - started, time.perf_counter() - began)
-        if beside:
-            result["baselines"] = baselines_beside(parts, without=settings.encoder)
-        return result
-
-    return judge
-
-
-def _result(
-    settings: AnyBaseline,
-    parts: RankingParts,
-    figures: dict[str, Any],
-    fit_seconds: float,
-    evaluation_seconds: float,
-) -> Result:
-    """The content of a baseline's ``result.json``."""
+def ranking_figures(
+    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS
+) -> dict[str, Any]:
+    """``metrics`` and counts of users of a full ranking; no metrics without an evaluation part."""
+    if parts.evaluation.num_interactions == 0:
+        return {"metrics": {}, "users": 0, "users_left_out": parts.train.num_users}
+    figures = evaluate_ranking(scorer, parts, ks)
     return {
-        "settings": settings.as_config(),
-        "protocol": "standard",
-        "evaluated_on": settings.evaluate_on,
-        **figures,
-        "interactions": {
-            "users": parts.train.num_users,
-            "items": parts.train.num_items,
-            "train": parts.train.num_interactions,
-            settings.evaluate_on: parts.evaluation.num_interactions,
-        },
-        "density": parts.train.density,
-        "report": dict(parts.report),
-        "fit_seconds": fit_seconds,
-        "evaluation_seconds": evaluation_seconds,
+        "metrics": {name: value for name, value in figures.items() if "@" in name},
+        **{name: int(figures[name]) for name in ("users", "users_left_out")},
+    }
+
+
+def sizes(train: Interactions, parts: RankingParts) -> dict[str, int]:
+    """Numbers of users, items and interactions by part."""
+    return {
+        "users": train.num_users,
+        "items": train.num_items,
+        "train": train.num_interactions,
+        parts.evaluated_on: parts.evaluation.num_interactions,
     }

@@ -37,6 +37,10 @@ class RankingData:
         min_rating: the lowest rating that counts; default: all count.
         k_core: leave out users and items with fewer interactions than this.
         separator: a table's column separator; default: detected.
+        encoding: how a text table is encoded, such as latin-1; default: UTF-8.
+        no_header: the table's first line is an interaction; its columns are called 1, 2 and so on,
+            by default user, item, rating and timestamp in this order.
+        skip_bad_rows: leave out and count rows of a table with missing or unparsable values.
         test_data: a second table with the test part.
 
     Raises:
@@ -53,6 +57,9 @@ class RankingData:
     min_rating: FiniteFloat | None = None
     k_core: CountOr0 = 0
     separator: str | None = None
+    encoding: str | None = None
+    no_header: bool = False
+    skip_bad_rows: bool = False
     test_data: str | None = None
 
     def load(self, evaluate_on: str) -> RankingParts:
@@ -76,10 +83,11 @@ class RankingData:
         Raises:
             ValueError: if the table cannot be read, or no column looks like a required one.
         """
-        from bayescl_lab.ranking.datasets import table_options
-        from bayescl_lab.ranking.sources import guessed_columns
+        from bayescl_lab.ranking.datasets import guessed_columns
+        from bayescl_lab.ranking.readers.table import TableOptions
 
-        return guessed_columns(self.data, table_options(**asdict(self)))
+        needed = {"ratings": self.min_rating is not None, "times": self.split == "last"}
+        return guessed_columns(self.data, TableOptions.among({**asdict(self), **needed}))
 
     @property
     def title(self) -> str:

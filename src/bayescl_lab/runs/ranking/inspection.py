@@ -14,24 +14,11 @@ import numpy as np
 import torch
 
 from bayescl.axes import Bool, Int, Tensor
-from bayescl.checks import check_count
-from bayescl.diagnostics import (
-    ScoredCandidates,
-    candidate_weights,
-    diagnose,
-    extreme_candidates,
-    score_candidates,
-)
+from bayescl.diagnostics import ScoredCandidates, score_candidates
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.inspection import (
-    Inspection,
-    latent_classes_found,
-    telling_apart,
-    weighed_by,
-    write_inspection,
-)
+from bayescl_lab.runs.inspection import Inspection, check_sizes, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking.run import KIND, RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
@@ -72,10 +59,7 @@ def inspect_ranking(
         ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
             weight candidates, nobody has held-out items, or a number is out of range.
     """
-    for name, value in (("anchors", anchors), ("shown", shown), ("users", users)):
-        if value is not None:
-            check_count(name, value, 1)
-    check_count("seed", seed, 0)
+    check_sizes(seed, anchors=anchors, shown=shown, users=users)
     folder = RunFolder.open(path, KIND)
     config = folder.config()
     if baseline_of(config) is not None:
@@ -85,27 +69,36 @@ def inspect_ranking(
         raise ValueError(
             f"the loss {settings.loss.loss} does not weight candidates: there is nothing to inspect"
         )
-    folder, run, epochs = RankingRun.kept(path, data=data)
+    folder, run, epochs = RankingRun.reopen(path, data=data)
     known, held_out = run.parts.train, run.parts.evaluation
     rows = _drawn_users(known, held_out, users, seed)
     batches = [_scored(run, some) for some in rows.split(CHUNK)]
-    diagnosis = diagnose(batches)
-    weighed, by_loss = telling_apart(batches[0])
-    report = {
+    first = batches[0]
+    chosen = torch.arange(min(anchors, len(rows), CHUNK))
+    titles = known.item_ids if known.item_titles is None else known.item_titles
+    table = extreme_rows(
+        first,
+        first.valid,
+        chosen=chosen,
+        shown=shown,
+        names=lambda columns: [str(title) for title in titles[columns.numpy()]],
+    )
+    user_ids = known.user_ids[rows[chosen].numpy()]
+    about = {
         "epochs": epochs,
         "of_epochs": settings.epochs,
         "held_out": settings.evaluate_on,
         "users": len(rows),
-        **diagnosis.figures(),
-        "latent_classes": latent_classes_found(run.model.loss),
-        "candidates": {
-            "weighed_by": weighed_by(settings.loss.loss, by_loss),
-            "anchors": _listed(weighed, rows, known, min(anchors, len(rows), CHUNK), shown),
-        },
         "settings": settings.as_config(),
     }
-    title = f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs"
-    return write_inspection(folder, diagnosis, report, title=title)
+    return write_inspection(
+        folder,
+        batches,
+        [{"user": str(user), **row} for user, row in zip(user_ids, table, strict=True)],
+        loss=run.model.loss,
+        about=about,
+        title=f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs",
+    )
 
 
 def _drawn_users(
@@ -149,27 +142,3 @@ def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
 def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
     """True where a user has an item."""
     return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)
-
-
-def _listed(
-    scored: ScoredCandidates,
-    rows: Int[Tensor, " users"],
-    known: Interactions,
-    anchors: int,
-    shown: int,
-) -> list[dict[str, Any]]:
-    """Some users' items with the smallest and largest weights."""
-    weights = candidate_weights(scored)
-    chosen = torch.arange(anchors, device=weights.device)
-    count = min(shown, int(scored.valid[chosen].sum(dim=1).min()))
-    ends = extreme_candidates(weights, scored.unlabeled, scored.valid, anchors=chosen, count=count)
-    names = known.item_ids if known.item_titles is None else known.item_titles
-    listed = []
-    for place in range(anchors):
-        entry: dict[str, Any] = {"user": str(known.user_ids[int(rows[place])])}
-        for end, columns in (("down", ends.down[place]), ("up", ends.up[place])):
-            entry[end] = [str(name) for name in names[columns.cpu().numpy()]]
-            entry[f"{end}_weights"] = weights[place, columns].tolist()
-            entry[f"{end}_false"] = scored.truth[place, columns].tolist()
-        listed.append(entry)
-    return listed

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +23,23 @@ from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.journal import Journal
 from bayescl_lab.runs.loop import fit_in_folder
-from bayescl_lab.runs.ranking.baselines import baselines_beside
-from bayescl_lab.runs.ranking.matrices import write_embeddings
-from bayescl_lab.runs.ranking.memory import RankingMemory
-from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
-from bayescl_lab.runs.ranking.watch import (
-    Rows,
-    Watch,
-    best_epoch,
-    judged_figures,
-    metrics_and_users,
-    stopping_epoch,
+from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.ranking.baselines import (
+    LIST_LENGTHS,
+    evaluate_baselines,
+    ranking_figures,
+    sizes,
 )
-from bayescl_lab.runs.run import Result, TrainedRun, Watching, Work, run_in_folder
-from bayescl_lab.runs.weights import read_weights, write_weights
+from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
+from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
+from bayescl_lab.runs.ranking.watch import Rows, Watch, best_epoch, stopping_epoch
+from bayescl_lab.runs.run import Result, RunStart, TrainedRun, Watching
+from bayescl_lab.runs.weights import read_weights
 
-__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
+__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "evaluate_run", "train_ranking"]
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
 """Note on results of the paper's protocol."""
@@ -53,14 +52,15 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     Args:
         settings: the settings of the run.
-        memory: the record of the data in the run's folder; None to read the data.
+        record: the record of the data in the run's folder; None to read the data.
+        baselines: whether to evaluate popularity and EASE too.
 
     Attributes:
         settings: the settings of the run.
-        memory: the interactions by part, and their files.
+        record: the interactions by part, and their files.
         parts: the interactions to evaluate on; lists leave out those in its ``train``.
         watched: the interactions that choose the epoch, or None.
-        train: the training interactions.
+        interactions: the training interactions.
         model: the module that trains.
         is_first: whether this process writes, if several train together.
         device: the device of training.
@@ -72,24 +72,32 @@ class RankingRun(TrainedRun[RankingSettings]):
     kind = KIND
     settings_type = RankingSettings
     model: RankingModule
+    batches: PairBatches
 
-    def __init__(self, settings: RankingSettings, *, memory: RankingMemory | None = None) -> None:
+    def __init__(
+        self,
+        settings: RankingSettings,
+        *,
+        record: RankingRecord | None = None,
+        baselines: bool = False,
+    ) -> None:
         self.settings = settings
+        self.baselines = baselines
         own = settings.watch_every > 0 and settings.protocol != PAPER
-        if memory is None:
-            memory = RankingMemory.of(settings.data, settings.evaluate_on, watches=own)
-        self.memory = memory
-        self.parts: RankingParts = memory.parts(settings.evaluate_on)
+        if record is None:
+            record = RankingRecord.of(settings.data, settings.evaluate_on, watches=own)
+        self.record = record
+        self.parts: RankingParts = record.parts(settings.evaluate_on)
         self.watched: RankingParts | None = None  # chooses the epoch
         if settings.watch_every:
-            self.watched = memory.parts("validation") if own else self.parts
-        self.train: Interactions = (self.watched or self.parts).train
+            self.watched = record.parts("validation") if own else self.parts
+        self.interactions: Interactions = (self.watched or self.parts).train
         together = settings.processes
         rank, local_rank = together.this()
         self.is_first = rank == 0
         self.device = settings.torch_device(local_rank)
         self.batches = PairBatches(
-            self.train,
+            self.interactions,
             settings.batch_size,
             settings.seed,
             device=self.device,
@@ -97,14 +105,14 @@ class RankingRun(TrainedRun[RankingSettings]):
             num_ranks=together.count,
         )
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
-            encoder = build_encoder(settings.encoder, self.train, vars(settings))
+            encoder = build_encoder(settings.encoder, self.interactions, vars(settings))
         steps = settings.epochs * len(self.batches)
         self.model = RankingModule(
             encoder=encoder,
             loss=settings.loss.build(
-                score=settings.score, density=self.train.density, gather=together.count > 1
+                score=settings.score, density=self.interactions.density, gather=together.count > 1
             ),
-            candidates=_candidates(settings, self.train),
+            candidates=_candidates(settings, self.interactions),
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
             total_steps=steps if settings.schedule == "cosine" else None,
@@ -113,20 +121,19 @@ class RankingRun(TrainedRun[RankingSettings]):
         )
 
     @classmethod
-    def recalled(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """The interactions recorded in the folder, or others to evaluate on."""
-        memory = RankingMemory.read(folder)
-        if memory is None:
-            if data is not None:
-                raise ValueError(
-                    f"{folder.path} has no record of its data: other data cannot be used"
-                )
+        if data is None and not folder.data_file.is_file():
             return {}
+        record = RankingRecord.read(folder)
         if data is None:
-            memory.refuse_changes()
-            return {"memory": memory}
-        reading = RankingSettings.from_config(folder.config()).data
-        return {"memory": memory.on(replace(reading, data=data, test_data=None))}
+            record.refuse_changes()
+            return {"record": record}
+        return {"record": record.on(data, folder.config())}
+
+    def write_record(self, folder: RunFolder) -> None:
+        """Record the interactions in the run's folder."""
+        self.record.write(folder, self.settings.data)
 
     def start_from(self, path: Path) -> None:
         """Load another run's embeddings of the users and items that both runs know.
@@ -136,13 +143,12 @@ class RankingRun(TrainedRun[RankingSettings]):
                 have another length.
         """
         folder = RunFolder.open(path, KIND)
-        memory = RankingMemory.read(folder)
-        if memory is None:
-            raise ValueError(f"init: {path} has no record of its users and items")
+        record = RankingRecord.read(folder)
         state = read_weights(folder)
         encoder = self.model.encoder
         tables = {"user_table": encoder.user_table, "item_table": encoder.item_table}
-        for (name, table), rows in zip(tables.items(), memory.rows_of(self.train), strict=True):
+        rows_by_table = record.rows_of(self.interactions)
+        for (name, table), rows in zip(tables.items(), rows_by_table, strict=True):
             source = state[f"encoder.{name}"]
             if source.shape[1] != table.shape[1]:
                 raise ValueError(
@@ -153,28 +159,8 @@ class RankingRun(TrainedRun[RankingSettings]):
             with torch.no_grad():
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
-    def judge(self) -> dict[str, float]:
-        """Evaluate the current recommender: metrics, counts of users, and seconds."""
-        self.model.to(self.device)
-        started = time.perf_counter()
-        figures = judged_figures(self.model.scorer(), self.parts)
-        return {**figures, "seconds": time.perf_counter() - started}
-
-    def sizes(self) -> dict[str, int]:
-        """Numbers of users, items and interactions by part."""
-        return {
-            "users": self.train.num_users,
-            "items": self.train.num_items,
-            "train": self.train.num_interactions,
-            self.settings.evaluate_on: self.parts.evaluation.num_interactions,
-        }
-
-    def carry_out(self, folder: RunFolder, **watching: Unpack[Watching]) -> Result:
-        """Train in the run's folder, from its last checkpoint if there is one, and evaluate."""
-        if folder.checkpoint.is_file():
-            self.load(folder.checkpoint)
-        elif self.is_first:
-            self.memory.write(folder, self.settings.data)
+    def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
+        """Train in the run's folder, from its last checkpoint if there is one."""
         settings = self.settings
         # A run interrupted between its early stop and its result must not train further.
         stopped = stopping_epoch(folder.read_metrics(), settings.patience)
@@ -187,7 +173,7 @@ class RankingRun(TrainedRun[RankingSettings]):
                 epochs=settings.epochs,
                 best=folder.best_checkpoint,
             )
-        journal = fit_in_folder(
+        return fit_in_folder(
             self.model,
             self.batches,
             folder,
@@ -196,31 +182,42 @@ class RankingRun(TrainedRun[RankingSettings]):
             devices=settings.processes.devices,
             num_nodes=settings.processes.num_nodes,
             share_buffers=False,  # known items and the graph do not change
-            judge=watch,
+            evaluate=watch,
             **watching,
         )
-        if not self.is_first:
-            return {}
-        chosen = best_epoch(journal.rows) if self.watched else None
+
+    def evaluate(self) -> dict[str, Any]:
+        """Evaluate the current recommender: metrics, and counts of users."""
+        self.model.to(self.device)
+        return ranking_figures(self.model.scorer(), self.parts)
+
+    def figures(self, folder: RunFolder, journal: Journal) -> Result:
+        """Evaluate the best epoch, or else the last, and write its embeddings."""
+        settings, rows = self.settings, journal.rows
+        chosen = best_epoch(rows) if self.watched else None
         if chosen is not None:
             self.load(folder.best_checkpoint)
-        judged = self.judge()
-        write_embeddings(folder, self.model.scorer(), chosen or len(journal.rows))
-        write_weights(folder, self.model.state_dict())
+        started = time.perf_counter()
+        figures = self.evaluate()
+        seconds = time.perf_counter() - started
+        write_embeddings(folder, self.model.scorer(), chosen or len(rows))
+        if settings.protocol == PAPER:
+            figures |= _at_best_epochs(figures["metrics"], rows)
         return {
             "settings": settings.as_config(),
             "seed": settings.seed,
-            "epochs": len(journal.rows),
+            "epochs": len(rows),
             "best_epoch": chosen,
             "protocol": settings.protocol,
             "evaluated_on": settings.evaluate_on,
-            **_figures(judged, journal.rows if settings.protocol == PAPER else ()),
-            "interactions": self.sizes(),
-            "density": self.train.density,
+            **figures,
+            "interactions": sizes(self.interactions, self.parts),
+            "density": self.interactions.density,
             "report": dict(self.parts.report),
             "seconds_per_epoch": journal.seconds_per_epoch(),
-            "evaluation_seconds": judged["seconds"],
-            "loss": journal.rows[-1]["loss"],
+            "evaluation_seconds": seconds,
+            "loss": rows[-1]["loss"],
+            **({"baselines": evaluate_baselines(self.parts)} if self.baselines else {}),
         }
 
 
@@ -229,7 +226,7 @@ def train_ranking(
     out: Path,
     *,
     resume: bool = False,
-    beside: bool = False,
+    baselines: bool = False,
     **watching: Unpack[Watching],
 ) -> Result:
     """Train a recommender, evaluate it by full ranking and write both to a run folder.
@@ -244,8 +241,8 @@ def train_ranking(
         out: the run folder.
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. If False, ``out`` must not exist or be empty.
-        beside: whether to evaluate popularity and EASE too; see
-            :func:`~bayescl_lab.runs.ranking.baselines.baselines_beside`.
+        baselines: whether to evaluate popularity and EASE too; see
+            :func:`~bayescl_lab.runs.ranking.baselines.evaluate_baselines`.
         **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
 
     Returns:
@@ -255,27 +252,57 @@ def train_ranking(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
     """
-
-    def begin() -> Work:
-        folder = RunFolder(out, KIND)
-        given: dict[str, Any] = {}
-        if resume:
-            _refuse_more_after_early_stop(settings, folder)
-            given = RankingRun.recalled(folder)
-        run = RankingRun(settings, **given)
-        if settings.init is not None and not folder.checkpoint.is_file():
-            run.start_from(Path(settings.init))
-
-        def carry_out(folder: RunFolder) -> Result:
-            result = run.carry_out(folder, **watching)
-            if result and beside:
-                result["baselines"] = baselines_beside(run.parts)
-            return result
-
-        return carry_out
-
     writes = settings.processes.this().rank == 0
-    return run_in_folder(out, KIND, settings, begin, resume=resume, writes=writes)
+    start = RunStart(out, KIND, settings, resume=resume, writes=writes)
+    if start.result is not None:
+        return start.result
+    given: dict[str, Any] = {}
+    if resume:
+        _refuse_more_after_early_stop(settings, start.folder)
+        given = RankingRun.restore(start.folder)
+    run = RankingRun(settings, baselines=baselines, **given)
+    return run.train(start, settings.init, **watching)
+
+
+def evaluate_run(
+    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
+) -> dict[str, Any]:
+    """Evaluate a run's weights by full ranking, and write ``evaluation.json``.
+
+    Args:
+        path: the run folder.
+        ks: lengths of lists.
+        data: other interactions to evaluate on, without those that the run was trained on;
+            default: the run's own.
+
+    Returns:
+        The content of ``evaluation.json``: metrics, also of the baselines, the epochs the weights
+        saw, and provenance.
+
+    Raises:
+        ValueError: if the folder does not hold a recommender with a usable checkpoint, or the run's
+            data have changed.
+    """
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    recommender = load_recommender(path)
+    if data is None:
+        recommender.record.refuse_changes()
+        parts = recommender.parts
+    else:
+        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
+    evaluation = {
+        "epochs": recommender.epochs,
+        "of_epochs": recommender.of_epochs,
+        "evaluated_on": parts.evaluated_on if data is None else data,
+        **ranking_figures(recommender.scorer, parts, ks),
+        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        "report": dict(parts.report),
+        "settings": config,
+        **provenance(),
+    }
+    folder.write_result(evaluation, name="evaluation.json")
+    return evaluation
 
 
 def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:
@@ -288,15 +315,12 @@ def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) 
         )
 
 
-def _figures(judged: Mapping[str, float], rows: Rows) -> dict[str, Any]:
-    """Metrics and counts of users; with rows, each metric at its own best epoch, and a note."""
-    figures = metrics_and_users(judged)
-    if not rows:
-        return figures
-    epochs = {name: best_epoch(rows, name) for name in figures["metrics"]}
+def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:
+    """Each metric at its own best epoch, and a note."""
+    epochs = {name: best_epoch(rows, name) for name in metrics}
     by_epoch = {int(row["epoch"]): row for row in rows}
     best = {name: by_epoch[epoch][name] for name, epoch in epochs.items() if epoch is not None}
-    return {**figures, "metrics": best, "epochs_by_metric": epochs, "note": PAPER_NOTE}
+    return {"metrics": best, "epochs_by_metric": epochs, "note": PAPER_NOTE}
 
 
 def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:

@@ -1,60 +1,66 @@
 """Serve a run: lists of items for users, and embeddings.
 
 A finished run serves from its own folder, which holds interactions, ids and matrices. Nothing here
-reads the original data or imports Lightning.
+reads the original data or imports Lightning. One user's list needs only a few rows of the matrices,
+which are mapped into memory, and not even torch; everything else is loaded when it is first used.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 
-from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
-from bayescl.functional.similarity import unit_vectors
-from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.fold_in import NewcomerScorer
-from bayescl_lab.ranking.full_ranking import TopItems, full_ranking, top_columns
-from bayescl_lab.ranking.ials import IALS
-from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.popularity import Popularity
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer, ScoresNewcomers
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.fitting import fitted
-from bayescl_lab.runs.ranking.matrices import read_embeddings
-from bayescl_lab.runs.ranking.memory import RankingMemory
-from bayescl_lab.runs.ranking.settings import KIND, baseline_of
+
+if TYPE_CHECKING:
+    from bayescl.axes import Bool, Float, Int, Tensor
+    from bayescl_lab.ranking.interactions import Interactions, RankingParts
+    from bayescl_lab.ranking.scorers import Scorer, ScoresNewcomers
+    from bayescl_lab.runs.ranking.record import RankingRecord
+
+PARTS = ("train", "validation", "test")
+_LEAST_MAPPED = 1 << 16
+"""Bytes of an array from which on it is mapped."""
+Lists = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Items from best to worst and their scores, ``[users, k]``; -1 pads lists that are shorter."""
 
 
-@dataclass(frozen=True)
 class Recommender:
     """A run, ready to recommend.
 
-    Attributes:
-        scorer: scores all items for some users.
-        parts: the interactions that the run is evaluated on.
-        known: every interaction of every part, which lists leave out.
-        epochs: number of epochs that the weights saw; None for a baseline.
-        of_epochs: the run's number of epochs; None for a baseline.
+    Args:
+        folder: the run's folder; the run may still be training.
+
+    Raises:
+        ValueError: if the folder has no record of its data, or the record is damaged.
     """
 
-    scorer: Scorer
-    parts: RankingParts
-    known: Interactions
-    epochs: int | None = None
-    of_epochs: int | None = None
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._config = folder.config()
+        self._arrays = _mapped(folder.path / "interactions.npz")
+        matrices = folder.path / "embeddings.npz"
+        is_final = folder.is_finished and matrices.is_file()
+        self._matrices = _mapped(matrices) if is_final else None
+        self._parts = [part for part in PARTS if f"{part}_starts" in self._arrays]
+        validates = self._config.get("evaluate_on") == "validation"
+        self._training = (
+            ["train"] if validates else [part for part in self._parts if part != "test"]
+        )
 
     def recommend(
         self,
-        user_id: int | str | None = None,
+        user_id: int | str | Sequence[int | str] | None = None,
         k: int = 10,
         *,
         items: Sequence[int | str] | None = None,
@@ -65,7 +71,8 @@ class Recommender:
 
         A user's items in any part of the data are left out: the run was trained on one part and
         evaluated on another, but the user has them all. Users without interactions in training, and
-        users who are not in the data, get the most popular items; see :meth:`is_trained_on`.
+        a single user who is not in the data, get the most popular items; see
+        :meth:`is_trained_on`.
 
         A new user with some items gets a list based on them: with embeddings by
         :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas. Items without
@@ -73,7 +80,7 @@ class Recommender:
         items.
 
         Args:
-            user_id: the user's id in the data set; default: all users.
+            user_id: the user's id in the data set, or several; default: all users.
             k: items per list; users who have nearly all items get fewer.
             items: ids of the items of a user who is not in the data; instead of ``user_id``.
             exclude: ids of further items to leave out.
@@ -85,75 +92,43 @@ class Recommender:
             their users.
 
         Raises:
-            ValueError: if ``exclude`` or ``items`` has an unknown id, both a user and items are
-                given, ``items`` is empty, or ``k`` is below 1.
+            ValueError: if ``exclude``, ``items`` or several users have an unknown id, both a user
+                and items are given, ``items`` is empty, or ``k`` is below 1.
         """
-        check_count("k", k, 1)
+        k = min(check_count("k", k, 1), len(self._arrays["item_ids"]))
+        without = self._places("item", exclude)
         if items is not None:
             if user_id is not None:
                 raise ValueError("give either a user or the items of a new user, not both")
-            return self._by_items(items, k, exclude, allow_known=allow_known)
-        without = torch.from_numpy(self.known.item_columns(exclude))
-        scorer: Scorer = _WithFallback(self.scorer, self._popularity, self._trained, without)
-        seen = None if allow_known else self.known
-        ids, rows = self.known.user_ids, None
-        if user_id is not None and self._row(user_id) is None:
-            scorer, seen, ids = (
-                _OneList(self._popularity.counts, without),
-                None,
-                np.array([user_id]),
-            )
-        elif user_id is not None:
-            rows = torch.tensor([self._row(user_id)])
-        top = full_ranking(scorer, k, seen=seen, users=rows)
-        return self._frame(top, ids)
-
-    def _frame(self, top: TopItems, user_ids: NDArray[Any] | None) -> pl.DataFrame:
-        """Lists as rows, with the ids of their users if there are any."""
-        places = torch.arange(1, top.items.shape[1] + 1).expand_as(top.items)
-        there = top.items >= 0
-        items = top.items[there].numpy()
-        columns: dict[str, NDArray[Any]] = {}
-        if user_ids is not None:
-            columns["user"] = user_ids[top.users[:, None].expand_as(top.items)[there].numpy()]
-        columns |= {"rank": places[there].numpy(), "item": self.known.item_ids[items]}
-        if self.known.item_titles is not None:
-            columns["title"] = self.known.item_titles[items]
-        return pl.DataFrame({**columns, "score": top.scores[there].numpy()})
-
-    def says_nothing(self, items: Sequence[int | str]) -> bool:
-        """Whether no item has interactions in training, so that the list is of popular items."""
-        return not bool(self._trained_items[self.known.item_columns(items)].any())
-
-    def _by_items(
-        self,
-        items: Sequence[int | str],
-        k: int,
-        exclude: Sequence[int | str],
-        *,
-        allow_known: bool,
-    ) -> pl.DataFrame:
-        """The list of a user who has some items."""
-        columns = torch.from_numpy(np.unique(self.known.item_columns(items)))
-        if len(columns) == 0:
-            raise ValueError("items must name at least one item, got none")
-        without = torch.from_numpy(self.known.item_columns(exclude))
-        if not allow_known:
-            without = torch.cat([without, columns])
-        telling = columns[self._trained_items[columns]]
-        newcomers = self._newcomers if len(telling) else self._popularity
-        scorer = _OneList(newcomers.scores_from(telling), without)
-        return self._frame(full_ranking(scorer, k), None)
+            chosen = np.unique(self._places("item", items))
+            if len(chosen) == 0:
+                raise ValueError("items must name at least one item, got none")
+            out = without if allow_known else np.concatenate([without, chosen])
+            return self._frame(_best(self._newcomer_scores(chosen), out, k))
+        if isinstance(user_id, (int, str)):
+            row = self._row(user_id)
+            if row is None:
+                return self._frame(_best(self._popularity, without, k), pl.Series([user_id]))
+            scores = self._scores_of(row) if self._is_trained(row) else self._popularity
+            out = without if allow_known else np.concatenate([without, *self._items_of(row)])
+            return self._frame(_best(scores, out, k), self._ids("user", [row]))
+        rows = None if user_id is None else self._places("user", user_id)
+        lists = self._lists(rows, k, without, allow_known=allow_known)
+        return self._frame(lists, self._ids("user", rows))
 
     def is_trained_on(self, user_id: int | str) -> bool:
         """Whether a user has interactions in training; other users get popular items."""
         row = self._row(user_id)
-        return row is not None and bool(self._trained[row])
+        return row is not None and self._is_trained(row)
 
-    @property
-    def untrained_users(self) -> int:
-        """Number of users without interactions in training."""
-        return int((~self._trained).sum())
+    def untrained(self, user_ids: Sequence[int | str] | None = None) -> int:
+        """How many users, by default of all, have no interactions in training."""
+        rows = slice(None) if user_ids is None else self._places("user", user_ids)
+        return int((~self._trained_users[rows]).sum())
+
+    def says_nothing(self, items: Sequence[int | str]) -> bool:
+        """Whether no item has interactions in training, so that the list is of popular items."""
+        return not self._trained_items[self._places("item", items)].any()
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
         """The items with the most similar embeddings, by cosine.
@@ -170,16 +145,13 @@ class Recommender:
             ValueError: if the item is unknown, ``k`` is below 1, or the recommender has no
                 embeddings.
         """
-        items = unit_vectors(self._embedding_scorer().items.cpu())
-        (column,) = self.known.item_columns([item_id])
-        similarity = (items @ items[int(column)])[None]
-        similarity[0, int(column)] = -torch.inf
-        values, columns = top_columns(similarity, min(check_count("k", k, 1), len(items)))
-        found = columns[values > -torch.inf].numpy()
-        frame = {"rank": np.arange(1, len(found) + 1), "item": self.known.item_ids[found]}
-        if self.known.item_titles is not None:
-            frame["title"] = self.known.item_titles[found]
-        return pl.DataFrame({**frame, "similarity": values[values > -torch.inf].numpy()})
+        check_count("k", k, 1)
+        items = self._embeddings("items")
+        column = self._places("item", [item_id])
+        lengths = np.maximum(np.linalg.norm(items, axis=1), np.finfo(items.dtype).tiny)
+        similarity = items @ (items[column[0]] / lengths[column[0]]) / lengths
+        lists = _best(similarity, column, min(k, len(items)))
+        return self._frame(lists).rename({"score": "similarity"})
 
     def embeddings(self, of: str) -> pl.DataFrame:
         """The embeddings of all users or all items.
@@ -193,122 +165,275 @@ class Recommender:
         Raises:
             ValueError: if the recommender has no embeddings.
         """
-        scorer = self._embedding_scorer()
-        rows = scorer.users if of == "users" else scorer.items
-        ids = self.known.user_ids if of == "users" else self.known.item_ids
-        return pl.DataFrame({"id": ids, "embedding": rows.cpu().numpy()})
+        ids = self._arrays["user_ids" if of == "users" else "item_ids"]
+        return pl.DataFrame({"id": ids, "embedding": self._embeddings(of)})
 
-    def _embedding_scorer(self) -> EmbeddingScorer:
-        """The scorer, if it has embeddings."""
-        if isinstance(self.scorer, EmbeddingScorer):
-            return self.scorer
-        raise ValueError("a baseline has no embeddings: train with encoder mf or lightgcn")
-
-    def _row(self, user_id: int | str) -> int | None:
-        """The row of a user; None if the user is not in the data."""
-        try:
-            return self.known.user_row(user_id)
-        except ValueError:
-            return None
+    # What needs all interactions or torch.
 
     @cached_property
-    def _popularity(self) -> Popularity:
-        """The number of users of each item."""
-        return Popularity(self.known)
+    def record(self) -> RankingRecord:
+        """The interactions of the run by part."""
+        from bayescl_lab.runs.ranking.record import RankingRecord
+
+        return RankingRecord.read(self._folder)
+
+    @cached_property
+    def parts(self) -> RankingParts:
+        """The interactions that the run is evaluated on."""
+        return self.record.parts(self._config.get("evaluate_on", "test"))
+
+    @cached_property
+    def known(self) -> Interactions:
+        """Every interaction of every part, which lists leave out."""
+        return self.record.known()
+
+    @property
+    def scorer(self) -> Scorer:
+        """What scores all items for some users."""
+        return self._trained_scorer[0]
+
+    @property
+    def epochs(self) -> int | None:
+        """Number of epochs that the weights saw; None for a baseline."""
+        return self._trained_scorer[1]
+
+    @property
+    def of_epochs(self) -> int | None:
+        """The run's number of epochs; None for a baseline."""
+        return None if self.epochs is None else self._config["epochs"]
+
+    @cached_property
+    def _trained_scorer(self) -> tuple[Scorer, int | None]:
+        """The scorer with its best weights, and their epochs; a baseline is fitted again."""
+        from bayescl_lab.runs.ranking.baselines import fitted
+        from bayescl_lab.runs.ranking.record import read_embeddings
+        from bayescl_lab.runs.ranking.settings import baseline_of
+
+        if baseline := baseline_of(self._config):
+            return fitted(baseline, self.parts.train), None
+        if self._matrices:
+            return read_embeddings(self._folder)
+
+        from bayescl_lab.runs.ranking.run import RankingRun
+
+        settings = RankingRun.settings_type.from_config(self._config)
+        run = RankingRun(settings, record=self.record)
+        epochs = run.load(self._folder.kept_checkpoint())
+        return run.model.scorer(), epochs
+
+    def _lists(
+        self,
+        rows: NDArray[np.int64] | None,
+        k: int,
+        without: NDArray[np.int64],
+        *,
+        allow_known: bool,
+    ) -> Lists:
+        """The lists of many users, scored in blocks."""
+        import torch
+
+        from bayescl_lab.ranking.full_ranking import full_ranking
+
+        scorer = _WithFallback(
+            self.scorer,
+            popularity=torch.from_numpy(self._popularity),
+            trained=torch.from_numpy(self._trained_users),
+            without=torch.from_numpy(without),
+        )
+        users = None if rows is None else torch.from_numpy(rows)
+        top = full_ranking(scorer, k, seen=None if allow_known else self.known, users=users)
+        return top.items.numpy(), top.scores.numpy()
 
     @cached_property
     def _newcomers(self) -> ScoresNewcomers:
         """The scorer of items for users who are not in the data."""
-        if isinstance(self.scorer, (EASE, IALS, Popularity)):
-            return self.scorer
+        from bayescl_lab.ranking.fold_in import NewcomerScorer
+        from bayescl_lab.ranking.scorers import EmbeddingScorer
+
+        scorer: Any = self.scorer
+        if isinstance(scorer, EmbeddingScorer) and not hasattr(scorer, "scores_from"):
+            return NewcomerScorer(scorer, self.parts.train)
+        baseline: ScoresNewcomers = scorer
+        return baseline
+
+    def _newcomer_scores(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The scores of all items for a user who has some items."""
+        telling = items[self._trained_items[items]]
+        if len(telling) == 0:
+            return self._popularity
+        import torch
+
+        scores: NDArray[np.float32] = self._newcomers.scores_from(torch.from_numpy(telling)).numpy()
+        return scores
+
+    # What needs a few rows of the files.
+
+    def _scores_of(self, row: int) -> NDArray[np.float32]:
+        """The scores of all items for one user."""
+        if self._matrices:
+            scores: NDArray[np.float32] = self._matrices["items"] @ self._matrices["users"][row]
+            return scores
+        import torch
+
+        return self.scorer.scores(torch.tensor([row]))[0].numpy()
+
+    def _embeddings(self, of: str) -> NDArray[np.float32]:
+        """The matrix of users or items."""
+        if self._matrices:
+            return np.asarray(self._matrices[of])
+        from bayescl_lab.ranking.scorers import EmbeddingScorer
+
         if isinstance(self.scorer, EmbeddingScorer):
-            return NewcomerScorer(self.scorer, self.parts.train)
-        raise ValueError(f"{type(self.scorer).__name__} has no lists for new users")
+            rows: NDArray[np.float32] = getattr(self.scorer, of).cpu().numpy()
+            return rows
+        raise ValueError("a baseline has no embeddings: train with encoder mf or lightgcn")
+
+    def _items_of(self, row: int) -> list[NDArray[np.int32]]:
+        """A user's items in each part."""
+        return [
+            self._arrays[f"{part}_items"][slice(*self._arrays[f"{part}_starts"][row : row + 2])]
+            for part in self._parts
+        ]
+
+    def _is_trained(self, row: int) -> bool:
+        """Whether a user has items in training."""
+        by_part = dict(zip(self._parts, self._items_of(row), strict=True))
+        return any(len(by_part[part]) for part in self._training)
+
+    def _counts(self, parts: Sequence[str]) -> NDArray[np.int64]:
+        """The number of users of each item in some parts."""
+        size = len(self._arrays["item_ids"])
+        counts = [np.bincount(self._arrays[f"{part}_items"], minlength=size) for part in parts]
+        total: NDArray[np.int64] = np.sum(counts, axis=0)
+        return total
 
     @cached_property
-    def _trained_items(self) -> Bool[Tensor, " items"]:
-        """True for items with interactions in training."""
-        train = self.parts.train
-        return torch.from_numpy(np.bincount(train.matrix.indices, minlength=train.num_items) > 0)
+    def _popularity(self) -> NDArray[np.float32]:
+        """The number of users of each item in all parts."""
+        return self._counts(self._parts).astype(np.float32)
 
     @cached_property
-    def _trained(self) -> Bool[Tensor, " users"]:
+    def _trained_users(self) -> NDArray[np.bool_]:
         """True for users with interactions in training."""
-        return torch.from_numpy(np.diff(self.parts.train.matrix.indptr) > 0)
+        starts = np.sum([self._arrays[f"{part}_starts"] for part in self._training], axis=0)
+        has_any: NDArray[np.bool_] = np.diff(starts) > 0
+        return has_any
+
+    @cached_property
+    def _trained_items(self) -> NDArray[np.bool_]:
+        """True for items with interactions in training."""
+        return self._counts(self._training) > 0
+
+    def _row(self, user_id: int | str) -> int | None:
+        """The row of a user; None if the user is not in the data."""
+        rows = np.flatnonzero(self._arrays["user_ids"].astype(str) == str(user_id).strip())
+        return int(rows[0]) if len(rows) else None
+
+    def _places(self, kind: str, ids: Sequence[int | str]) -> NDArray[np.int64]:
+        """The rows of some users or the columns of some items; refuses unknown ones."""
+        if len(ids) == 0:
+            return np.empty(0, dtype=np.int64)
+        place = {str(one): row for row, one in enumerate(self._arrays[f"{kind}_ids"].tolist())}
+        wanted = [str(one).strip() for one in ids]
+        unknown = list(dict.fromkeys(one for one in wanted if one not in place))
+        if unknown:
+            names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+            raise ValueError(
+                f"{self._arrays['name']} has no {kind}{'s' * (len(unknown) > 1)} {names}"
+            )
+        return np.array([place[one] for one in wanted], dtype=np.int64)
+
+    def _ids(self, kind: str, rows: Any) -> pl.Series:
+        """The ids of some rows, by default of all."""
+        ids = self._arrays[f"{kind}_ids"]
+        return pl.Series(ids if rows is None else ids[rows])
+
+    def _frame(self, lists: Lists, users: pl.Series | None = None) -> pl.DataFrame:
+        """Lists as rows, with the ids of their users if there are any."""
+        items, scores = np.atleast_2d(lists[0]), np.atleast_2d(lists[1])
+        rows, ranks = np.nonzero(items >= 0)
+        chosen = items[rows, ranks]
+        columns: dict[str, Any] = {} if users is None else {"user": users.gather(rows)}
+        columns |= {"rank": ranks + 1, "item": self._ids("item", None).gather(chosen)}
+        if "item_titles" in self._arrays:
+            columns["title"] = pl.Series(self._arrays["item_titles"]).gather(chosen)
+        return pl.DataFrame({**columns, "score": scores[rows, ranks]})
 
 
 def load_recommender(path: Path) -> Recommender:
-    """Load a run with its best weights, or with the last ones if no epoch was chosen.
-
-    A baseline is fitted again.
+    """Open a run with its best weights, or with the last ones if no epoch was chosen.
 
     Args:
         path: the run folder; the run may still be training.
 
     Raises:
-        ValueError: if the folder does not hold a recommender with a usable checkpoint, or it has no
-            record of its data and the data are gone.
+        ValueError: if the folder does not hold a recommender with a record of its data.
     """
-    folder = RunFolder.open(path, KIND)
-    config = folder.config()
-    memory = RankingMemory.read(folder)
-    baseline = baseline_of(config)
-    if baseline is not None:
-        if memory is None:
-            memory = RankingMemory.of(baseline.data, baseline.evaluate_on, watches=False)
-        parts = memory.parts(baseline.evaluate_on)
-        return Recommender(fitted(baseline, parts.train), parts, memory.known())
-    stored = read_embeddings(folder) if folder.is_finished else None
-    if memory is not None and stored is not None:
-        scorer, epochs = stored
-        parts = memory.parts(config.get("evaluate_on", "test"))
-        return Recommender(scorer, parts, memory.known(), epochs, config["epochs"])
+    return Recommender(RunFolder.open(path, "train ranking"))
 
-    from bayescl_lab.runs.ranking.run import RankingRun
 
-    given = {} if memory is None else {"memory": memory}
-    run = RankingRun(RankingRun.settings_type.from_config(config), **given)
-    epochs = run.load(folder.kept_checkpoint())
-    known = run.memory.known()
-    return Recommender(run.model.scorer(), run.parts, known, epochs, run.settings.epochs)
+def _best(scores: NDArray[np.float32], without: NDArray[np.int64], k: int) -> Lists:
+    """The ``k`` best items of one list, equal ones by column."""
+    if np.isnan(scores).any():
+        raise ValueError("scores must not be NaN")
+    kept = scores.copy()
+    kept[without] = -np.inf
+    items = np.argsort(-kept, kind="stable")[:k]
+    return np.where(kept[items] > -np.inf, items, -1), kept[items]
+
+
+def _mapped(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an uncompressed ``.npz`` file, large ones to be read from disk when used.
+
+    Raises:
+        ValueError: if the file is missing or damaged.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            for member in archive.infolist():
+                # A local header has 30 bytes; the lengths of what follows are its last two numbers.
+                file.seek(member.header_offset + 26)
+                lengths = np.frombuffer(file.read(4), dtype="<u2")
+                begin = file.seek(int(lengths.sum()), os.SEEK_CUR)
+                np.lib.format.read_magic(file)
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+                name = member.filename.removesuffix(".npy")
+                if member.file_size < _LEAST_MAPPED or dtype.hasobject or fortran:
+                    file.seek(begin)
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+                else:
+                    arrays[name] = np.memmap(path, dtype, "r", file.tell(), shape)
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
+        raise ValueError(f"{path} is damaged or missing") from None
+    return arrays
 
 
 class _WithFallback:
-    """Scores of a recommender, and popularity for users without interactions in training."""
+    """Scores of a recommender, and popularity for users without interactions in training.
+
+    Args:
+        scorer: the recommender.
+        popularity: scores for the other users, ``[items]``.
+        trained: True for users with interactions in training.
+        without: items that no list holds.
+    """
 
     def __init__(
         self,
         scorer: Scorer,
-        popularity: Popularity,
+        *,
+        popularity: Float[Tensor, " items"],
         trained: Bool[Tensor, " users"],
-        without: Int[Tensor, " items"],
+        without: Int[Tensor, " left_out"],
     ) -> None:
-        self.scorer = scorer
-        self.popularity = popularity
-        self.trained = trained
-        self.without = without
-        self.num_users = scorer.num_users
-        self.num_items = scorer.num_items
+        self.scorer, self.popularity = scorer, popularity
+        self.trained, self.without = trained, without
+        self.num_users, self.num_items = scorer.num_users, scorer.num_items
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Scores of all items; minus infinity for those left out."""
         scores = self.scorer.scores(users)
-        unseen = ~self.trained[users]
-        if bool(unseen.any()):
-            scores[unseen] = self.popularity.scores(users[unseen]).to(scores)
-        scores[:, self.without] = -torch.inf
+        scores[~self.trained[users]] = self.popularity.to(scores)
+        scores[:, self.without] = -math.inf
         return scores
-
-
-class _OneList:
-    """The same scores for every user."""
-
-    def __init__(self, scores: Float[Tensor, " items"], without: Int[Tensor, " items"]) -> None:
-        self.row = scores.clone()
-        self.row[without] = -torch.inf
-        self.num_users = 1
-        self.num_items = len(scores)
-
-    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Scores of all items; minus infinity for those left out."""
-        return self.row.repeat(len(users), 1)

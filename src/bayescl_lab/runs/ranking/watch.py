@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
 
 from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
-from bayescl_lab.ranking.scorers import Scorer
 from bayescl_lab.runs.checkpoints import AtomicCheckpointIO
+from bayescl_lab.runs.ranking.baselines import ranking_figures
 
 CRITERION = "ndcg@20"
 """The metric that chooses epochs within a run, and settings between runs."""
@@ -26,7 +24,8 @@ class Watch:
     """Evaluate a module every few epochs, save the best weights and stop early.
 
     Its only state is the rows of ``metrics.csv``, so a resumed run decides like an uninterrupted
-    one.
+    one, even if it was killed between a row and its checkpoint. Lightning's ``EarlyStopping`` keeps
+    its state in checkpoints.
 
     Args:
         parts: the interactions to evaluate on.
@@ -53,39 +52,14 @@ class Watch:
         module = trainer.lightning_module
         if not isinstance(module, RankingModule):
             raise TypeError(f"a watch needs a RankingModule, got {type(module).__name__}")
-        figures = judged(module, self.parts)
-        now = {"epoch": float(epoch), **figures}
+        metrics: dict[str, float] = ranking_figures(module.scorer(), self.parts)["metrics"]
+        now = {"epoch": float(epoch), **metrics}
         if best_epoch([*rows, now]) == epoch:
             weights = {"state_dict": module.state_dict(), "epoch": trainer.current_epoch}
             AtomicCheckpointIO().save_checkpoint(weights, self.best)
         if stopping_epoch([*rows, now], self.patience) is not None:
             trainer.should_stop = True
-        return figures
-
-
-def judged(module: RankingModule, parts: RankingParts) -> dict[str, float]:
-    """Every metric of a full ranking with the current module, without counts of users."""
-    metrics: dict[str, float] = metrics_and_users(evaluate_ranking(module.scorer(), parts))[
-        "metrics"
-    ]
-    return metrics
-
-
-def judged_figures(
-    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
-) -> dict[str, float]:
-    """Metrics and counts of a full ranking; only counts if there is nothing to evaluate on."""
-    if parts.evaluation.num_interactions == 0:
-        return {"users": 0, "users_left_out": parts.train.num_users}
-    return evaluate_ranking(scorer, parts, ks)
-
-
-def metrics_and_users(figures: Mapping[str, float]) -> dict[str, Any]:
-    """The results of a full ranking in the form of ``result.json``."""
-    return {
-        "metrics": {name: value for name, value in figures.items() if "@" in name},
-        **{name: int(figures[name]) for name in ("users", "users_left_out")},
-    }
+        return metrics
 
 
 def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:

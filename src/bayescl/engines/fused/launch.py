@@ -1,0 +1,332 @@
+"""The log-sum-exp that the kernels compute, as one differentiable function, and its launches.
+
+Imports Triton; imported when the fused engine first runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import torch
+import triton  # type: ignore[import-untyped]
+from torch.autograd.function import once_differentiable
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.engines.batch import CandidateRule
+from bayescl.engines.fused import kernels
+from bayescl.engines.fused.tiles import Kernel, Precision, Tile, tiles_for
+from bayescl.functional.histogram import inverse_widths, log2_weights
+from bayescl.functional.objective import LogSumObjective
+
+Result = TypeVar("Result")
+
+_TUNED_FROM = 2**24  # fewer logits are computed with the default tile: measuring would not pay
+_MARGIN = 0.98  # another tile must take less than this part of the default's time
+
+
+class FusedLogSumExp(torch.autograd.Function):
+    """Log of each anchor's sum of (weighted) exponentials, and the number of its terms.
+
+    Keeps the embeddings, two numbers and one histogram per row for the backward pass, which
+    recomputes the logits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        anchors: Float[Tensor, "anchors dim"],
+        candidates: Float[Tensor, "candidates dim"],
+        temperature: Float[Tensor, ""],
+        rule: CandidateRule,
+        precision: Precision,
+        weighting: LogSumObjective,
+        bins: int,
+        count: bool,
+    ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
+        """Sum over all columns; ``weighting`` weighs them by their ranks, in ``bins`` bins."""
+        anchors, candidates = anchors.contiguous(), candidates.contiguous()
+        problem = Problem(anchors, candidates, rule, precision)
+        with _on(anchors.device):
+            binned = weights_in_bins(problem, weighting, bins)
+            scale = _scale(temperature, anchors.device)
+            base_2, counts = log_sums(problem, scale, binned, count=count)
+        ctx.rule, ctx.precision, ctx.bins = rule, precision, binned.bins
+        ctx.save_for_backward(anchors, candidates, temperature, base_2, *binned[1:])
+        if counts is not None:
+            ctx.mark_non_differentiable(counts)
+        return base_2 * math.log(2), counts
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, upstream: Float[Tensor, " anchors"], _of_counts: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the logits again, tile by tile, and what each side receives."""
+        anchors, candidates, temperature, base_2, *table = ctx.saved_tensors
+        problem = Problem(anchors, candidates, ctx.rule, ctx.precision)
+        binned, scale = Binned(ctx.bins, *table), _scale(temperature, anchors.device)
+        slopes = partial(gradients, problem, scale=scale, binned=binned, log_sum=base_2)
+        upstream, per_unit = upstream.float(), scale * math.log(2)  # 1 / temperature
+        to_anchors = to_candidates = to_temperature = None
+        wants_anchors, wants_candidates, wants_temperature, *_ = ctx.needs_input_grad
+        with _on(anchors.device):
+            if wants_anchors or wants_temperature:
+                gradient = slopes("anchor_gradient") * (upstream * per_unit)[:, None]
+                if wants_temperature:
+                    # d(z / t)/dt = -z / t^2, and the anchor's gradient is a sum of candidates / t.
+                    total = -(gradient * anchors).sum() * per_unit
+                    to_temperature = total.to(temperature.device, temperature.dtype)
+                if wants_anchors:
+                    to_anchors = gradient.to(anchors.dtype)
+            if wants_candidates:
+                # In half precision the products' operands must neither over- nor underflow.
+                largest = upstream.abs().amax()
+                unit = torch.where(largest > 0, upstream / largest, 0.0)
+                gradient = slopes("candidate_gradient", upstream=unit) * (largest * per_unit)
+                to_candidates = gradient.to(candidates.dtype)
+        return to_anchors, to_candidates, to_temperature, *(None,) * 5
+
+
+def _scale(temperature: Float[Tensor, ""], device: torch.device) -> Float[Tensor, ""]:
+    """Factor that turns similarities into base-2 logits."""
+    return math.log2(math.e) / temperature.detach().to(device, torch.float32)
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Triton launches on the current device, which need not be the tensors'."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+class Binned(NamedTuple):
+    """Each row's histogram, as the kernels look weights up in it; ``bins`` 0 for no weights."""
+
+    bins: int = 0
+    tops: Float[Tensor, " rows"] | None = None
+    inverse_widths: Float[Tensor, " rows"] | None = None
+    log_weights: Float[Tensor, "rows bins"] | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What every kernel reads; embeddings are contiguous, and all tensors on one device.
+
+    ``tile`` is used by every kernel; default: the fastest on this device, or each kernel's own.
+    """
+
+    anchors: Float[Tensor, "anchors dim"]
+    candidates: Float[Tensor, "candidates dim"]
+    rule: CandidateRule
+    precision: Precision
+    tile: Tile | None = None
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """The first arguments of every kernel."""
+        rule = self.rule
+        valid = None if rule.valid is None else rule.valid.contiguous().view(torch.uint8)
+        own, positive = (
+            None if places is None else places.contiguous() for places in (rule.own, rule.positive)
+        )
+        return self.anchors, self.candidates, own, positive, *_by_key(rule), valid
+
+    def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A buffer on the same device."""
+        return torch.empty(shape, dtype=dtype, device=self.anchors.device)
+
+    def tiles(self, kernel: Kernel, bins: int) -> tuple[Tile, ...]:
+        """The tiles that a kernel may use for these embeddings, the default first."""
+        masked = self.rule.num_keys > 0 or self.rule.valid is not None
+        dtype, dim = self.anchors.dtype, self.anchors.shape[1]
+        return tiles_for(kernel, dtype, dim, bins, self.precision, masked=masked)
+
+    def grid(self, tile: Tile, *, by_columns: bool = False) -> tuple[int, int, dict[str, Any]]:
+        """Blocks that programs own, shares that they walk over, and arguments by name."""
+        (rows, dim), columns = self.anchors.shape, len(self.candidates)
+        owned, visited = triton.cdiv(rows, tile.rows), triton.cdiv(columns, tile.columns)
+        if by_columns:
+            owned, visited = visited, owned
+        # With few blocks, most of the device would idle; more shares than it can run at a time
+        # would only cost memory for partial results.
+        shares = min(visited, triton.cdiv(_programs(self.anchors.device), owned))
+        blocks_each = triton.cdiv(visited, shares)
+        arguments = {
+            "num_anchors": rows,
+            "num_candidates": columns,
+            "share": blocks_each * (tile.rows if by_columns else tile.columns),
+            "num_keys": self.rule.num_keys,
+            "dim": dim,
+            "block_rows": tile.rows,
+            "block_columns": tile.columns,
+            "block_dim": tile.dim,
+            "precision": self.precision,
+            "num_warps": tile.warps,
+            "num_stages": tile.stages,
+            "enable_fp_fusion": True,  # Triton 3.9 warns where it is left open
+        }
+        return owned, triton.cdiv(visited, blocks_each), arguments
+
+
+def weights_in_bins(problem: Problem, weighting: LogSumObjective, bins: int) -> Binned:
+    """Each row's histogram turned into weights; nothing where there are no weights."""
+    if weighting.ranks is None:
+        return Binned()
+    low, top = similarity_ranges(problem)
+    inverse = inverse_widths(low, top)
+    top = torch.where(top == -torch.inf, 0.0, top)  # rows without candidates: nothing to place
+    counts = histograms(problem, binned := Binned(bins, top, inverse))
+    table = log2_weights(counts, inverse, weighting.weights_of_cdf, weighting.ranks)
+    return binned._replace(log_weights=table)
+
+
+def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """Smallest and largest similarity of each row; inf and -inf where it has no candidate."""
+    rows = len(problem.anchors)
+
+    def launch(tile: Tile) -> tuple[Tensor, Tensor]:
+        blocks, shares, arguments = problem.grid(tile)
+        lows, tops = problem.empty(shares, rows), problem.empty(shares, rows)
+        kernels.range_kernel[blocks, shares](*problem.inputs, lows, tops, **arguments)
+        return lows.amin(0), tops.amax(0)
+
+    return _with_best_tile(problem, "range", 0, launch)
+
+
+def histograms(problem: Problem, binned: Binned) -> Int[Tensor, "rows bins"]:
+    """How many candidates of each row fall into each of its bins."""
+    bins, tops, inverse_widths, _ = binned
+
+    def launch(tile: Tile) -> Tensor:
+        blocks, shares, arguments = problem.grid(tile)
+        counts = problem.empty(len(problem.anchors), bins, dtype=torch.int32).zero_()
+        arguments |= {"bins": bins, "shared_counts": counts_in_shared_memory()}
+        kernels.histogram_kernel[blocks, shares](
+            *problem.inputs, tops, inverse_widths, counts, **arguments
+        )
+        return counts
+
+    return _with_best_tile(problem, "histogram", bins, launch)
+
+
+def log_sums(
+    problem: Problem, scale: Float[Tensor, ""], binned: Binned, *, count: bool
+) -> tuple[Float[Tensor, " rows"], Int[Tensor, " rows"] | None]:
+    """Base-2 log of each row's sum of weighted exponentials, and how many it sums."""
+    rows, (bins, *table) = len(problem.anchors), binned
+
+    def launch(tile: Tile) -> tuple[Tensor, Tensor | None]:
+        blocks, shares, arguments = problem.grid(tile)
+        partial = problem.empty(shares, rows)
+        counts = problem.empty(shares, rows, dtype=torch.int32) if count else None
+        kernels.log_sum_kernel[blocks, shares](
+            *problem.inputs, scale, *table, partial, counts, bins=bins, **arguments
+        )
+        total = torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
+        return total if shares > 1 else partial[0], None if counts is None else counts.sum(0)
+
+    return _with_best_tile(problem, "log_sum", bins, launch)
+
+
+def gradients(
+    problem: Problem,
+    kernel: Literal["anchor_gradient", "candidate_gradient"],
+    scale: Float[Tensor, ""],
+    binned: Binned,
+    log_sum: Float[Tensor, " rows"],
+    upstream: Float[Tensor, " rows"] | None = None,
+) -> Float[Tensor, "owners dim"]:
+    """Each anchor's mean candidate, weighted by the candidates' shares of its sum.
+
+    Or each candidate's sum of anchors, weighted by its shares and the upstream gradient.
+    """
+    of_candidates, (bins, *table) = kernel == "candidate_gradient", binned
+    owners, dim = (problem.candidates if of_candidates else problem.anchors).shape
+
+    def launch(tile: Tile) -> Tensor:
+        blocks, shares, arguments = problem.grid(tile, by_columns=of_candidates)
+        partial = problem.empty(shares, owners, dim)
+        arguments |= {"bins": bins, "block_out": tile.out, "of_candidates": of_candidates}
+        kernels.gradient_kernel[blocks, shares, triton.cdiv(dim, tile.out)](
+            *problem.inputs, scale, *table, log_sum, upstream, partial, **arguments
+        )
+        total = partial[0] if shares == 1 else partial.sum(0)
+        return total.mul_(2.0 ** -float(kernels.SHIFT.value))
+
+    return _with_best_tile(problem, kernel, bins, launch)
+
+
+def counts_in_shared_memory() -> bool:
+    """Whether a tile's histogram is counted in shared memory before it is added to memory.
+
+    Before 3.8, Triton's histogram compares every element with every bin, which for 16,384 of them
+    is slower than atomics on memory.
+    """
+    major, minor = triton.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (3, 8)
+
+
+def _by_key(rule: CandidateRule) -> tuple[Tensor | None, Tensor | None]:
+    """Anchors' and candidates' groups, all rows of one key after the other.
+
+    Several keys are replaced by places in their order: numbers of 32 bits, equal where the keys
+    are. In 64 bits they would take too many registers.
+    """
+    mine, theirs = rule.anchor_groups, rule.candidate_groups
+    if mine is None or theirs is None or rule.num_keys == 0:
+        return None, None
+    if rule.num_keys == 1:
+        return mine.contiguous(), theirs.contiguous()
+    keys = torch.cat([mine, theirs]).T.contiguous()
+    places = torch.searchsorted(keys.sort(dim=1).values, keys, out_int32=True)
+    return places[:, : len(mine)].contiguous(), places[:, len(mine) :].contiguous()
+
+
+@lru_cache
+def _programs(device: torch.device) -> int:
+    """How many programs to aim at; in Triton's interpreter enough to cut loops into shares."""
+    if device.type != "cuda":
+        return 4
+    return 2 * torch.cuda.get_device_properties(device).multi_processor_count
+
+
+measured_tiles: dict[tuple[object, ...], Tile] = {}  # by kernel and what it computes
+
+
+def _with_best_tile(
+    problem: Problem, kernel: Kernel, bins: int, launch: Callable[[Tile], Result]
+) -> Result:
+    """The result of a launch with the fastest tile, which the first launch of its kind measures.
+
+    Triton's own ``autotune`` does not fit: the tile decides into how many shares a loop is cut, and
+    so the size of the buffers and the sums that follow the kernel.
+    """
+    if problem.tile is not None:
+        return launch(problem.tile)
+    (rows, dim), columns = problem.anchors.shape, len(problem.candidates)
+    size = ((rows * columns // _TUNED_FROM).bit_length() + 3) // 4  # by factors of 16
+    tiles, device = problem.tiles(kernel, bins), problem.anchors.device
+    if size == 0 or len(tiles) == 1 or not _may_measure(device):
+        return launch(tiles[0])
+    key = (kernel, device, problem.anchors.dtype, problem.precision, dim, bins, size)
+    if key not in measured_tiles:
+        times = {}
+        for tile in tiles:
+            try:
+                times[tile] = triton.testing.do_bench(
+                    partial(launch, tile), warmup=5, rep=50, return_mode="median"
+                )
+            except Exception:  # Triton has no common class for what a device refuses
+                times[tile] = math.inf
+        times[tiles[0]] *= _MARGIN
+        measured_tiles[key] = min(tiles, key=times.__getitem__)
+    return launch(measured_tiles[key])
+
+
+def _may_measure(device: torch.device) -> bool:
+    """Not without a GPU, while a CUDA graph is captured, or if results must repeat bit for bit."""
+    fixed = torch.are_deterministic_algorithms_enabled()
+    return device.type == "cuda" and not (fixed or torch.cuda.is_current_stream_capturing())

@@ -1,0 +1,302 @@
+r"""Mixtures of von Mises-Fisher components, fitted by expectation maximisation.
+
+A row of unit length :math:`x` in :math:`d` dimensions comes from component :math:`c` with density
+
+.. math::
+    f(x) = \sum_c \pi_c\, C_d(\kappa)\, e^{\kappa\, \mu_c \cdot x},
+
+with unit directions :math:`\mu_c`, mixing weights :math:`\pi_c` that sum to 1, and one
+concentration :math:`\kappa` for all components. A :class:`Mixtures` holds several mixtures of the
+same rows, coarse and fine, side by side.
+
+Reference:
+    Banerjee et al., "Clustering on the Unit Hypersphere using von Mises-Fisher Distributions",
+    JMLR 2005; Sra, "A short note on parameter approximation for von Mises-Fisher distributions",
+    Computational Statistics 2012; Arthur and Vassilvitskii, "k-means++", SODA 2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count, check_floating, check_positive, check_shape
+from bayescl.functional.latent_classes._rows import (
+    by_component,
+    sum_by_mixture,
+    unit_rows,
+    usable,
+)
+
+MAX_KAPPA = 60.0
+"""The largest concentration of a fit: tight components grow no sharper than this."""
+
+_NEXT_TO_NOTHING = 1e-30
+"""Added to any distance, it vanishes in rounding."""
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Mixtures of von Mises-Fisher components, fitted to the same rows, side by side.
+
+    Attributes:
+        directions: unit vectors: the components of the first mixture, then those of the next.
+        weights: mixing weights; those of each mixture sum to 1.
+        kappa: concentration of each mixture, at least 0.
+        sizes: number of components of each mixture.
+    """
+
+    directions: Float[Tensor, "components dim"]
+    weights: Float[Tensor, " components"]
+    kappa: Float[Tensor, " mixtures"]
+    sizes: tuple[int, ...]
+
+
+def start_mixtures(
+    rows: Float[Tensor, "rows dim"],
+    sizes: Sequence[int],
+    *,
+    generator: torch.Generator,
+    max_kappa: float = MAX_KAPPA,
+) -> Mixtures:
+    r"""Choose the first directions of each mixture among the rows, by k-means++.
+
+    The first is a random row. Each further row is drawn with probability proportional to
+    :math:`1 - \max_c \mu_c \cdot x`, its distance from the rows chosen so far.
+
+    Args:
+        rows: embeddings of any length, scaled to unit length here. Rows that are not finite or all
+            zero are never chosen. Not differentiated.
+        sizes: number of components of each mixture, at least 1 and at most the number of rows.
+        generator: a CPU generator, so that the draws are the same on every device.
+        max_kappa: the concentration to start with, positive.
+
+    Returns:
+        Mixtures with equal weights. Directions repeat if there are fewer distinct rows than
+        components.
+
+    Raises:
+        ValueError: if ``sizes`` is empty, or a mixture has more components than there are rows.
+
+    Example:
+        >>> rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+        >>> start = start_mixtures(rows, [2], generator=torch.Generator().manual_seed(0))
+        >>> start.directions.sort(dim=0).values
+        tensor([[0., 0.],
+                [1., 1.]])
+
+    Reference:
+        Arthur and Vassilvitskii, SODA 2007.
+    """
+    check_sizes(rows, sizes)
+    check_positive("max_kappa", max_kappa)
+    unit, largest = unit_rows(rows)
+    return started(unit, usable(largest), sizes, generator, max_kappa)
+
+
+def fit_mixtures(
+    rows: Float[Tensor, "rows dim"],
+    start: Mixtures,
+    *,
+    iterations: int,
+    max_kappa: float = MAX_KAPPA,
+) -> Mixtures:
+    r"""Fit every mixture to the rows by expectation maximisation.
+
+    With responsibilities :math:`r_{ic}` of the mixture before, one iteration is
+
+    .. math::
+        \pi_c = \tfrac{1}{n}\sum_i r_{ic}, \qquad
+        \mu_c = \frac{m_c}{\lVert m_c \rVert},\quad m_c = \sum_i r_{ic}\,x_i, \qquad
+        R = \tfrac{1}{n}\sum_c \lVert m_c \rVert, \qquad
+        \kappa = \frac{R\,(d - R^2)}{1 - R^2}.
+
+    Args:
+        rows: embeddings of any length, scaled to unit length here. Rows that are not finite or all
+            zero are ignored. Not differentiated.
+        start: where to begin: :func:`start_mixtures`, or an earlier fit.
+        iterations: number of steps, at least 0.
+        max_kappa: the largest concentration, positive; identical rows would have an infinite one.
+
+    Returns:
+        Mixtures of the same sizes. A component without rows keeps its direction, with weight 0. If
+        no row is usable, ``start`` is returned unchanged.
+
+    Raises:
+        ValueError: if rows and directions differ in length.
+
+    Example:
+        >>> rows = torch.tensor([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
+        >>> start = start_mixtures(rows, [2], generator=torch.Generator().manual_seed(0))
+        >>> fit = fit_mixtures(rows, start, iterations=5)
+        >>> fit.weights, fit.directions[:, 0].abs()
+        (tensor([0.5000, 0.5000]), tensor([1., 1.]))
+
+    Reference:
+        Banerjee et al., JMLR 2005, Eqs. 4.4 (kappa) and Table 2 (EM).
+    """
+    check_count("iterations", iterations, 0)
+    check_positive("max_kappa", max_kappa)
+    _check_rows(rows, start)
+    unit, largest = unit_rows(rows)
+    return fitted(unit, usable(largest).to(unit.dtype), start, iterations, max_kappa)
+
+
+def mean_kappa(
+    mean_length: Float[Tensor, "*shape"], dim: int, max_kappa: float = MAX_KAPPA
+) -> Float[Tensor, "*shape"]:
+    r"""Concentration of a von Mises-Fisher density from the length of its rows' mean.
+
+    .. math:: \kappa \approx \frac{R\,(d - R^2)}{1 - R^2}
+
+    Args:
+        mean_length: :math:`R`, in [0, 1]: 0 if rows point in all directions, 1 if all are equal.
+        dim: :math:`d`, coordinates of a row.
+        max_kappa: the largest value returned.
+
+    Returns:
+        Values in [0, max_kappa], increasing in ``mean_length``.
+
+    Example:
+        >>> mean_kappa(torch.tensor([0.0, 0.5, 1.0]), dim=3)
+        tensor([ 0.0000,  1.8333, 60.0000])
+
+    Reference:
+        Banerjee et al., JMLR 2005, Eq. 4.4; Sra, 2012, for its error.
+    """
+    square = mean_length.square()
+    # At length 1 it is infinite, and rounding may take the length past 1.
+    kappa = mean_length * (dim - square) / (1 - square).clamp_min(0)
+    # In one dimension 0 / 0 at length 1.
+    return torch.where(square >= 1, max_kappa, kappa).clamp(0, max_kappa)
+
+
+def responsibilities(
+    rows: Float[Tensor, "rows dim"], mixtures: Mixtures
+) -> Float[Tensor, "rows components"]:
+    r"""Probability of each component given a row.
+
+    .. math:: r_{ic} \propto \pi_c\,e^{\kappa\,\mu_c \cdot x_i}
+
+    Args:
+        rows: embeddings of any length, scaled to unit length here. Not differentiated.
+        mixtures: fitted mixtures.
+
+    Returns:
+        Values in [0, 1]; those of each mixture sum to 1 in every row. Rows that are not finite give
+        NaN; all-zero rows give the mixing weights.
+
+    Raises:
+        ValueError: if rows and directions differ in length.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([2.0]), (2,))
+        >>> responsibilities(torch.tensor([[3.0, 0.0], [1.0, 1.0]]), mixtures)
+        tensor([[0.8808, 0.1192],
+                [0.5000, 0.5000]])
+    """
+    _check_rows(rows, mixtures)
+    unit, largest = unit_rows(rows)
+    shares = softmax_by_mixture(unit, mixtures)
+    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
+
+
+def softmax_by_mixture(
+    unit: Float[Tensor, "rows dim"], mixtures: Mixtures
+) -> Float[Tensor, "rows components"]:
+    """Responsibilities of rows of unit length."""
+    kappa = by_component(mixtures.kappa, mixtures.sizes)
+    logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
+    parts = torch.split(logits, list(mixtures.sizes), dim=1)
+    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+
+
+def started(
+    unit: Float[Tensor, "rows dim"],
+    known: Bool[Tensor, " rows"],
+    sizes: Sequence[int],
+    generator: torch.Generator,
+    max_kappa: float,
+) -> Mixtures:
+    """:func:`start_mixtures` of rows of unit length."""
+    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
+    spread = _spread_rows(unit, known, draws.to(unit.device, unit.dtype))
+    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
+    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
+    kappa = unit.new_full((len(sizes),), max_kappa)
+    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+
+
+def _spread_rows(
+    unit: Float[Tensor, "rows dim"],
+    known: Bool[Tensor, " rows"],
+    draws: Float[Tensor, "mixtures draws"],
+) -> Int[Tensor, "mixtures draws"]:
+    """Numbers of rows by k-means++ for each mixture, from uniform draws."""
+    uniform = known.to(unit.dtype)
+    evenly = uniform.cumsum(dim=0)
+    place = evenly.repeat(len(draws), 1)
+    distance, one = uniform, unit.new_ones(())
+    chosen: list[Tensor] = []
+    for draw in draws.T[:, :, None]:
+        row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
+        chosen.append(row.clamp_max_(len(unit) - 1))
+        # Rounding leaves a trace of distance between equal rows.
+        away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
+        distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
+        # Where all rows lie on those chosen already, any usable row will do.
+        place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)
+    return torch.stack(chosen, dim=1)
+
+
+def fitted(
+    unit: Float[Tensor, "rows dim"],
+    counted: Float[Tensor, " rows"],
+    start: Mixtures,
+    iterations: int,
+    max_kappa: float,
+) -> Mixtures:
+    """:func:`fit_mixtures` to rows of unit length; those that do not count are 0."""
+    count = counted.sum()
+    mixtures = start
+    for _ in range(iterations):
+        shares = softmax_by_mixture(unit, mixtures)
+        sums = shares.T @ unit
+        lengths = sums.norm(dim=1)
+        found = lengths > 0
+        kappa = mean_kappa(sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
+        mixtures = Mixtures(
+            torch.where(
+                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
+            ),
+            # 0 / 0, without usable rows, keeps what was there.
+            torch.where(count > 0, counted @ shares / count, mixtures.weights),
+            torch.where(count > 0, kappa, mixtures.kappa),
+            start.sizes,
+        )
+    return mixtures
+
+
+def check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:
+    """Refuse rows that cannot start mixtures of these sizes."""
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", "dim"))
+    if not sizes:
+        raise ValueError("sizes must name at least one mixture, got none")
+    for size in sizes:
+        check_count("sizes", size, 1)
+    if max(sizes) > len(rows):
+        raise ValueError(
+            f"sizes must be at most the number of rows, got {max(sizes)} components "
+            f"for {len(rows)} rows"
+        )
+
+
+def _check_rows(rows: Tensor, mixtures: Mixtures) -> None:
+    """Refuse rows that are not of the mixtures' length."""
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", mixtures.directions.shape[1]))

@@ -1,0 +1,564 @@
+"""Latent classes of items with two views each, and the posterior that two items share a class.
+
+:func:`fit_latent_classes` fits mixtures in a metric that plays down what views change, and notes
+between which components views of one item move. :func:`signatures` follows these moves, and
+:func:`same_class` compares signatures: two rows that share a component in coarse and fine mixtures
+are more surely of one class than two that share only a coarse one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_count, check_floating, check_positive, check_shape
+from bayescl.functional.latent_classes._rows import (
+    by_component,
+    by_mixture,
+    check_shares,
+    mean_product,
+    unit_by_mixture,
+    unit_rows,
+    usable,
+)
+from bayescl.functional.latent_classes.mixture import (
+    MAX_KAPPA,
+    Mixtures,
+    check_sizes,
+    fitted,
+    softmax_by_mixture,
+    started,
+)
+from bayescl.functional.latent_classes.trust import (
+    mixture_alignment,
+    positive_closeness,
+    view_agreement,
+)
+
+HOPS = 2
+"""How many moves between components a signature looks ahead."""
+
+_ALIGNED_ROWS = 1024
+"""Items on which mixtures are compared: on fewer, mixtures look more alike than they are."""
+
+_COMPARED_ROWS = 256
+"""Items that are compared with one another: the latest, as the encoder changes."""
+
+
+@dataclass(frozen=True)
+class LatentClasses:
+    """Mixtures fitted in a metric that plays down differences between views of an item.
+
+    Attributes:
+        center: subtracted from rows of unit length.
+        transform: applied next, from the right; then rows are scaled to unit length again.
+        mixtures: fitted to the resulting rows.
+        transitions: for each mixture, the probability that one view of an item lies in a component
+            (column) if the other view lies in another (row); see :func:`component_transitions`.
+        alignment: how far each mixture agrees with the others; see :func:`mixture_alignment`.
+        closeness: how often an item's other view is closer than another item of its class; see
+            :func:`positive_closeness`.
+        share: mean probability that two items are of one class, over all mixtures.
+        unjoined: the transitions without what labels add; the same where there are no labels.
+    """
+
+    center: Float[Tensor, " dim"]
+    transform: Float[Tensor, "dim dim"]
+    mixtures: Mixtures
+    transitions: tuple[Float[Tensor, "size size"], ...]
+    alignment: Float[Tensor, " mixtures"]
+    closeness: Float[Tensor, ""]
+    share: Float[Tensor, ""]
+    unjoined: tuple[Float[Tensor, "size size"], ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of components of each mixture."""
+        return self.mixtures.sizes
+
+    @cached_property
+    def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
+        """The transitions, raised to the number of moves that a signature follows."""
+        return _moves(self.transitions)
+
+    @cached_property
+    def unjoined_moves(self) -> tuple[Float[Tensor, "size size"], ...]:
+        """The same without labels, for tests on labelled items."""
+        return self.moves if self.unjoined is None else _moves(self.unjoined)
+
+
+def fit_latent_classes(
+    view_1: Float[Tensor, "items dim"],
+    view_2: Float[Tensor, "items dim"],
+    sizes: Sequence[int],
+    *,
+    generator: torch.Generator,
+    iterations: int = 3,
+    shrinkage: float = 0.3,
+    max_kappa: float = MAX_KAPPA,
+    labelled: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> LatentClasses:
+    r"""Find latent classes of items from two views of each, without labels.
+
+    An item's row :math:`x` is the direction of the sum of its views. With the mean row :math:`m`
+    and the scatter between views, and later within components, of equal trace,
+
+    .. math::
+        y = \frac{T^\top (x - m)}{\lVert T^\top (x - m) \rVert}, \qquad
+        T\,T^\top = \Big(S + \epsilon\,\tfrac{\mathrm{tr}\,S}{d}\,I\Big)^{-1}, \qquad
+        S = \frac{1}{n} \sum_i \frac{(v_{i1} - v_{i2})(v_{i1} - v_{i2})^\top}{2},
+
+    the mixtures are fitted to :math:`y`, the scatter of rows within components is added to
+    :math:`S`, and the mixtures are fitted once more. This plays down directions that augmentation
+    changes or in which the rows of a component differ, so that directions which tell components
+    apart stand out. Last, the views show between which components items move
+    (:func:`component_transitions`).
+
+    Args:
+        view_1: embeddings of one view of each item, of any length, oldest first. Not
+            differentiated.
+        view_2: embeddings of the other view, or of the partner in a pair.
+        sizes: number of components of each mixture, at least 1 and at most the number of items. For
+            :math:`C` classes, :math:`2C`, :math:`3C`, :math:`4C` and :math:`6C` work well.
+        generator: a CPU generator, so that the draws are the same on every device.
+        iterations: steps of expectation maximisation in each of the two fits.
+        shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
+        max_kappa: the largest concentration, positive.
+        labelled: both views of some items, ``[labelled, dim]`` each, and their labels. Items of one
+            label count as further views of one item in the transitions.
+
+    Returns:
+        Latent classes. Items with a view that is not finite or is all zero are ignored.
+
+    Raises:
+        ValueError: if shapes do not match, or a number is out of range.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> items = torch.eye(4).repeat(10, 1)
+        >>> views = [items + 0.1 * torch.randn(40, 4, generator=generator) for _ in range(2)]
+        >>> classes = fit_latent_classes(*views, sizes=[4], generator=generator)
+        >>> shares, agreement = item_responsibilities(*views, classes)
+        >>> shares.argmax(dim=1).unique(return_counts=True)[1], agreement.round()
+        (tensor([10, 10, 10, 10]), tensor([1.]))
+
+    Reference:
+        Fisher's linear discriminant, with views of an item and then components for classes;
+        mixtures as in Banerjee et al., JMLR 2005.
+    """
+    check_count("iterations", iterations, 0)
+    check_positive("shrinkage", shrinkage)
+    check_positive("max_kappa", max_kappa)
+    check_shape("view_2", view_2, view_1.shape)
+    check_sizes(view_1, sizes)
+    first, largest_1 = unit_rows(view_1)
+    second, largest_2 = unit_rows(view_2)
+    rows, largest = unit_rows(first + second)
+    counted = (usable(largest) & usable(largest_1) & usable(largest_2)).to(rows.dtype)[:, None]
+    count = counted.sum().clamp_min(1)
+    center = (rows * counted).sum(dim=0) / count
+    centered = (rows - center) * counted
+    apart = (first - second) * counted
+    between_views = _unit_scatter(apart.T @ apart)
+
+    transform = _whitening(between_views, shrinkage)
+    unit, largest = unit_rows(centered @ transform)
+    known = usable(largest)
+    start = started(unit, known, sizes, generator, max_kappa)
+    mixtures = fitted(unit, known.to(unit.dtype), start, iterations, max_kappa)
+
+    shares = softmax_by_mixture(unit, mixtures) * counted
+    within = _unit_scatter(_scatter_within(centered, shares) / len(sizes))
+    transform = _whitening(between_views + within, shrinkage)
+    unit, largest = unit_rows(centered @ transform)
+    # The same components, seen in the new metric.
+    start = replace(mixtures, directions=unit_rows(shares.T @ unit)[0])
+    mixtures = fitted(unit, usable(largest).to(unit.dtype), start, iterations, max_kappa)
+    shares_1, shares_2 = (
+        softmax_by_mixture(unit_rows((view - center) @ transform)[0], mixtures) * counted
+        for view in (first, second)
+    )
+    unjoined = transitions = component_transitions(shares_1, shares_2, sizes)
+    if labelled is not None:
+        *views, labels = labelled
+        seen = [
+            softmax_by_mixture(unit_rows((unit_rows(view)[0] - center) @ transform)[0], mixtures)
+            for view in views
+        ]
+        joins = _label_joins(seen[0] + seen[1], labels)
+        transitions = component_transitions(shares_1, shares_2, sizes, joins=joins)
+    latest = slice(-_ALIGNED_ROWS, None)
+    ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
+    ahead = unit_by_mixture(ahead, sizes)
+    # A fit that failed is not believed.
+    share = (mean_product(ahead) / len(sizes)).nan_to_num(nan=torch.inf)
+    latest = slice(-_COMPARED_ROWS, None)
+    closeness = positive_closeness(
+        first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
+    )
+    alignment = mixture_alignment(ahead, sizes)
+    return LatentClasses(
+        center, transform, mixtures, transitions, alignment, closeness, share, unjoined
+    )
+
+
+def _label_joins(
+    both: Float[Tensor, "labelled components"], labels: Int[Tensor, " labelled"]
+) -> Float[Tensor, "components components"]:
+    """Joint counts of components over ordered pairs of different items of one label.
+
+    ``both`` is the sum of the responsibilities of an item's views, so a pair of items counts as
+    four pairs of views.
+    """
+    _, numbers = torch.unique(labels, return_inverse=True)
+    sums = both.new_zeros(len(both), both.shape[1]).index_add_(0, numbers, both)
+    return sums.T @ sums - both.T @ both
+
+
+def component_transitions(
+    first: Float[Tensor, "items components"],
+    second: Float[Tensor, "items components"],
+    sizes: Sequence[int],
+    *,
+    joins: Float[Tensor, "components components"] | None = None,
+) -> tuple[Float[Tensor, "size size"], ...]:
+    r"""How likely views of an item move from one component to another.
+
+    .. math::
+        M_{cc'} = \frac{N_{cc'}}{\sum_k N_{ck}}, \qquad
+        N_{cc'} = \sum_i r_{i1c}\,r_{i2c'} + r_{i2c}\,r_{i1c'}
+
+    An item has the same class in every view, so components that views move between are parts of one
+    class.
+
+    Args:
+        first: responsibilities of the items' first views, of one or more mixtures.
+        second: of their second views.
+        sizes: number of components of each mixture.
+        joins: further moves to add to :math:`N`, such as those between items of one label.
+
+    Returns:
+        One matrix per mixture, with rows that sum to 1. A component without views gets the row of
+        the identity.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> first = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> second = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        >>> component_transitions(first, second, [2])
+        (tensor([[0.6667, 0.3333],
+                [0.3333, 0.6667]]),)
+    """
+    check_shares(first, second, sizes)
+    matrices, start = [], 0
+    for part_1, part_2 in zip(*by_mixture(sizes, first, second), strict=True):
+        moved = part_1.T @ part_2
+        moved = moved + moved.T
+        if joins is not None:
+            own = slice(start, start + len(moved))
+            moved = moved + joins[own, own]
+        start += len(moved)
+        total = moved.sum(dim=1, keepdim=True)
+        stay = torch.eye(len(moved), dtype=moved.dtype, device=moved.device)
+        matrices.append(torch.where(total > 0, moved / torch.where(total > 0, total, 1), stay))
+    return tuple(matrices)
+
+
+def class_responsibilities(
+    rows: Float[Tensor, "rows dim"], classes: LatentClasses
+) -> Float[Tensor, "rows components"]:
+    """Probability of each component given a row, in the metric of the latent classes.
+
+    For rows without a second view; see :func:`item_responsibilities` for those with one.
+
+    Args:
+        rows: embeddings of any length. Not differentiated.
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        As :func:`responsibilities`.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
+        >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
+        tensor([[0., 1.]])
+    """
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", len(classes.center)))
+    unit, largest = unit_rows(rows)
+    seen, _ = unit_rows((unit - classes.center) @ classes.transform)
+    shares = softmax_by_mixture(seen, classes.mixtures)
+    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
+
+
+def item_responsibilities(
+    view_1: Float[Tensor, "items dim"], view_2: Float[Tensor, "items dim"], classes: LatentClasses
+) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
+    r"""Responsibilities of items from two views each, and how far the views agree.
+
+    An item's responsibility is the mean over its views. If the views disagree it is spread over
+    several components, so the item is not sure to share its class with any other.
+
+    Args:
+        view_1: embeddings of one view of each item. Not differentiated.
+        view_2: embeddings of the other view.
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
+        mixture, as :func:`class_agreement`.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
+        >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
+        >>> items.round(), agreement
+        (tensor([[1., 0.],
+                [0., 1.]]), tensor([1.]))
+    """
+    check_shape("view_2", view_2, view_1.shape)
+    both = class_responsibilities(torch.cat([view_1, view_2]), classes)
+    first, second = both.chunk(2)
+    return (first + second) / 2, class_agreement(first, second, classes)
+
+
+def class_agreement(
+    first: Float[Tensor, "items components"],
+    second: Float[Tensor, "items components"],
+    classes: LatentClasses,
+) -> Float[Tensor, " mixtures"]:
+    """How far views and mixtures agree; the input of :func:`trust_of_agreement`.
+
+    The agreement of two views' signatures, :func:`view_agreement`, times the agreement of the
+    mixture with the others, :func:`mixture_alignment`. Either alone can be fooled: weak
+    augmentation leaves a view in its component even if components cut through classes at random,
+    and mixtures find the same styles if views differ by style.
+
+    Args:
+        first: responsibilities of the items' first views.
+        second: responsibilities of their second views; preferably of items that were not used in
+            the fit.
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        One value per mixture, in [-1, 1].
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.tensor([0.75]), *torch.ones(2))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
+        >>> class_agreement(torch.eye(2), torch.eye(2), classes)
+        tensor([0.7500])
+    """
+    check_shares(first, second, classes.sizes)
+    first, second = (signatures(shares, classes.transitions) for shares in (first, second))
+    return view_agreement(first, second, classes.sizes) * classes.alignment
+
+
+def signatures(
+    responsibility: Float[Tensor, "rows components"],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    *,
+    hops: int = HOPS,
+) -> Float[Tensor, "rows components"]:
+    r"""Where further views of a row would lie, as a direction for each mixture.
+
+    .. math:: \frac{r_m M_m^{\,hops}}{\lVert r_m M_m^{\,hops} \rVert}
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+        hops: number of moves to follow, at least 0; more moves merge more components.
+
+    Returns:
+        Non-negative values; the columns of each mixture have length 1.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> moves = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+        >>> signatures(torch.eye(3), [moves])
+        tensor([[0.7071, 0.7071, 0.0000],
+                [0.7071, 0.7071, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
+    """
+    check_count("hops", hops, 0)
+    ahead = responsibility.detach()
+    for _ in range(hops):
+        ahead = further_views(ahead, transitions)
+    return unit_by_mixture(ahead, [len(matrix) for matrix in transitions])
+
+
+def further_views(
+    responsibility: Float[Tensor, "rows components"],
+    moves: Sequence[Float[Tensor, "size size"]],
+) -> Float[Tensor, "rows components"]:
+    r"""Where further views of a row would lie, :math:`r_m M_m`, before scaling to unit length.
+
+    It is linear, so an item's is the mean over its views.
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        moves: of each mixture, as :attr:`LatentClasses.transitions` for one move, or
+            :attr:`LatentClasses.moves` for as many as a signature follows.
+
+    Returns:
+        Non-negative values; those of each mixture sum to 1.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> further_views(torch.eye(2), [torch.tensor([[0.5, 0.5], [0.0, 1.0]])])
+        tensor([[0.5000, 0.5000],
+                [0.0000, 1.0000]])
+    """
+    sizes = [len(matrix) for matrix in moves]
+    check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
+    parts = torch.split(responsibility.detach(), sizes, dim=1)
+    return torch.cat([part @ matrix for part, matrix in zip(parts, moves, strict=True)], dim=1)
+
+
+def same_class_factors(
+    responsibility: Float[Tensor, "rows components"],
+    trust: Float[Tensor, " mixtures"],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    *,
+    hops: int = HOPS,
+) -> Float[Tensor, "rows components"]:
+    r"""Factors of the same-class posterior: for two rows it is the product of their factors.
+
+    The columns of mixture :math:`m`, one of :math:`F` with transitions :math:`M_m`, hold
+
+    .. math::
+        \sqrt{\frac{t_m}{F}}\; \frac{q_{im}}{\lVert q_{im} \rVert}, \qquad
+        q_{im} = r_{im}\, M_m^{\,hops},
+
+    so that ``first @ second.T`` is :func:`same_class`, and its row sums are
+    ``first @ second.sum(dim=0)``.
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
+        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+        hops: number of moves to follow, at least 0; more moves merge more components.
+
+    Returns:
+        Factors of length at most 1.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> factors = same_class_factors(torch.eye(2), torch.tensor([0.25]), [torch.eye(2)])
+        >>> factors @ factors.T
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.2500]])
+    """
+    ahead = signatures(responsibility, transitions, hops=hops)
+    sizes = [len(matrix) for matrix in transitions]
+    check_shape("trust", trust, (len(sizes),))
+    return ahead * by_component((trust / len(sizes)).sqrt(), sizes)
+
+
+def same_class(
+    first: Float[Tensor, "rows components"],
+    second: Float[Tensor, "columns components"],
+    *,
+    trust: Float[Tensor, " mixtures"],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    hops: int = HOPS,
+) -> Float[Tensor, "rows columns"]:
+    r"""Probability that two rows are of one latent class.
+
+    .. math::
+        P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
+        q_{im} = r_{im}\, M_m^{\,hops}
+
+    A row's signature is the components in which further views of it would lie after a few moves.
+    Two rows with the same signature are of one class; two without a common component are not. Each
+    mixture counts by its trust :math:`t_m`.
+
+    Args:
+        first: responsibilities, as :func:`item_responsibilities` or
+            :func:`class_responsibilities`. Not differentiated.
+        second: those of the rows to compare with.
+        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
+        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+        hops: how many moves to follow, at least 0.
+
+    Returns:
+        Values in [0, 1]; all 0 if no mixture is trusted.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> rows = torch.eye(3)
+        >>> moves = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+        >>> same_class(rows, rows, trust=torch.tensor([1.0]), transitions=[moves])
+        tensor([[1.0000, 1.0000, 0.0000],
+                [1.0000, 1.0000, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
+
+    See Also:
+        :func:`same_class_factors`, whose product gives one tile of it at a time.
+    """
+    posterior = same_class_factors(first, trust, transitions, hops=hops) @ (
+        same_class_factors(second, trust, transitions, hops=hops).T
+    )
+    # Rounding may take the cosine of a row with itself past 1.
+    return posterior.clamp_max(1)
+
+
+def _moves(
+    transitions: Sequence[Float[Tensor, "size size"]],
+) -> tuple[Float[Tensor, "size size"], ...]:
+    """Transitions followed as often as a signature does."""
+    return tuple(torch.linalg.matrix_power(matrix, HOPS) for matrix in transitions)
+
+
+def _scatter_within(
+    centered: Float[Tensor, "rows dim"], shares: Float[Tensor, "rows components"]
+) -> Float[Tensor, "dim dim"]:
+    """Scatter of rows about the means of their components, summed over mixtures and rows."""
+    counts = shares.sum(dim=0)
+    sums = shares.T @ centered
+    means = sums / torch.where(counts > 0, counts, 1)[:, None]
+    weights = shares.sum(dim=1, keepdim=True)
+    return (weights * centered).T @ centered - means.T @ sums
+
+
+def _unit_scatter(scatter: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]:
+    """A scatter matrix of mean variance 1; without any variance 0."""
+    mean = scatter.diagonal().mean()
+    some = mean > torch.finfo(scatter.dtype).tiny
+    return torch.where(some, scatter / torch.where(some, mean, 1), 0)
+
+
+def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Tensor, "dim dim"]:
+    """The factor T of the inverse of a shrunken scatter matrix, T T' = (S + shrinkage I)^-1."""
+    scatter = _unit_scatter(scatter)
+    identity = torch.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
+    lower, _ = torch.linalg.cholesky_ex(scatter + shrinkage * identity)
+    inverse: Tensor = torch.linalg.solve_triangular(lower, identity, upper=False)
+    return inverse.T

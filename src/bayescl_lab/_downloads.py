@@ -1,0 +1,281 @@
+"""Published data sets: where they are, downloads with checksums, safe unpacking."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bayescl_lab._files import staged_folder
+
+DATA_VARIABLE = "BAYESCL_DATA"
+"""The environment variable that names the folder of data sets."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are there and the bytes that there will be."""
+
+_BLOCK = 1 << 20
+_TIMEOUT = 30.0  # seconds without a byte
+_DAMAGE = (
+    EOFError,
+    RuntimeError,  # encryption, and compression that nobody uses
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A published file that anybody can check.
+
+    Attributes:
+        url: where it is.
+        filename: its name in the data folder.
+        size: how many bytes it has.
+        checksum: ``md5:`` or ``sha256:`` and the hexadecimal digest, as its publisher states it.
+    """
+
+    url: str
+    filename: str
+    size: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A published data set: source, size and terms of use.
+
+    Attributes:
+        name: what commands call it.
+        kind: "images" or "interactions".
+        title: what people call it.
+        files: what is downloaded; empty where its owner asks people to fetch it by hand.
+        terms: the conditions of use, in one line.
+        homepage: where its owner describes it.
+        instructions: how to use a local copy, or to get one where nothing can be downloaded.
+    """
+
+    name: str
+    kind: str
+    title: str
+    files: tuple[RemoteFile, ...]
+    terms: str
+    homepage: str
+    instructions: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+def data_folder() -> Path:
+    """The folder of data sets: ``$BAYESCL_DATA``, or ``data`` where that is not set."""
+    return Path(os.environ.get(DATA_VARIABLE) or "data")
+
+
+def fetch_source(
+    source: DataSource, folder: Path | None = None, *, progress: Progress | None = None
+) -> tuple[Path, ...]:
+    """Fetch every file of a data set into ``<folder>/<name of the data set>``.
+
+    Args:
+        source: the data set.
+        folder: the folder of data sets; default: :func:`data_folder`.
+        progress: called with the bytes done and due of the whole data set.
+
+    Returns:
+        The files, verified.
+
+    Raises:
+        ValueError: if nothing can be downloaded, or as :func:`fetch_file` does.
+    """
+    if not source.files:
+        raise ValueError(f"{source.name} cannot be downloaded: {source.instructions}")
+    paths: list[Path] = []
+    before = 0
+    for file in source.files:
+
+        def report(done: int, _: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + done, source.size)
+
+        place = (folder or data_folder()) / source.name
+        paths.append(fetch_file(file, place, progress=report))
+        before += file.size
+    return tuple(paths)
+
+
+def fetch_file(file: RemoteFile, folder: Path, *, progress: Progress | None = None) -> Path:
+    """Download a file, or use the one that is there.
+
+    Bytes go to ``<filename>.part``; only what has the stated size and checksum is renamed to
+    ``filename``.
+
+    Args:
+        file: what to fetch.
+        folder: where to put it; made if it is missing.
+        progress: called after each block with the bytes done and due.
+
+    Returns:
+        The verified file in ``folder``.
+
+    Raises:
+        ValueError: if the file cannot be fetched or written, or is not the one that was
+            published. A download that failed is removed, a damaged file that was there is not.
+    """
+    meter = _Meter(file.size, progress)
+    target = folder / file.filename
+    if target.exists():
+        _verify_copy(target, file)
+    else:
+        part = target.with_name(target.name + ".part")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _download(file, part, meter)
+            _verify_copy(part, file)
+            part.replace(target)
+        except OSError as error:
+            raise ValueError(f"cannot write to {part}: {error.strerror or error}") from None
+        finally:
+            if part.is_file():
+                part.unlink()
+    meter.update(file.size)
+    return target
+
+
+@dataclass
+class _Meter:
+    """What pooch tells about its progress, in blocks."""
+
+    size: int
+    progress: Progress | None
+    total: int = 0
+    done: int = 0
+
+    def update(self, count: int) -> None:
+        """Count bytes; the last block may be counted as a whole one."""
+        self.done = min(self.done + count, self.size)
+        if self.progress is not None:
+            self.progress(self.done, self.size)
+
+    def reset(self) -> None:
+        """Called before the total is counted once more, which changes nothing."""
+
+    def close(self) -> None:
+        """Called at the end."""
+
+
+def _download(file: RemoteFile, part: Path, meter: _Meter) -> None:
+    """Write what a server sends to a file.
+
+    Raises:
+        ValueError: if there is no room for it, or the server cannot be reached or stops early.
+        OSError: if the disk refuses.
+    """
+    import pooch  # which imports requests: too slow for commands that do not download
+    from requests import RequestException
+
+    free = shutil.disk_usage(part.parent).free
+    if free < file.size:
+        raise ValueError(f"{file.filename} needs {file.size} bytes, {part.parent} has {free} free")
+    headers = {"User-Agent": "bayescl", "Accept-Encoding": "identity"}
+    fetch = pooch.HTTPDownloader(meter, _BLOCK, timeout=_TIMEOUT, headers=headers)
+    try:
+        fetch(file.url, str(part), None)
+    except RequestException as error:
+        raise ValueError(f"cannot download {file.url}: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    """A network error in a few words: the server's, or those of the first error behind it."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"{response.status_code} {response.reason}"
+    while behind := error.__cause__ or error.__context__:
+        error = behind
+    return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
+
+
+def _verify_copy(path: Path, file: RemoteFile) -> None:
+    """Raise unless a copy has the size and the checksum of the published file."""
+    size = path.stat().st_size
+    if size != file.size:  # says more than a digest does, and at once
+        raise ValueError(f"{path} is damaged: it must have {file.size} bytes, got {size}")
+    verify_file(path, file.checksum)
+
+
+def verify_file(path: Path, checksum: str) -> None:
+    """Check that a file is the one that was published.
+
+    Args:
+        path: the file.
+        checksum: ``md5:`` or ``sha256:`` and the hexadecimal digest.
+
+    Raises:
+        ValueError: if the file is missing, cannot be read, or has another digest.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "empty"
+        >>> path.touch()
+        >>> verify_file(path, "md5:d41d8cd98f00b204e9800998ecf8427e")
+    """
+    import pooch
+
+    algorithm, _, expected = checksum.lower().partition(":")
+    if algorithm not in ("md5", "sha256") or not expected:
+        raise ValueError(f"checksum must begin with md5: or sha256:, got {checksum!r}")
+    try:
+        digest = pooch.file_hash(str(path), alg=algorithm)
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    if digest != expected:
+        raise ValueError(f"{path} is damaged: {algorithm} must be {expected}, got {digest}")
+
+
+def extract_archive(archive: Path, into: Path) -> Path:
+    """Unpack a zip or tar archive into a new folder.
+
+    Nothing lands outside of the folder, and everything is written beside it and renamed at the
+    end, so that the folder is there as a whole or not at all.
+
+    Args:
+        archive: a ``.zip`` file or a tar file, compressed or not; told apart by content.
+        into: the folder to make; nothing or an empty folder may be there.
+
+    Returns:
+        ``into``.
+
+    Raises:
+        ValueError: if the archive is missing or damaged, a tar archive holds a device or leads
+            out of the folder, or the disk refuses.
+    """
+    if not archive.is_file():
+        raise ValueError(f"there is no file {archive}")
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise ValueError(f"cannot unpack {archive}: {into} exists already")
+    try:
+        with staged_folder(into) as staging:
+            if zipfile.is_zipfile(archive):
+                with zipfile.ZipFile(archive) as packed:
+                    packed.extractall(staging)  # makes no links; leaves out roots, drives and ".."
+            else:
+                with tarfile.open(archive) as packed_tar:
+                    packed_tar.extractall(staging, filter="data")
+    except tarfile.FilterError as error:
+        raise ValueError(f"{archive} is unsafe: {error}") from None
+    except _DAMAGE as error:
+        reason = str(error).partition("\n")[0]  # tarfile tells of every format it tried
+        raise ValueError(f"{archive} is damaged: {reason}") from None
+    except OSError as error:
+        raise ValueError(f"cannot unpack {archive}: {error.strerror or error}") from None
+    return into

@@ -1,0 +1,117 @@
+"""One look for all figures: an estimator has the same colour, line and marker everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bayescl.figures import panels
+from bayescl_lab.paper.simulation.estimators import TITLES
+
+
+class Look(NamedTuple):
+    """Colour, line style and marker."""
+
+    colour: str
+    line: Any = "-"
+    marker: str = ""
+
+
+# The palette of Okabe and Ito, which colour-blind readers can tell apart.
+ESTIMATORS = {
+    "supervised": Look("#000000", ":", "x"),
+    "biased": Look("#D55E00", "--", "s"),
+    "debiased": Look("#56B4E9", "-.", "^"),
+    "hard": Look("#CC79A7", (0, (3, 1, 1, 1, 1, 1)), "v"),
+    "bayesian_upper": Look("#009E73", "-", "D"),
+    "bayesian_upper_normalized": Look("#009E73", ":", "d"),
+    "bayesian_mid": Look("#0072B2", "-", "o"),
+    "bayesian_mid_normalized": Look("#0072B2", ":", "."),
+}
+LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D")
+LABELS = {
+    "alpha": r"encoder's quality $\alpha$",
+    "candidates": "candidates per anchor $N$",
+    "tau_plus": r"prior of false negatives $\tau^+$",
+    "gamma": r"slide of the proposal $\gamma$",
+    "temperature": "temperature $t$",
+    "anchors": "anchors $M$",
+    "concentration": "concentration of the hard estimator",
+}
+LOGARITHMIC = {"candidates": 2, "anchors": 10}
+BAND_NOTE = "line: mean of the draws; band: their 5 % to 95 % quantiles"
+
+_PANEL = (4.0, 3.2)
+
+
+def sized_panels(rows: int, columns: int, *, title: str) -> tuple[Figure, list[Axes]]:
+    """A figure with a title and a grid of axes of the usual size, row by row."""
+    width, height = _PANEL[0] * columns, _PANEL[1] * rows + 1.1
+    return panels(rows, columns, width=max(width, 5.5), height=height, title=title)
+
+
+def curve(
+    axis: Axes,
+    table: pl.DataFrame,
+    x: str,
+    y: str,
+    look: Look,
+    label: str | None = None,
+    *,
+    band: bool = False,
+    **more: Any,
+) -> None:
+    """A column over another one, with the band that lies beside it."""
+    style = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4, "lw": 1.6}
+    axis.plot(table[x], table[y], label=label, **{**style, **more})
+    if band:
+        low, high = table[f"{y}_low"], table[f"{y}_high"]
+        axis.fill_between(table[x], low, high, color=look.colour, alpha=0.18, lw=0)
+
+
+def bars(
+    axis: Axes,
+    table: pl.DataFrame,
+    x: str,
+    y: str,
+    look: Look,
+    label: str | None = None,
+    *,
+    errors: bool = False,
+    **more: Any,
+) -> None:
+    """A curve with error bars, its band or two standard errors; empty cells are left out."""
+    here = table.drop_nulls(y)
+    around = [2 * here[f"{y}_error"]] * 2
+    if not errors:
+        around = [here[y] - here[f"{y}_low"], here[f"{y}_high"] - here[y]]
+    style = {"color": look.colour, "ls": look.line, "marker": look.marker, "elinewidth": 1}
+    axis.errorbar(here[x], here[y], yerr=around, label=label, **{**style, "ms": 4, **more})
+
+
+def estimator_curves(
+    axis: Axes,
+    table: pl.DataFrame,
+    names: Sequence[str],
+    *,
+    x: str = "value",
+    y: str,
+    by: str = "estimator",
+) -> None:
+    """One banded curve per estimator."""
+    for name in names:
+        here = table.filter(pl.col(by) == name)
+        curve(axis, here, x, y, ESTIMATORS[name], TITLES[name], band=True)
+
+
+def label_swept(axis: Axes, parameter: str, y_label: str) -> None:
+    """Name the axes of a sweep; counts get a logarithmic axis."""
+    axis.set_xlabel(LABELS[parameter])
+    axis.set_ylabel(y_label)
+    if parameter in LOGARITHMIC:
+        axis.set_xscale("log", base=LOGARITHMIC[parameter])

@@ -1,0 +1,165 @@
+"""Tables that Polars cannot read as they are: compressed ones, and text in another encoding.
+
+``.gz``, ``.bz2``, ``.xz``, and ``.zip`` with exactly one table are unpacked, and text is converted
+to UTF-8, into a temporary file, which is removed after reading.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+ZIP = ".zip"
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+PACKED = (*_OPENERS, ZIP)
+"""Suffixes of compressed tables."""
+PARQUET = (".parquet", ".pq")
+TEXT = (".csv", ".tsv")
+INTER = ".inter"
+"""RecBole's tables: separated by tabs, never quoted, with a type behind each column's name."""
+
+_PERHAPS_TABLES = (".txt", ".data", ".dat")
+_AT_ONCE = 1 << 20
+_LEAST_BOMB = 1 << 30
+_MOST_TIMES = 200
+"""No table of interactions compresses to a two-hundredth; a file that does is meant to fill a
+disk."""
+
+_DAMAGE = (
+    EOFError,
+    OSError,
+    NotImplementedError,  # compression that nobody uses
+    RuntimeError,  # a password
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def table_suffix(path: Path) -> str:
+    """The suffix of a table's name, without that of the compression.
+
+    Example:
+        >>> table_suffix(Path("a.csv.gz")), table_suffix(Path("a.tsv"))
+        ('.csv', '.tsv')
+    """
+    plain = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    return plain.suffix.lower()
+
+
+@contextmanager
+def unpacked(
+    path: Path, *, encoding: str | None = None, first: int | None = None
+) -> Iterator[Path]:
+    """A table as a plain file within the block: Parquet or text in UTF-8.
+
+    That is the file itself if nothing has to be done. A ``ValueError`` from the block that names
+    the plain file is changed to name the original.
+
+    Args:
+        path: the file; if it does not exist, the block has to handle that.
+        encoding: how text is encoded; default: UTF-8.
+        first: unpack at most about this many bytes.
+
+    Raises:
+        ValueError: if the file is damaged, needs a password, is an archive that does not hold
+            exactly one table, unpacks to an absurd size, or is text in another encoding.
+    """
+    kind, shown = path.suffix.lower(), str(path)
+    decoder = _decoder(encoding) if encoding and table_suffix(path) not in PARQUET else None
+    if not path.is_file() or (kind not in PACKED and decoder is None):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="bayescl-") as folder:
+        try:
+            if kind == ZIP:
+                with zipfile.ZipFile(path) as archive:
+                    member = _only_table(path, archive)
+                    suffix = PurePosixPath(member.filename).suffix.lower()
+                    plain, shown = Path(folder, f"table{suffix}"), f"{path} ({member.filename})"
+                    with archive.open(member) as source:
+                        _copy(path, source, plain, first, decoder)
+            else:
+                if Path(path.stem).suffix.lower() == ".tar":
+                    raise ValueError(f"{path} is an archive: unpack it and name the table in it")
+                plain = Path(folder, path.stem if kind in PACKED else path.name)
+                with _OPENERS.get(kind, open)(path, "rb") as source:
+                    _copy(path, source, plain, first, decoder)
+        except UnicodeError as error:
+            raise ValueError(f"{path} is not {encoding} text: {error}") from None
+        except _DAMAGE as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(f"cannot unpack {path}: {reason}") from None
+        try:
+            yield plain
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(plain), shown)) from None
+
+
+def _decoder(encoding: str) -> codecs.IncrementalDecoder:
+    """The decoder of a text encoding."""
+    try:
+        "".encode(encoding)  # refuses what is not for text, such as base64
+        return codecs.getincrementaldecoder(encoding)()
+    except (LookupError, ValueError):
+        raise ValueError(
+            f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
+        ) from None
+
+
+def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    """The one member of an archive that is a table."""
+    members = [one for one in archive.infolist() if not (one.is_dir() or _is_hidden(one))]
+    for suffixes in ((*TEXT, *PARQUET), _PERHAPS_TABLES):
+        tables = [one for one in members if PurePosixPath(one.filename).suffix.lower() in suffixes]
+        if len(tables) == 1:
+            return tables[0]
+        if tables:
+            names = ", ".join(one.filename for one in tables[:5])
+            raise ValueError(
+                f"{path} holds {len(tables)} tables ({names}): unpack it and name one of them"
+            )
+    raise ValueError(
+        f"{path} holds no table: none of its files ends in {', '.join((*TEXT, *PARQUET))}"
+    )
+
+
+def _is_hidden(member: zipfile.ZipInfo) -> bool:
+    """Whether a member is a hidden file that some systems put into every archive."""
+    return any(part.startswith((".", "__")) for part in PurePosixPath(member.filename).parts)
+
+
+def _copy(
+    path: Path,
+    source: IO[bytes],
+    target: Path,
+    first: int | None,
+    decoder: codecs.IncrementalDecoder | None,
+) -> None:
+    """Copy a source to a file, in UTF-8 if there is a decoder."""
+    most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
+    done = 0
+    with target.open("wb") as file:
+        while (first is None or done < first) and (chunk := source.read(_AT_ONCE)):
+            done += len(chunk)
+            if done > most:
+                raise ValueError(
+                    f"{path} unpacks to more than {_MOST_TIMES} times its size: "
+                    "unpack it yourself if it is a table"
+                )
+            file.write(decoder.decode(chunk).encode() if decoder else chunk)
+        if decoder and first is None:
+            file.write(decoder.decode(b"", final=True).encode())

@@ -1,0 +1,188 @@
+"""Formats of published data sets: LightGCN's, MovieLens', Yahoo's and RecBole's.
+
+==============  ==================================================================================
+LightGCN        ``train.txt`` and ``test.txt`` (Gowalla, Yelp2018, Amazon-Book): each line is a
+                user followed by all items of that user, whole numbers separated by blanks. A user
+                without items is allowed and counted.
+MovieLens       ``u.data`` (100k): user, item, rating and timestamp, separated by tabs;
+                ``ratings.dat`` (1M): the same, separated by ``::``. Titles come from ``u.item``
+                (separated by ``|``) and ``movies.dat``, if they are there, both in Latin-1.
+Yahoo!R3        two files of user, song and rating, separated by tabs, whose names end in
+                ``-train.txt`` (chosen songs, 15,400 users) and ``-test.txt`` (songs drawn at
+                random, the 5,400 of these users who took part). The paper's table has 5,400 users
+                and 182,000 interactions: both parts merged for those users, split again. The rows
+                of other users are left out and counted.
+RecBole         ``NAME.inter``, separated by tabs, with a header that gives name and type of each
+                field, such as ``user_id:token``. Titles come from ``NAME.item`` beside it, if that
+                has a field ``movie_title``, ``title`` or ``name``.
+==============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from bayescl_lab.ranking.readers.archives import INTER
+from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
+from bayescl_lab.ranking.readers.table import (
+    TableOptions,
+    first_values,
+    read_tables,
+    read_text,
+    table_header,
+    whole_text,
+)
+
+_MOVIELENS = {"user": 0, "item": 1, "rating": 2, "timestamp": 3}
+_YAHOO = {"user": 0, "item": 1, "rating": 2}
+_TITLES = ("movie_title", "title", "name")
+
+Reader = Callable[[Path, str], RawInteractions]
+"""Reads the files in a folder as the data set of a name; a ``ValueError`` names file and line."""
+
+
+def read_lightgcn(folder: Path, name: str) -> RawInteractions:
+    """Read the training and test part in a folder."""
+    (train, alone), (test, alone_there) = (
+        _read_lists(folder / file) for file in ("train.txt", "test.txt")
+    )
+    empty = alone + alone_there
+    report = {"lines with a user but no item": empty} if empty else {}
+    return RawInteractions(train, test, name=name, report=report)
+
+
+def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
+    """Pairs of one file, and the number of its lines with only a user."""
+    lines = pl.DataFrame({"text": [whole_text(path)]}).select(pl.col("text").str.split("\n"))
+    words = pl.col("text").str.extract_all(r"\S+").alias("words")
+    rows = lines.explode("text").with_row_index("line", offset=1).select("line", words)
+    rows = rows.filter(pl.col("words").list.len() > 0)
+    if rows.height == 0:
+        raise ValueError(f"{path} is empty")
+    numbers = rows.select(pl.col("words").cast(pl.List(pl.Int64), strict=False)).to_series()
+    bad = numbers.list.eval(pl.element().is_null()).list.any()
+    if bad.any():
+        line, values = rows.row(bad.arg_true()[0])
+        [wrong, *_] = pl.Series(values).filter(numbers.filter(bad)[0].is_null())
+        raise ValueError(f"{path}, line {line}: ids must be whole numbers, got {wrong!r}")
+    pairs = pl.DataFrame({"user": numbers.list.first(), "item": numbers.list.slice(1)})
+    full = pairs.filter(pl.col("item").list.len() > 0).explode("item")
+    if full.height == 0:
+        raise ValueError(f"{path} has no interactions")
+    return full, int((numbers.list.len() == 1).sum())
+
+
+def read_ml_100k(folder: Path, name: str) -> RawInteractions:
+    """Read ``u.data``, with titles from ``u.item`` beside it."""
+    train, _ = read_text(
+        folder / "u.data", _MOVIELENS, separator="\t", quotes=False, whole_ids=True
+    )
+    titles = _titles(folder / "u.item", "|", encoding="latin-1")
+    return RawInteractions(train, titles=titles, name=name)
+
+
+def read_ml_1m(folder: Path, name: str) -> RawInteractions:
+    """Read ``ratings.dat``, with titles from ``movies.dat`` beside it."""
+    path = folder / "ratings.dat"
+    with tempfile.TemporaryDirectory(prefix="bayescl-") as temporary:
+        tabbed = Path(temporary, path.name)
+        tabbed.write_text(whole_text(path).replace("::", "\t"), encoding="utf-8", newline="")
+        try:
+            train, _ = read_text(tabbed, _MOVIELENS, separator="\t", quotes=False, whole_ids=True)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(tabbed), str(path))) from None
+    titles = _titles(folder / "movies.dat", "::", encoding="latin-1")
+    return RawInteractions(train, titles=titles, name=name)
+
+
+def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
+    """Read both files of a folder as one set of ratings."""
+    files = [list(folder.glob(pattern)) for pattern in ("*train.txt", "*test.txt")]
+    if [len(found) for found in files] != [1, 1]:
+        raise ValueError(
+            f"{folder} must hold both files of Yahoo!R3, with names that end in train.txt and in "
+            "test.txt"
+        )
+    (chosen, _), (drawn, _) = (
+        read_text(file, _YAHOO, separator="\t", quotes=False, whole_ids=True) for [file] in files
+    )
+    kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
+    left_out = chosen.height - kept.height
+    report = {"ratings of users without songs drawn at random left out": left_out}
+    return RawInteractions(pl.concat([kept, drawn]), name=name, report=report if left_out else {})
+
+
+READERS: dict[str, Reader] = {
+    "ml-100k": read_ml_100k,
+    "ml-1m": read_ml_1m,
+    "yahoo-r3": read_yahoo_r3,
+    "yelp2018": read_lightgcn,
+    "gowalla": read_lightgcn,
+    "amazon-book": read_lightgcn,
+}
+"""The reader of each published data set."""
+
+_BY_FILES: dict[tuple[str, ...], Reader] = {
+    ("ydata-ymusic*-train.txt", "ydata-ymusic*-test.txt"): read_yahoo_r3,
+    ("train.txt", "test.txt"): read_lightgcn,
+    ("u.data",): read_ml_100k,
+    ("ratings.dat",): read_ml_1m,
+}
+"""The reader of a folder with such files."""
+
+
+def recognised(folder: Path, file: str | None = None) -> Reader | None:
+    """The reader of a folder's files, or of one file, by their names; None for tables."""
+    for names, read in _BY_FILES.items():
+        if names == (file,) if file else all(any(folder.glob(name)) for name in names):
+            return read
+    return None
+
+
+def read_inter(
+    train: Sequence[Path], test: Path | None, options: TableOptions, *, name: str
+) -> RawInteractions:
+    """Read a file of RecBole's, and optionally a second one as its test part."""
+    options.refuse(f"{INTER} text", ("separator", "encoding", "no_header"))
+    [path] = train
+    item = chosen_columns(table_header(path, options), options.columns, path)["item"]
+    raw = read_tables(train, test, options, name=name)
+    return replace(raw, titles=_inter_titles(path.with_suffix(".item"), item))
+
+
+def _inter_titles(path: Path, item: str) -> pl.DataFrame | None:
+    """Items and titles of a RecBole file of items; None if it or its titles are missing."""
+    if not path.is_file():
+        return None
+    names = [field.partition(":")[0] for field in first_values(path, "\t", quotes=False)]
+    title = next((name for name in _TITLES if name in names), None)
+    if title is None or item not in names:
+        return None
+    return _titles(path, "\t", (names.index(item), names.index(title)), header=True)
+
+
+def _titles(
+    path: Path,
+    separator: str,
+    places: tuple[int, int] = (0, 1),
+    *,
+    header: bool = False,
+    encoding: str = "utf-8",
+) -> pl.DataFrame | None:
+    """Items and titles, at two places of every line; None if there is no such file."""
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding=encoding, errors="replace")
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    rows = []
+    for number, line in lines[header:]:
+        values = [value.strip() for value in line.split(separator)]
+        if len(values) <= max(places) or not values[places[0]]:
+            raise ValueError(f"{path}, line {number}: a line must hold an item and its title")
+        rows.append([values[place] for place in places])
+    return pl.DataFrame(rows, schema={"item": pl.String, "title": pl.String}, orient="row")

@@ -1,0 +1,278 @@
+"""A run's record of its interactions, with which it no longer needs the files.
+
+``data.json`` describes the files that were read and where they were. ``interactions.npz`` holds the
+ids and every interaction with its part. ``embeddings.npz`` holds the matrices of a finished
+recommender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from bayescl_lab.ranking.datasets import source_files
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.scorers import EmbeddingScorer
+from bayescl_lab.runs.fingerprints import changes, file_records
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.record import read_arrays, read_record, write_arrays, write_record
+
+FILE, EMBEDDINGS = "interactions.npz", "embeddings.npz"
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class RankingRecord:
+    """The interactions of a run by part, and their files.
+
+    Attributes:
+        train: training interactions.
+        validation: interactions for choosing the epoch or settings; None if there are none.
+        test: the test part.
+        report: counts of what reading left out or merged.
+        files: records of the files, from :func:`~bayescl_lab.runs.fingerprints.file_records`.
+        evaluation: other interactions to evaluate on, of the same users and items; None for the
+            run's own.
+        folder: the folder of these files, if the data were a folder.
+        columns: the table's guessed columns, by "user" and so on.
+    """
+
+    train: Interactions
+    validation: Interactions | None
+    test: Interactions | None
+    report: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[Mapping[str, Any], ...] = ()
+    evaluation: Interactions | None = None
+    folder: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingRecord:
+        """Read a data set.
+
+        Args:
+            data: the data set and how to read it.
+            evaluate_on: the part that the run is evaluated on.
+            watches: whether a validation part is held out of training to choose the epoch.
+
+        Raises:
+            ValueError: if it cannot be read with these options.
+        """
+        files = tuple(file_records(source_files(data.data, data.test_data)))
+        place = Path(data.data)
+        folder = str(place.resolve()) if place.is_dir() and data.test_data is None else None
+        parts = data.load(evaluate_on)
+        train, validation = parts.train, None
+        test: Interactions | None = parts.evaluation
+        if evaluate_on == "validation":
+            validation, test = parts.evaluation, parts.unseen
+        elif watches:
+            inner = data.load("validation")
+            train, validation = inner.train, inner.evaluation
+        columns = data.guessed_columns()
+        return cls(train, validation, test, parts.report, files, folder=folder, columns=columns)
+
+    def parts(self, evaluate_on: str) -> RankingParts:
+        """The parts to evaluate on; lists leave out all interactions of earlier parts."""
+        if evaluate_on == "validation":
+            train, evaluation = self.train, self.validation
+        else:
+            train = self.train if self.validation is None else self.train.joined(self.validation)
+            evaluation = self.test
+        evaluation = self.evaluation or evaluation
+        if evaluation is None:
+            raise ValueError(f"the run has no {evaluate_on} part")
+        return RankingParts(train, evaluation, evaluate_on, self.report)
+
+    def known(self) -> Interactions:
+        """Every interaction of every part."""
+        others = [some for some in (self.validation, self.test) if some is not None]
+        return self.train.joined(*others)
+
+    def write(self, folder: RunFolder, data: RankingData) -> None:
+        """Write both files to a run's folder, unless they exist."""
+        if folder.data_file.is_file():
+            return
+        arrays = {
+            "user_ids": _plain(self.train.user_ids),
+            "item_ids": _plain(self.train.item_ids),
+            "name": np.array(self.train.name),
+        }
+        if self.train.item_titles is not None:
+            arrays["item_titles"] = _plain(self.train.item_titles)
+        counts = {}
+        for part in PARTS:
+            some: Interactions | None = getattr(self, part)
+            if some is not None:
+                arrays[f"{part}_starts"] = some.matrix.indptr
+                arrays[f"{part}_items"] = some.matrix.indices
+                counts[part] = some.num_interactions
+        description = {
+            "data": data.data,
+            "reading": asdict(data),
+            "files": list(self.files),
+            "folder": self.folder,
+            "columns": dict(self.columns),
+            "users": self.train.num_users,
+            "items": self.train.num_items,
+            "interactions": counts,
+            "report": dict(self.report),
+        }
+        write_record(folder, FILE, arrays, description)
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> RankingRecord:
+        """The record in a run's folder.
+
+        Raises:
+            ValueError: if a file is missing or damaged.
+        """
+        description, arrays = read_record(folder, FILE)
+        try:
+            train, validation, test = (_part(arrays, part) for part in PARTS)
+            if train is None:
+                raise KeyError("train")
+            return cls(
+                train,
+                validation,
+                test,
+                description["report"],
+                tuple(description["files"]),
+                folder=description["folder"],
+                columns=description["columns"],
+            )
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{folder.data_file} is damaged") from None
+
+    def refuse_changes(self) -> None:
+        """Raise if the files differ from those that the run was trained on.
+
+        If all files are gone, that is not a change: the run's folder holds their interactions.
+
+        Raises:
+            ValueError: if a file changed; the message says which one and how.
+        """
+        files = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
+        if files and self.folder is not None:
+            files |= {file.resolve() for file in source_files(self.folder)}
+        if files and (changed := changes(self.files, file_records(sorted(files)))):
+            raise ValueError(
+                f"{'; '.join(changed)}: restore the data, or evaluate on other data with --data"
+            )
+
+    def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of other interactions' users and items in this run, matched by id.
+
+        Args:
+            other: interactions of any users and items.
+
+        Returns:
+            A row for each user and for each item; -1 for those that the run does not know.
+        """
+        return (
+            _places(other.user_ids, self.train.user_ids),
+            _places(other.item_ids, self.train.item_ids),
+        )
+
+    def on(self, data: str, config: Mapping[str, Any]) -> RankingRecord:
+        """The same run, to be evaluated on other interactions of the users and items it knows.
+
+        Interactions that the run was trained on, or that chose its epoch, are left out, as are
+        users and items that it does not know; the report counts them.
+
+        Args:
+            data: the other data.
+            config: the run's settings as plain values, which say how to read them.
+
+        Raises:
+            ValueError: if the data cannot be read, or nothing is left to evaluate on.
+        """
+        reading = RankingData.taken_from(dict(config))
+        parts = replace(reading, data=data, test_data=None, split="none").load("test")
+        other = parts.train
+        users, items = other.pairs()
+        of_users, of_items = self.rows_of(other)
+        rows, columns = of_users[users], of_items[items]
+        known = (rows >= 0) & (columns >= 0)
+        other = Interactions.from_pairs(
+            rows[known],
+            columns[known],
+            user_ids=self.train.user_ids,
+            item_ids=self.train.item_ids,
+            item_titles=self.train.item_titles,
+            name=other.name,
+        )
+        seen = self.train if self.validation is None else self.train.joined(self.validation)
+        flat = [one.pairs()[0] * one.num_items + one.pairs()[1] for one in (other, seen)]
+        new = ~np.isin(flat[0], flat[1])
+        if not new.any():
+            raise ValueError(f"{data} has no interaction that the run was not trained on")
+        report = {
+            "interactions that the run was trained on left out": int((~new).sum()),
+            "interactions of users or items that the run does not know left out": int(
+                (~known).sum()
+            ),
+        }
+        counted = {phrase: count for phrase, count in report.items() if count}
+        return replace(self, evaluation=other.subset(new), report={**parts.report, **counted})
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
+    """The interactions of one part; None if it is missing."""
+    if f"{part}_starts" not in arrays:
+        return None
+    starts, items = arrays[f"{part}_starts"], arrays[f"{part}_items"]
+    shape = (len(arrays["user_ids"]), len(arrays["item_ids"]))
+    return Interactions(
+        csr_array((np.ones(len(items), dtype=np.float32), items, starts), shape=shape),
+        user_ids=arrays["user_ids"],
+        item_ids=arrays["item_ids"],
+        item_titles=arrays.get("item_titles"),
+        name=str(arrays["name"]),
+    )
+
+
+def _places(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """The position of each id among known ones; -1 if it is unknown."""
+    place = {str(one): number for number, one in enumerate(known.tolist())}
+    return np.array([place.get(str(one), -1) for one in ids.tolist()], dtype=np.int64)
+
+
+def _plain(ids: NDArray[Any]) -> NDArray[Any]:
+    """Ids as an array that NumPy can write without pickling."""
+    return ids.astype(str) if ids.dtype == object else ids
+
+
+def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:
+    """Write the matrices of users and items; the product of two rows is a score.
+
+    Args:
+        folder: the run folder.
+        scorer: the embeddings, already scaled as the score requires.
+        epochs: number of epochs that the weights saw.
+    """
+    arrays = {"users": scorer.users.cpu().numpy(), "items": scorer.items.cpu().numpy()}
+    write_arrays(folder.path / EMBEDDINGS, {**arrays, "epochs": np.array(epochs)})
+
+
+def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int]:
+    """Read the scorer of a finished run, and the epochs its weights saw.
+
+    Raises:
+        ValueError: if the file is missing or damaged.
+    """
+    path = folder.path / EMBEDDINGS
+    arrays = read_arrays(path)
+    try:
+        users, items = (torch.from_numpy(arrays[name]) for name in ("users", "items"))
+        return EmbeddingScorer(users, items, "inner"), int(arrays["epochs"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{path} is damaged") from None

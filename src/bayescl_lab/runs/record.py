@@ -1,0 +1,61 @@
+"""A run's record of its data: ``data.json`` and an archive of arrays."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl_lab._files import open_atomically
+from bayescl_lab.runs.folder import RunFolder, read_json
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write_record(
+    folder: RunFolder, archive: str, arrays: Arrays, description: Mapping[str, object]
+) -> None:
+    """Write both files into a run's folder.
+
+    Args:
+        folder: of the run.
+        archive: the name of the archive.
+        arrays: content of the archive.
+        description: content of ``data.json``.
+    """
+    write_arrays(folder.path / archive, arrays)
+    folder.write_result(description, name=folder.data_file.name)  # last: it says that all is there
+
+
+def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays]:
+    """The content of ``data.json`` and of the archive in a run's folder.
+
+    Raises:
+        ValueError: if a file is missing or damaged.
+    """
+    if not folder.data_file.is_file():
+        raise ValueError(f"{folder.path} has no record of its data")
+    return read_json(folder.data_file), read_arrays(folder.path / archive)
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write named arrays to an ``.npz`` file, completely or not at all."""
+    with open_atomically(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)  # not compressed, to be mapped
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read what :func:`write_arrays` wrote.
+
+    Raises:
+        ValueError: if the file is missing or damaged.
+    """
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        raise ValueError(f"{path} is damaged or missing") from None

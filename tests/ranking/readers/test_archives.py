@@ -1,0 +1,147 @@
+"""Compressed tables: read as if they were not, or refused by their own name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import tempfile
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.ranking.readers.tables import read_table
+
+from bayescl_lab.ranking.readers import archives
+from bayescl_lab.ranking.readers.archives import unpacked
+from bayescl_lab.ranking.readers.table import TableOptions, table_header
+
+gzipped = partial(gzip.compress, mtime=0)  # the same bytes in every test process
+
+TEXT = b"user_id,item_id\nann,x\nbob,y\n"
+ROWS = [("ann", "x"), ("bob", "y")]
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """The folder for temporary files, to see that nothing stays in it."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return content.getvalue()
+
+
+def parquet() -> bytes:
+    content = io.BytesIO()
+    pl.DataFrame(ROWS, schema=["user_id", "item_id"], orient="row").write_parquet(content)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv.gz", gzipped(TEXT)),
+        ("a.CSV.GZ", gzipped(TEXT)),
+        ("a.tsv.gz", gzipped(TEXT.replace(b",", b"\t"))),
+        ("a.gz", gzipped(TEXT)),
+        ("a.csv.bz2", bz2.compress(TEXT)),
+        ("a.csv.xz", lzma.compress(TEXT)),
+        ("a.zip", zipped({"in/a.csv": TEXT, "in/": b"", "__MACOSX/._a.csv": b"", "b.md": b"#"})),
+        ("a.zip", zipped({"a.csv": TEXT, "README.txt": b"about"})),
+        ("a.zip", zipped({"a.txt": TEXT})),
+        ("a.zip", zipped({"a.parquet": parquet()})),
+        ("a.parquet.gz", gzipped(parquet())),
+    ],
+)
+def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, content):
+    path = write(name, content)
+    assert read_table(path).rows() == ROWS
+    assert table_header(path, TableOptions()) == ["user_id", "item_id"]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv.gz", TEXT, "cannot unpack {path}: Not a gzipped file"),
+        ("a.csv.gz", gzipped(TEXT * 99)[:-20], "cannot unpack {path}: "),
+        ("a.csv.gz", b"", "{path} is empty"),
+        ("a.csv.gz", gzipped(b""), "{path} is empty"),
+        ("a.csv.gz", gzipped(b"user,item\na\n"), "{path}, line 2: there must be 2 values"),
+        ("a.csv.gz", gzipped(b"\xff\xfeuser"), "{path}, line 1: this is not UTF-8 text"),
+        ("a.csv.gz", gzipped(b"a,b\n1,2\n"), "{path} has no column that looks like users"),
+        ("a.csv.bz2", b"BZh9nonsense", "cannot unpack {path}: "),
+        ("a.csv.xz", b"nonsense", "cannot unpack {path}: "),
+        ("a.tar.gz", gzipped(TEXT), "{path} is an archive: unpack it"),
+        ("a.zip", b"PK\x03\x04nonsense", "cannot unpack {path}: "),
+        ("a.zip", zipped({}), "{path} holds no table"),
+        ("a.zip", zipped({"b.md": b"#"}), "{path} holds no table"),
+        ("a.zip", zipped({"a.csv": TEXT, "b.csv": TEXT}), "{path} holds 2 tables (a.csv, b.csv)"),
+        ("a.zip", zipped({"../../a.csv": b"user,item\n"}), "{path} holds no table"),
+        (
+            "a.zip",
+            zipped({"a.csv": b"user,item\nx,\n"}),
+            "{path} (a.csv), line 2: there is no item",
+        ),
+        ("a.parquet.gz", gzipped(TEXT), "cannot read {path}: "),
+    ],
+)
+def test_damage_is_named_with_the_compressed_file(write, temporary, name, content, message):
+    path = write(name, content)
+    with pytest.raises(ValueError, match=re.escape(message.format(path=path))):
+        read_table(path)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_password_is_said_to_be_needed(write):
+    content = bytearray(zipped({"a.csv": TEXT}))
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(signature) + flags] |= 1
+    path = write("a.zip", bytes(content))
+    with pytest.raises(ValueError, match=r"cannot unpack .*a\.zip: .*password"):
+        read_table(path)
+
+
+def test_what_unpacks_to_absurdly_much_is_refused_and_leaves_nothing(write, temporary, monkeypatch):
+    monkeypatch.setattr(archives, "_LEAST_BOMB", 1 << 20)
+    path = write("a.csv.gz", gzipped(bytes(1 << 23)))
+    with pytest.raises(ValueError, match="unpacks to more than 200 times its size"):
+        read_table(path)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_header_needs_only_the_beginning(write):
+    path = write("a.csv.gz", gzipped(TEXT + b"eve,z\n" * 1_000_000))
+    with unpacked(path, first=1 << 20) as plain:
+        assert plain.stat().st_size == 1 << 20
+    assert table_header(path, TableOptions()) == ["user_id", "item_id"]
+
+
+def test_text_in_another_encoding_is_converted_and_leaves_nothing(write, temporary):
+    text = "user_id,item_id\nann,café\nbob,x\n"
+    for encoding in ("latin-1", "cp1252", "utf-16", "utf-8-sig"):
+        content = text.encode(encoding)
+        for path in (write("a.csv", content), write("a.csv.gz", gzipped(content))):
+            assert read_table(path, encoding=encoding).rows() == [("ann", "café"), ("bob", "x")]
+    path = write("a.csv", text.encode("latin-1"))
+    for encoding, message in (
+        (None, f"{path}, line 2: this is not UTF-8 text: name its encoding, such as latin-1, with"),
+        ("ascii", f"{path} is not ascii text: "),
+        ("klingon", "encoding must be one that Python knows, such as latin-1, got 'klingon'"),
+        ("base64", "encoding must be one that Python knows, such as latin-1, got 'base64'"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            read_table(path, encoding=encoding)
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,202 @@
+"""Every text format: what a good file means, and the message for each kind of damage."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bayescl_lab.ranking.readers.formats import (
+    read_inter,
+    read_lightgcn,
+    read_ml_1m,
+    read_ml_100k,
+    read_yahoo_r3,
+)
+from bayescl_lab.ranking.readers.table import TableOptions
+
+ML_100K = "196\t242\t3\t881250949\n186\t302\t3\t891717742\r\n\n196\t377\t1\t878887116"
+ML_1M = "1::1193::5::978300760\n2::661::3::978302109\n"
+INTER = (
+    "user_id:token\titem_id:token\trating:float\ttimestamp:float\nu1\ti1\t4.5\t10\nu2\ti1\t1\t2\n"
+)
+
+
+def complaint(path, message: str) -> str:
+    """A pattern for a message about a file."""
+    return re.escape(f"{path}{message}")
+
+
+def test_ml_100k_gives_ratings_times_and_titles(write):
+    path = write("u.data", ML_100K)
+    write(
+        "u.item",
+        "242|Kolya (1996)|24-Jan-1997\n302|L.A. Confidential|x\n377|Café|".encode("latin-1"),
+    )
+    raw = read_ml_100k(path.parent, "ml-100k")
+    assert raw.train.rows() == [
+        (196, 242, 3.0, 881250949.0),
+        (186, 302, 3.0, 891717742.0),
+        (196, 377, 1.0, 878887116.0),
+    ]
+    assert raw.titles.rows()[2] == ("377", "Café")
+    assert raw.test is None
+
+
+def test_ml_1m_is_separated_by_two_colons_in_titles_too(write):
+    path = write("ratings.dat", ML_1M)
+    write(
+        "movies.dat",
+        "1193::Star Wars: Episode IV (1977)::Action|Sci-Fi\n661::Amélie::Drama\n".encode("latin-1"),
+    )
+    raw = read_ml_1m(path.parent, "ml-1m")
+    assert raw.train.rows() == [(1, 1193, 5.0, 978300760.0), (2, 661, 3.0, 978302109.0)]
+    assert raw.titles.rows() == [("1193", "Star Wars: Episode IV (1977)"), ("661", "Amélie")]
+
+
+def test_without_a_file_of_titles_there_are_none(write):
+    assert read_ml_100k(write("u.data", ML_100K).parent, "x").titles is None
+
+
+def test_a_line_without_a_title_is_named(write):
+    path = write("u.data", ML_100K)
+    items = write("u.item", "242|Kolya\n\n302\n")
+    with pytest.raises(ValueError, match=complaint(items, ", line 3: a line must hold an item")):
+        read_ml_100k(path.parent, "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", " is empty"),
+        ("\n\n", " is empty"),
+        ("1\t2\t3\t4\n1\t2\t3\n", ", line 2: there must be 4 values, got 3"),
+        ("1\t2\t3\n", ", line 1: there must be 4 values, got 3"),
+        ("1\t2\t3\t4\n\n1\t2\t3\t4\t5\n", ", line 3: there must be 4 values, got 5"),
+        ("1\t2\t3\t4\n1\ttwo\t3\t4\n", ", line 2: item must be a whole number, got 'two'"),
+        ("1.5\t2\t3\t4\n", ", line 1: user must be a whole number, got '1.5'"),
+        ("1\t2\t3\t4\n\t2\t3\t4\n", ", line 2: there is no user"),
+        ("1\t2\tgood\t4\n", ", line 1: rating must be a finite number, got 'good'"),
+        ("1\t2\tnan\t4\n", ", line 1: rating must be a finite number, got 'nan'"),
+        ("1\t2\t3\tlater\n", ", line 1: timestamp must be a number or a date, got 'later'"),
+        (b"1\t2\t3\t4\n1\t\xff\t3\t4\n", ", line 2: this is not UTF-8 text"),
+    ],
+)
+def test_damage_in_ml_100k_is_named_with_its_line(write, content, message):
+    path = write("u.data", content)
+    with pytest.raises(ValueError, match=complaint(path, message)):
+        read_ml_100k(path.parent, "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1::2::3::4\n1::2:3::4\n", ", line 2: there must be 4 values, got 3"),
+        ("1::2::3::4\n1::2::3:5::4\n", ", line 2: rating must be a finite number, got '3:5'"),
+        ("1::2\n", ", line 1: there must be 4 values, got 2"),
+    ],
+)
+def test_damage_in_ml_1m_is_named_with_its_line(write, content, message):
+    path = write("ratings.dat", content)
+    with pytest.raises(ValueError, match=complaint(path, message)):
+        read_ml_1m(path.parent, "x")
+
+
+def test_lightgcn_has_a_user_and_all_items_in_a_line(write):
+    write("train.txt", "0 5 7 \n1 5\n\n2\n3\t9  4\r\n")
+    write("test.txt", "0 9\n1\n")
+    raw = read_lightgcn(write("x", "").parent, "tiny")
+    assert raw.train.rows() == [(0, 5), (0, 7), (1, 5), (3, 9), (3, 4)]
+    assert raw.test.rows() == [(0, 9)]
+    assert raw.report == {"lines with a user but no item": 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("0 1\n1 x 3 y\n", ", line 2: ids must be whole numbers, got 'x'"),
+        ("0 1\n\n0 1.0\n", ", line 3: ids must be whole numbers, got '1.0'"),
+        ("0 99999999999999999999\n", ", line 1: ids must be whole numbers"),
+        ("", " is empty"),
+        ("0\n1\n", " has no interactions"),
+        (b"0 1\n\x80 1\n", ", line 2: this is not UTF-8 text"),
+    ],
+)
+def test_damage_in_lightgcn_is_named_with_its_line(write, content, message):
+    write("train.txt", "0 1\n")
+    path = write("test.txt", content)
+    with pytest.raises(ValueError, match=complaint(path, message)):
+        read_lightgcn(path.parent, "x")
+
+
+def test_a_missing_part_of_lightgcn_is_named(write):
+    folder = write("train.txt", "0 1\n").parent
+    with pytest.raises(ValueError, match=complaint("there is no file ", str(folder / "test.txt"))):
+        read_lightgcn(folder, "x")
+
+
+def test_yahoo_merges_both_parts_for_users_who_are_in_both(write):
+    write("ydata-ymusic-rating-study-v1_0-train.txt", "1\t14\t5\n2\t35\t1\n3\t14\t2\n")
+    path = write("ydata-ymusic-rating-study-v1_0-test.txt", "1\t49\t1\n2\t14\t3\n")
+    raw = read_yahoo_r3(path.parent, "yahoo-r3")
+    assert sorted(raw.train.rows()) == [(1, 14, 5.0), (1, 49, 1.0), (2, 14, 3.0), (2, 35, 1.0)]
+    assert raw.test is None
+    assert raw.report == {"ratings of users without songs drawn at random left out": 1}
+
+
+def test_yahoo_needs_both_files(write):
+    folder = write("ydata-ymusic-rating-study-v1_0-train.txt", "1\t14\t5\n").parent
+    with pytest.raises(ValueError, match="must hold both files of Yahoo!R3"):
+        read_yahoo_r3(folder, "yahoo-r3")
+
+
+def test_damage_in_yahoo_is_named_with_file_and_line(write):
+    write("train.txt", "1\t14\t5\n")
+    path = write("test.txt", "1\t14\t5\n1\t14\n")
+    with pytest.raises(ValueError, match=complaint(path, ", line 2: there must be 3 values")):
+        read_yahoo_r3(path.parent, "yahoo-r3")
+
+
+def inter(path, **options):
+    """A RecBole file whose columns are guessed."""
+    return read_inter([path], None, TableOptions(**options), name="x")
+
+
+def test_recbole_finds_fields_by_their_typed_names(write):
+    path = write("x.inter", INTER)
+    raw = inter(path, times=True)
+    assert raw.train.columns == ["user", "item", "timestamp"]
+    assert raw.train.rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
+    assert inter(path, rating_column="rating").train["rating"].to_list() == [4.5, 1.0]
+    messy = write("x.inter", INTER + "u3\t\t1\t2\n")
+    assert inter(messy, skip_bad_rows=True).train.height == 2
+    with pytest.raises(ValueError, match="text has a fixed format: separator is for tables"):
+        inter(path, separator=",")
+
+
+def test_titles_of_recbole_are_in_the_file_of_items(write):
+    path = write("x.inter", INTER)
+    items = write("x.item", "item_id:token\tname:token_seq\ni1\tKimi no Na wa.\n")
+    assert inter(path).titles.rows() == [("i1", "Kimi no Na wa.")]
+    items.write_text("item_id:token\tgenre:token_seq\ni1\tDrama\n")
+    assert inter(path).titles is None
+    items.write_text("item_id:token\tname:token_seq\ni1\n")
+    with pytest.raises(ValueError, match=complaint(items, ", line 2: a line must hold an item")):
+        inter(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (INTER.replace(":token", ""), ": its header must give each field a type"),
+        (INTER.replace("user_id", "who"), " has no column that looks like users; it has who"),
+        (INTER + "u3\n", ", line 4: there must be 4 values, got 1"),
+        (INTER + "u3\t\t1\t2\n", ", line 4: there is no item; --skip-bad-rows leaves"),
+        (INTER.partition("\n")[0], " has no interactions"),
+        ("", " is empty"),
+    ],
+)
+def test_damage_in_recbole_is_named(write, content, message):
+    path = write("x.inter", content)
+    with pytest.raises(ValueError, match=complaint(path, message)):
+        inter(path)

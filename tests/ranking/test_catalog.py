@@ -1,0 +1,167 @@
+"""Published interactions fetched from a server of our own, and copies compared with them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from bayescl_lab._downloads import DataSource, RemoteFile
+from bayescl_lab.ranking import catalog
+from bayescl_lab.ranking.catalog import (
+    PUBLISHED,
+    SOURCES,
+    Published,
+    fetch_interactions,
+    verify_interactions,
+)
+from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.readers.formats import READERS
+
+RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder and the address at which its files are served."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    handler = partial(_Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def publish(server, monkeypatch, tmp_path):
+    """Serve an archive as ml-100k, and return its source."""
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path / "data"))
+    folder, address = server
+
+    def put(files: dict[str, str]) -> DataSource:
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as archive:
+            for name, text in files.items():
+                archive.writestr(name, text)
+        (folder / "ml-100k.zip").write_bytes(content.getvalue())
+        checksum = f"sha256:{hashlib.sha256(content.getvalue()).hexdigest()}"
+        size = len(content.getvalue())
+        file = RemoteFile(f"{address}/ml-100k.zip", "ml-100k.zip", size, checksum)
+        return DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "", "", "")
+
+    return put
+
+
+def test_every_known_name_has_a_source_and_published_counts():
+    assert tuple(source.name for source in SOURCES) == tuple(READERS) == tuple(PUBLISHED)
+    for source in SOURCES:
+        assert source.kind == "interactions"
+        assert source.terms
+        assert source.instructions
+        assert source.homepage.startswith("https://")
+        for file in source.files:
+            assert file.checksum.startswith("sha256:")
+            assert len(file.checksum) == len("sha256:") + 64
+
+
+def test_a_fetched_archive_lies_where_its_name_is_looked_for(publish, tmp_path):
+    files = {"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n", "ml-100k/sub/x": ""}
+    source = publish(files)
+    done = []
+    folder = fetch_interactions(source, progress=lambda bytes_done, due: done.append(bytes_done))
+    assert folder == tmp_path / "data" / "ml-100k"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"ml-100k.zip", "u.data", "u.item", "sub"}
+    assert done[-1] == source.size
+    parts = load_interactions("ml-100k")
+    assert parts.train.matrix.shape == (4, 5)
+    assert parts.train.item_titles[0] == "Zero"
+
+
+def test_files_already_there_are_not_fetched_again_nor_replaced(publish, tmp_path):
+    source = publish({"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n"})
+    mine = tmp_path / "data" / "ml-100k" / "u.item"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("0|Mine|\n")
+    fetch_interactions(source)
+    assert mine.read_text() == "0|Mine|\n"
+    (mine.parent / "ml-100k.zip").unlink()
+    fetch_interactions(source)
+    assert not (mine.parent / "ml-100k.zip").exists()
+
+
+def test_an_archive_without_the_files_is_refused(publish):
+    source = publish({"ml-100k/README": "nothing"})
+    with pytest.raises(ValueError, match="the archive of ml-100k lacks its files"):
+        fetch_interactions(source)
+
+
+def test_a_damaged_download_leaves_nothing_to_trust(publish, server, tmp_path):
+    source = publish({"ml-100k/u.data": RATINGS})
+    archive = server[0] / "ml-100k.zip"
+    content = bytearray(archive.read_bytes())
+    content[40] ^= 1
+    archive.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match="is damaged: sha256 must be"):
+        fetch_interactions(source)
+    assert not any((tmp_path / "data" / "ml-100k").iterdir())
+
+
+def test_what_cannot_be_downloaded_says_where_to_get_it():
+    source = next(source for source in SOURCES if source.name == "yahoo-r3")
+    with pytest.raises(ValueError, match="ask Yahoo Webscope for R3"):
+        fetch_interactions(source)
+
+
+def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeypatch, tmp_path):
+    fetch_interactions(publish({"ml-100k/u.data": RATINGS}))
+    digest = hashlib.sha256(RATINGS.encode()).hexdigest()
+
+    def published(users: int, checksum: str) -> None:
+        figures = Published(("u.data",), users, 5, 20, {"u.data": f"sha256:{checksum}"})
+        monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", figures)
+
+    (tmp_path / "data" / "ml-100k" / "ml-100k.zip").unlink()
+    published(4, digest)
+    counts, checked = verify_interactions("ml-100k")
+    assert counts.endswith("as published: 4 users, 5 items, 20 interactions")
+    assert checked == "u.data is the published file (its checksum matches)"
+    published(5, digest)
+    with pytest.raises(ValueError, match="is not ml-100k as published: 5 users, got 4"):
+        verify_interactions("ml-100k")
+    published(4, "0" * 64)
+    with pytest.raises(ValueError, match="is damaged: sha256 must be 000"):
+        verify_interactions("ml-100k")
+
+
+def test_a_copy_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="`bayescl data fetch ml-1m` downloads it"):
+        verify_interactions("ml-1m")
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs", "files"),
+    [("ml-100k", "100,000", 1), ("gowalla", "810,128 + 217,242", 0)],
+)
+def test_real_copies_are_as_published(real_data, name, pairs, files):
+    real_data(name)
+    counts, *checked = verify_interactions(name)
+    assert f"{pairs} interactions" in counts
+    assert len(checked) >= files
+    assert all("is the published file" in line for line in checked)

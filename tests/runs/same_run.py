@@ -1,0 +1,67 @@
+"""Runs that are cut off, and whether two runs are one and the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bayescl_lab.images.augmentation import AffineNoise
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.weights import read_checkpoint
+
+CLOCK = ("seconds", "images_per_second")
+"""Columns of ``metrics.csv`` that the clock decides."""
+
+
+class PowerCut(BaseException):
+    """What no handler of the library may swallow."""
+
+
+def cut_power_at(monkeypatch: Any, call: int, owner: type = AffineNoise, name: str = "forward"):
+    """Stop at the n-th call of a method; by default, at the n-th draw of views."""
+    method, calls = getattr(owner, name), 0
+
+    def failing(self: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise PowerCut
+        return method(self, *arguments, **named)
+
+    monkeypatch.setattr(owner, name, failing)
+
+
+def final_state(out: Path) -> dict[str, Any]:
+    """The state of the model in a run's last checkpoint."""
+    return read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"]
+
+
+def lines_without_clock(out: Path) -> list[str]:
+    """The lines of a run's ``metrics.csv`` as they are, but for the columns of the clock."""
+    header, *rows = (line.split(",") for line in (out / "metrics.csv").read_text().splitlines())
+    kept = [place for place, name in enumerate(header) if name not in CLOCK]
+    return [",".join(row[place] for place in kept) for row in (header, *rows)]
+
+
+def files(out: Path) -> list[str]:
+    """What lies in a run's folder; nothing that was being written when the run was killed."""
+    return sorted(file.name for file in out.rglob("*") if file.name != "evaluation.json")
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Same weights bit for bit, same rows, same figures, same files."""
+    first, second = final_state(one), final_state(other)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        same = torch.equal(value, second[name]) if torch.is_tensor(value) else value == second[name]
+        assert same, name
+    assert lines_without_clock(one) == lines_without_clock(other)
+    assert files(one) == files(other)
+    results = [RunFolder.find(out).read_result() for out in (one, other)]
+    for figure in ("probes", "metrics", "best_epoch", "loss"):
+        assert results[0].get(figure) == results[1].get(figure), figure
+    for name in ("embeddings.npz", "weights.safetensors"):
+        contents = [(out / name).read_bytes() for out in (one, other) if (out / name).is_file()]
+        assert len(set(contents)) <= 1, name
