@@ -138,6 +138,7 @@ def application(words: Sequence[str] | None = None) -> App:
         return call(app, words, config=config, print_config=print_config)
 
     app.meta.default(launch)
+    app.meta.suppress_keyboard_interrupt = False
     return app
 
 

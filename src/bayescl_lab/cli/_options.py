@@ -75,7 +75,10 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
             out = given["out"].convert() if "out" in given else None
             if out is None:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
-            folder = _resumable(Path(out), " ".join(command))
+            if not (Path(out) / "config.yaml").is_file():
+                raise ValueError(f"{out} is not a run folder: it has no config.yaml")
+            bare = [one.tokens[0].value for one in given.values() if one.index is not None]
+            folder = RunFolder.open(Path(out), " ".join([*command, *bare]))
             stored.update(folder.config())
             _fill_in(stored, folder.config_file, app, arguments)
 
@@ -121,20 +124,6 @@ def read_config(file: Path) -> dict[str, Any]:
     if isinstance(content, dict):
         return content
     raise ValueError(f"{file} must hold settings of the form 'name: value'")
-
-
-def _resumable(out: Path, command: str) -> RunFolder:
-    """The folder of a run of a command.
-
-    Raises:
-        ValueError: if there is no such run.
-    """
-    if not (out / "config.yaml").is_file():
-        raise ValueError(f"{out} is not a run folder: it has no config.yaml")
-    folder = RunFolder.find(out)
-    if not f"{folder.kind} ".startswith(f"{command} "):
-        raise ValueError(f"{out} holds a run of '{folder.kind}', not of '{command}'")
-    return folder
 
 
 def _fill_in(
