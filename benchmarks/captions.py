@@ -26,6 +26,9 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,7 @@ import bayescl
 from bayescl_lab.runs.provenance import provenance
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
-from sound import encoder, known, spoken_digits, view  # noqa: E402
+from sound import encoder, known, spoken_digits, view
 
 BATCH, DIM, CLASSES = 256, 64, 10
 
@@ -66,10 +69,13 @@ class Pairs:
         self.sounds, self.images, self.numbers = sounds, images, numbers
 
 
+recordings = cache(spoken_digits)
+
+
 def paired(seed: int) -> tuple[Pairs, Pairs]:
     """Training and unseen pairs: an image is the partner of one recording or of none."""
     generator = torch.Generator().manual_seed(seed)
-    data, test = spoken_digits()
+    data, test = recordings()
     written = load_digits()
     images = torch.tensor(written.images, dtype=torch.float32).unsqueeze(1) / 16
     numbers = torch.tensor(written.target)
@@ -99,7 +105,7 @@ def jittered(images: Tensor) -> Tensor:
 
 def tower() -> nn.Sequential:
     """An encoder with a head."""
-    return nn.Sequential(encoder(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, DIM))
+    return nn.Sequential(encoder(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, DIM))
 
 
 def scores(name: str, temperature: float, epochs: int, seed: int) -> dict[str, float]:
@@ -161,16 +167,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2, help="from 1")
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.1])
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
     origin, console = provenance(), Console()
     records: list[dict[str, Any]] = []
+    pool = ProcessPoolExecutor(options.seeds, get_context("spawn"), torch.set_num_threads, (1,))
     for temperature in options.temperatures:
         for name in options.losses:
-            each = [
-                scores(name, temperature, options.epochs, 1 + seed) for seed in range(options.seeds)
-            ]
+            run = partial(scores, name, temperature, options.epochs)
+            each = list(pool.map(run, range(1, 1 + options.seeds)))
             record: dict[str, Any] = {"temperature": temperature, "loss": name}
             for figure in each[0]:
                 values = [one[figure] for one in each]
@@ -179,6 +185,7 @@ def main(arguments: list[str] | None = None) -> None:
             records.append(record)
             figures = ", ".join(f"{key} {record[key]['mean']:.3f}" for key in each[0])
             console.print(f"t {temperature:g}, {name}: {figures}", soft_wrap=True)
+    pool.shutdown()
     content = {"seeds": options.seeds, "epochs": options.epochs, "records": records, **origin}
     file = options.results / "captions.json"
     file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

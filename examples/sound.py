@@ -119,9 +119,9 @@ def view(pictures: Tensor, pitch: float = 0.15) -> Tensor:
 
 
 def encoder() -> nn.Sequential:
-    """A small network from pictures to 128 features."""
+    """A small network from pictures to 64 features."""
     layers: list[nn.Module] = []
-    for channels, wider in ((1, 32), (32, 64), (64, 128)):
+    for channels, wider in ((1, 16), (16, 32), (32, 64)):
         convolution = nn.Conv2d(channels, wider, 3, stride=2, padding=1, bias=False)
         layers += [convolution, nn.BatchNorm2d(wider), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
@@ -133,7 +133,7 @@ def train(
     """Train an encoder so that two views of a recording agree."""
     torch.manual_seed(options.seed)
     network = encoder()
-    head = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 64))
+    head = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
     parameters = [*network.parameters(), *head.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=2e-3)
     steps = options.epochs * (len(data.words) // 256)
