@@ -234,7 +234,7 @@ def test_engines_agree_for_every_aim_with_and_without_labels() -> None:
         loss = fitted(reduction=reduction, attraction=1.5, aim=aim, engine="dense").eval()
         expected = called(loss, layout, dtype, labels=labels)
         tolerance = 1e-6 if dtype == torch.float32 else 1e-12
-        for chunk_size in (1, 5, 100):
+        for chunk_size in (5, 100) if number % 4 else (1,):
             loss.engine, loss.chunk_size = "chunked", chunk_size
             for mine, other in zip(
                 called(loss, layout, dtype, labels=labels), expected, strict=True
@@ -683,7 +683,7 @@ def through_a_file(state: dict[str, object]) -> dict[str, object]:
 
 
 def test_a_resumed_run_goes_on_exactly() -> None:
-    for steps, parent, known in product((0, 1, 3, 4, 7, 8), (False, True), (None, 0.5)):
+    for steps, parent, known in product((0, 1, 4, 7), (False, True), (None, 0.5)):
         one = make()
         train(one, steps, known=known)
         state = through_a_file((Parent(one) if parent else one).state_dict())
