@@ -437,12 +437,6 @@ def test_transitions_equal_the_slow_loop() -> None:
         torch.testing.assert_close(matrix, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_views_that_agree_move_nowhere_and_empty_components_stay() -> None:
-    shares = torch.eye(4)[[0, 1, 1, 2]]
-    (moves,) = F.component_transitions(shares, shares, [4])
-    assert torch.equal(moves, torch.eye(4))
-
-
 @pytest.mark.parametrize("hops", [0, 1, 2, 3])
 def test_the_posterior_equals_the_slow_loop(hops: int) -> None:
     first, second = torch.rand(2, 4, 5, generator=generator(), dtype=torch.float64)

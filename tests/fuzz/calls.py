@@ -476,6 +476,6 @@ def remembered(dice: Dice, drawn: Drawn, dim: int) -> Any:
         item = centers[dice.integers(4, 24)]
         loss(*((item + 0.1 * dice.normal(24, dim)).float() for _ in range(2)))
     state = loss.memory.get_extra_state()
-    if dice.chance(0.5):  # trust it fully, so that many members attract
-        state["agreement"] = torch.ones_like(state["agreement"])
+    if dice.chance(0.5):  # trust it so far that many members attract
+        state["agreement"] = torch.full_like(state["agreement"], 0.66)
     return state
