@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import latent as reference
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bayescl import functional as F
 from bayescl.functional.latent import AIMS
@@ -222,18 +221,6 @@ def test_values_and_gradients_are_finite_at_extreme_logits(
     loss = F.latent_loss(anchor, unlabeled, posterior, aim=aim, sharpness=2.0)
     assert loss.isfinite().all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(loss.sum(), (anchor, unlabeled)))
-
-
-def test_soft_targets_without_weights_are_the_cross_entropy_of_torch() -> None:
-    # Posteriors of one half throughout leave all weights at 1 and make every target 1/2.
-    positive, unlabeled, posterior = drawn(3, 5)
-    half = torch.full_like(posterior, 0.5)
-    logits = torch.cat([positive[:, None], unlabeled], dim=1)
-    targets = torch.cat([torch.ones(3, 1, dtype=torch.float64), half], dim=1) / 3.5
-    torch.testing.assert_close(
-        F.latent_loss(positive, unlabeled, half, threshold=0.4),
-        cross_entropy(logits, targets, reduction="none"),
-    )
 
 
 def test_arguments_out_of_range_are_refused() -> None:

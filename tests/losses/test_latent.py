@@ -256,16 +256,6 @@ def test_engines_agree_on_a_learnable_temperature() -> None:
             assert off <= bound, (layout, aim, dtype)
 
 
-def test_a_temperature_per_call_stands_in_for_the_losss_own() -> None:
-    for engine in ENGINES:
-        loss, other = (fitted(engine=engine, temperature=each).eval() for each in (0.5, 0.2))
-        views = classes(9, 9, seed=3)
-        given = torch.tensor(0.2, requires_grad=True)
-        value = loss(*views, temperature=given)
-        torch.testing.assert_close(value, other(*views))
-        assert torch.autograd.grad(value, given)[0].abs() > 0
-
-
 def test_half_precision_is_raised_to_float32() -> None:
     for engine, dtype in product(ENGINES, (torch.bfloat16, torch.float16)):
         loss = make(engine=engine)
@@ -408,27 +398,6 @@ def test_gradients_are_right_while_the_posterior_stays() -> None:
             assert torch.autograd.gradcheck(turned, inputs, fast_mode=True), (engine, aim)
         if engine == "dense":
             assert torch.autograd.gradgradcheck(loss, inputs[:2], fast_mode=True)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    batch=st.integers(2, 9),
-    seed=st.integers(0, 999),
-    temperature=st.floats(0.05, 1.0),
-    aim=st.sampled_from(AIMS),
-)
-def test_order_of_rows_and_of_views_does_not_matter(
-    batch: int, seed: int, temperature: float, aim: Any
-) -> None:
-    loss = MODELS[aim]
-    view_1, view_2 = classes(batch, batch, seed=seed, dtype=torch.float64)
-    labels, order = labels_of(batch, seed), torch.randperm(batch)
-    value = loss(view_1, view_2, temperature=temperature, labels=labels)
-    close = {"rtol": 2e-4, "atol": 1e-5}  # float32 responsibilities of many small components
-    turned = loss(view_2, view_1, temperature=temperature, labels=labels)
-    torch.testing.assert_close(turned, value, **close)
-    other = loss(view_1[order], view_2[order], temperature=temperature, labels=labels[order])
-    torch.testing.assert_close(other, value, **close)
 
 
 def test_a_class_is_pulled_together_and_others_are_pushed_apart() -> None:
@@ -796,7 +765,6 @@ def test_a_damaged_state_is_refused_by_name_and_changes_nothing() -> None:
 
 # ------------------------------------------------------------------------------ robustness
 
-MODELS = {aim: fitted(engine="dense", aim=aim).eval() for aim in AIMS}
 KINDS = ["equal", "collapsed", "duplicated", "zero", "tiny", "denormal", "huge", "one coordinate"]
 
 
@@ -982,44 +950,7 @@ def test_without_attraction_candidates_only_cease_to_repel() -> None:
         assert torch.equal(strict(*views), value)
 
 
-def test_an_estimated_number_of_classes_is_about_the_true_one() -> None:
-    loss = make(num_classes=None, memory_size=512, refit_every=None)
-    train(loss, 64)
-    assert loss.memory.classes is not None
-    assert 3 <= 1 / loss.tau_plus <= 6
-    assert loss.trust > 0.3
-    assert 1 / loss.tau_plus == pytest.approx(1 / float(loss.memory.classes.share), rel=1e-6)
-
-
 # ------------------------------------------------------------------------------ the oracle
-
-
-@pytest.mark.parametrize("attraction", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_attracting_oracle_has_labels_for_a_posterior(attraction: float, engine: str) -> None:
-    oracle = bayescl.AttractingOracleContrastiveLoss(
-        attraction=attraction, reduction="none", engine=engine, chunk_size=5
-    )
-    view_1, view_2, candidates = classes(9, 9, 14, seed=0, dtype=torch.float64)
-    labels, others = torch.arange(9) % 3, torch.arange(14) % 4
-    result = oracle.sampled(
-        view_1, view_2, candidates, groups=labels, candidate_groups=others, temperature=0.3
-    )
-    unit = [nn.functional.normalize(rows, dim=1) for rows in (view_1, view_2, candidates)]
-    expected = F.latent_loss(
-        (unit[0] * unit[1]).sum(dim=1) / 0.3,
-        unit[0] @ unit[2].T / 0.3,
-        (labels[:, None] == others).double(),
-        attraction=attraction,
-    )
-    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
-    leaves = (view_1, view_2, candidates)
-    for mine, other in zip(
-        torch.autograd.grad(result.sum(), leaves),
-        torch.autograd.grad(expected.sum(), leaves),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
 
 
 def test_the_attracting_oracle_takes_one_label_per_row() -> None:
