@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import torch
 
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
@@ -31,8 +32,8 @@ from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.images.features import extract_features
 from bayescl_lab.images.few_label_probe import few_label_probe
 from bayescl_lab.paper.simulation import Settings, generator, observe
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
-from bayescl_lab.paper.simulation.tables import Table, Value
+from bayescl_lab.paper.simulation.frames import Record, frame
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.runs.folder import RunFolder, as_json
 from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
@@ -84,7 +85,7 @@ _ON_DIGITS = (
 )
 
 
-def process_study(*, draws: int = DRAWS, anchors: int = 300) -> Table:
+def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
     """Estimate alpha on the generative process, where it is known.
 
     Args:
@@ -96,10 +97,10 @@ def process_study(*, draws: int = DRAWS, anchors: int = 300) -> Table:
 
     Example:
         >>> table = process_study(draws=2, anchors=20)
-        >>> len(table.records)
+        >>> len(table)
         18
     """
-    records: list[dict[str, Value]] = []
+    records: list[Record] = []
     for tau_plus in PRIORS:
         for alpha in ALPHAS:
             drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
@@ -111,7 +112,7 @@ def process_study(*, draws: int = DRAWS, anchors: int = 300) -> Table:
                     **_summarised(drawn, error_of_mean=True),
                 }
             )
-    return Table.of(records)
+    return frame(records)
 
 
 def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> dict[str, float]:
@@ -147,7 +148,7 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     }
 
 
-def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[Table, Table]:
+def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Train on digits with alpha in every way, and measure at some epochs.
 
     Args:
@@ -179,7 +180,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[Table, Ta
         {"variant": name, **_summarised(_with_differences(rows, probes["InfoNCE"]))}
         for name, rows in probes.items()
     ]
-    return Table.of(by_epoch), Table.of(by_variant)
+    return frame(by_epoch), frame(by_variant)
 
 
 def _train_to(run: ImageRun, folder: RunFolder, epoch: int) -> None:
@@ -279,11 +280,9 @@ def _with_differences(
     ]
 
 
-def _summarised(
-    rows: Sequence[dict[str, float]], *, error_of_mean: bool = False
-) -> dict[str, Value]:
+def _summarised(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> Record:
     """Mean of every figure, and its standard deviation or the standard error of the mean."""
-    summary: dict[str, Value] = {}
+    summary: Record = {}
     for name in rows[0]:
         values = torch.tensor([row[name] for row in rows], dtype=torch.float64)
         spread = values.std() / (len(values) ** 0.5 if error_of_mean else 1)
@@ -292,24 +291,24 @@ def _summarised(
     return summary
 
 
-def estimation_figure(process: Table, digits: Table) -> Figure:
+def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     """Draw estimated against true alpha on the process, and AUCs over the epochs on digits."""
     figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
-    some = process.where(tau_plus=SHOWN_PRIOR)
-    truth = some.numbers("alpha")
+    some = process.filter(tau_plus=SHOWN_PRIOR)
+    truth = some["alpha"].to_list()
     left.plot(truth, truth, color=NEUTRAL, lw=0.9, ls=":")
     for column, label, colour, marker in _ON_THE_PROCESS:
-        errors = [2 * error for error in some.numbers(f"{column}_error")]
-        _draw(left, truth, some.numbers(column), errors, colour, marker, label)
+        errors = [2 * error for error in some[f"{column}_error"].to_list()]
+        _draw(left, truth, some[column].to_list(), errors, colour, marker, label)
     left.set_xlabel("alpha of the process")
     left.set_ylabel("alpha estimated")
     left.set_title(f"generative process, tau_plus {SHOWN_PRIOR}")
     for variant, title, line in (("InfoNCE", "InfoNCE", ":"), ("fixed", "Bayesian", "-")):
-        rows = digits.where(variant=variant)
-        epochs = rows.numbers("epoch")
+        rows = digits.filter(variant=variant)
+        epochs = rows["epoch"].to_list()
         for column, label, colour, marker in _ON_DIGITS:
-            spreads, label = rows.numbers(f"{column}_spread"), f"{label}, {title}"
-            _draw(right, epochs, rows.numbers(column), spreads, colour, marker, label, line)
+            spreads, label = rows[f"{column}_spread"].to_list(), f"{label}, {title}"
+            _draw(right, epochs, rows[column].to_list(), spreads, colour, marker, label, line)
     right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
     right.set_xlabel("epoch")
     right.set_ylabel("AUC")
@@ -353,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for file in inspect_images(run, images=SCORED_IMAGES).files:
             shutil.copyfile(file, diagnostics / file.name)
     for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
-        write_atomically(out / f"{name}.csv", table.as_csv())
+        write_atomically(out / f"{name}.csv", table.write_csv())
     save_figure(estimation_figure(process, epochs), out / "estimation.png")
     write_atomically(out / "study.json", as_json({"settings": BASE.as_config(), **origin}))
 

@@ -6,9 +6,8 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
-
-from bayescl_lab.paper.simulation.tables import Table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "estimation"
@@ -27,8 +26,8 @@ def test_every_picture_of_the_pages_is_there() -> None:
 
 
 def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
-    table = Table.read(RESULTS / "process.csv")
-    for record in table.records:
+    table = pl.read_csv(RESULTS / "process.csv")
+    for record in table.rows(named=True):
         alpha = float(record["alpha"])
         for column in ("alpha_model", "free_alpha"):
             # Clamping to [0.5, 1] moves the mean inwards at the ends.
@@ -41,8 +40,8 @@ def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
 
 
 def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> None:
-    table = Table.read(RESULTS / "digits.csv")
-    for record in table.where(variant="fixed").records:
+    table = pl.read_csv(RESULTS / "digits.csv")
+    for record in table.filter(variant="fixed").rows(named=True):
         auc, bias_true = float(record["auc"]), float(record["bias_true"])
         bias_false = float(record["bias_false"])
         assert bias_true > 0.05
@@ -53,8 +52,8 @@ def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> N
 
 def test_the_process_is_studied_anew_with_the_same_result() -> None:
     first = study.process_study(draws=2, anchors=30)
-    assert first == study.process_study(draws=2, anchors=30)
-    assert len(first.records) == len(study.ALPHAS) * len(study.PRIORS)
+    assert first.equals(study.process_study(draws=2, anchors=30))
+    assert len(first) == len(study.ALPHAS) * len(study.PRIORS)
 
 
 def test_the_study_of_digits_runs_and_pairs_seeds(tmp_path, monkeypatch) -> None:
@@ -65,19 +64,19 @@ def test_the_study_of_digits_runs_and_pairs_seeds(tmp_path, monkeypatch) -> None
     monkeypatch.setattr(study, "LABELS_PER_CLASS", (1,))
     base = replace(study.BASE, epochs=1, batch_size=64, width=2)
     by_epoch, by_variant = study.digits_study(tmp_path / "runs", base=base)
-    assert by_epoch.distinct("epoch") == [0, 1]
-    assert by_epoch.number("alpha_in_use", variant="InfoNCE", epoch=1) == 0.5
-    assert 0.5 < by_epoch.number("alpha_in_use", variant="measured as AUC", epoch=1) < 1
+    assert by_epoch["epoch"].unique(maintain_order=True).to_list() == [0, 1]
+    assert by_epoch.filter(variant="InfoNCE", epoch=1)["alpha_in_use"].item() == 0.5
+    assert 0.5 < by_epoch.filter(variant="measured as AUC", epoch=1)["alpha_in_use"].item() < 1
     chance, most = 10, 100
     for name in names:
-        assert chance < by_variant.number("few_label_1", variant=name) < most
-    above = by_variant.number("few_label_1_above", variant="measured as AUC")
-    means = [by_variant.number("few_label_1", variant=name) for name in names]
+        assert chance < by_variant.filter(variant=name)["few_label_1"].item() < most
+    above = by_variant.filter(variant="measured as AUC")["few_label_1_above"].item()
+    means = [by_variant.filter(variant=name)["few_label_1"].item() for name in names]
     assert above == pytest.approx(means[1] - means[0], abs=1e-3)
 
 
 def test_both_studies_make_one_figure() -> None:
-    tables = [Table.read(RESULTS / name) for name in ("process.csv", "digits.csv")]
+    tables = [pl.read_csv(RESULTS / name) for name in ("process.csv", "digits.csv")]
     figure = study.estimation_figure(*tables)
     left, right = figure.axes
     assert [len(axis.containers) for axis in (left, right)] == [3, 6]

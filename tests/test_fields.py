@@ -1,22 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import (
-    Count,
-    NonNegative,
-    Positive,
-    among,
-    between,
-    check_fields,
-    kind_of,
-)
-
-Colour = Annotated[str, among(lambda: ("red", "blue"))]
+from bayescl_lab._fields import Count, NonNegative, Numbers, Positive, Words, between, complaint
 
 
 @dataclass(frozen=True)
@@ -28,41 +19,42 @@ class Settings:
     weight_decay: NonNegative = 0.0
     strength: Annotated[float, between(0.0, 5.0)] | None = None
     optimizer: Literal["adam", "sgd"] = "adam"
-    colour: Colour = "red"
     compiled: bool = False
     name: str | None = None
-    rows: tuple[int, ...] = ()
+    rows: Numbers = ()
+    words: Words = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        if self.name == "none":
+            raise ValueError("name must be another")
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
-        ({"epochs": True}, "epochs must be a whole number of at least 1, got True"),
-        ({"epochs": 2**63}, r"epochs must be below 2\^63"),
-        ({"lr": 0}, "lr must be positive, got 0"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"epochs": 2**63}, "epochs must be less than 9223372036854775808"),
+        ({"epochs": 1.5}, "epochs must be a valid integer"),
+        ({"lr": 0}, "lr must be above 0, got 0"),
+        ({"lr": float("inf")}, "lr must be a finite number, got inf"),
         ({"weight_decay": -1}, "weight_decay must be at least 0, got -1"),
-        ({"strength": 9}, r"strength must lie in \[0, 5\], got 9"),
-        ({"optimizer": "lars"}, "optimizer must be one of adam, sgd, got 'lars'"),
-        ({"colour": "green"}, "colour must be one of red, blue, got 'green'"),
-        ({"compiled": 1}, "compiled must be true or false, got 1"),
-        ({"name": date(2024, 1, 2)}, "name must be text, got 2024-01-02"),
-        ({"rows": ("a",)}, "rows must be whole numbers"),
+        ({"strength": 9}, "strength must be at most 5, got 9"),
+        ({"optimizer": "lars"}, "optimizer must be 'adam' or 'sgd', got lars"),
+        ({"compiled": 3}, "compiled must be a valid boolean"),
+        ({"name": date(2024, 1, 2)}, "name must be a valid string, got 2024-01-02"),
+        ({"name": "none"}, "name must be another"),
+        ({"rows": ("a",)}, "rows must be a valid integer, got a"),
     ],
 )
 def test_a_field_refuses_what_its_hint_does_not_allow(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValidationError) as raised:
         Settings(**values)
+    assert complaint(raised.value).startswith(message)
 
 
 def test_a_field_takes_what_its_hint_allows() -> None:
-    settings = Settings(epochs=3, lr=1, strength=5, optimizer="sgd", name="a", rows=(1, 2))
+    settings = Settings(
+        epochs=3, lr=1, strength=5, optimizer="sgd", rows="1, 2", words=("a,b", "c")
+    )
     assert settings.strength == 5
-
-
-def test_other_hints_have_no_kind() -> None:
-    assert kind_of(Settings) is None
-    assert kind_of(int | str) is None
+    assert (settings.rows, settings.words) == ((1, 2), ("a", "b", "c"))

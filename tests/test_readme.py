@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.cli._app import commands
+from bayescl_lab.cli._app import COMMANDS
 from bayescl_lab.report.images.markdown import comparison_markdown
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +21,7 @@ def test_the_table_is_that_of_the_committed_comparison() -> None:
 
 
 def test_every_command_that_the_readme_shows_exists() -> None:
-    known = commands()
+    known = COMMANDS
     shown = re.findall(r"^bayescl ([a-z ]+?)(?= -| [A-Z.]| \S*/| results|$)", README, re.MULTILINE)
     assert shown
     for words in shown:

@@ -94,8 +94,9 @@ def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) 
 
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
-    if tensor.layout != torch.strided:
-        raise ValueError(f"{name} must be a dense tensor, got {tensor.layout}")
+    if tensor.layout != torch.strided or tensor.is_nested:
+        layout = "a nested tensor" if tensor.is_nested else str(tensor.layout)
+        raise ValueError(f"{name} must be a dense tensor, got {layout}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name} must be on {device}, like the embeddings, got {tensor.device}")
 

@@ -35,7 +35,7 @@ def test_bash_completes_commands_options_and_choices(
 
 
 def test_every_shell_gets_a_script(bayescl) -> None:
-    for shell in ("bash", "zsh", "tcsh"):
+    for shell in ("bash", "zsh", "fish"):
         outcome = bayescl(f"completion {shell}")
         assert outcome.status == 0
         assert "recommend" in outcome.out

@@ -159,7 +159,6 @@ def test_fetch_says_how_to_get_what_it_cannot_download(bayescl, name):
         ("data verify ml-1m", "ml-1m is not in data/ml-1m: `bayescl data fetch ml-1m` downloads"),
         ("data verify gowalla", "gowalla is not in data/gowalla: put train.txt and test.txt"),
         ("data fetch", "name"),
-        ("data", "bayescl data needs one of: fetch, list, verify"),
     ],
 )
 def test_what_cannot_be_done_gets_one_line(bayescl, line, message):

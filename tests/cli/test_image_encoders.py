@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bayescl as library
+import bayescl_lab as library
 
 OWN = """
 from torch import nn

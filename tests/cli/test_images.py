@@ -108,6 +108,7 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
     assert outcome.status == 0
     for text in ("InfoNCE", "Bayesian", "oracle", "standard deviation", "s/epoch", "gap closed"):
         assert text in outcome.out
+    assert "\nNext: " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
     assert len(result["runs"]) == 6
     assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
@@ -162,7 +163,7 @@ def test_help_answers_without_loading_torchvision_lightning_or_kornia():
         "import sys\n"
         "from bayescl_lab.cli import main\n"
         "main(['--help']); main(['train', 'images', '--help'])\n"
-        "heavy = {'lightning', 'kornia', 'torchvision', 'sklearn', 'matplotlib', 'rich'}\n"
+        "heavy = {'lightning', 'kornia', 'torchvision', 'sklearn', 'matplotlib'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -62,6 +62,7 @@ def test_a_file_gives_tables_a_page_and_figures_and_needs_no_run(bayescl) -> Non
     assert outcome.status == 0
     for words in ("false negatives of an anchor", "trust", "latent classes", "oracle", "repulsion"):
         assert words in outcome.out
+    assert "\nWith InfoNCE " in outcome.out
     assert sorted(path.name for path in Path().iterdir()) == [
         "all-inspection.html",
         "all-inspection.json",
@@ -233,10 +234,10 @@ def hostile(tmp_path, monkeypatch) -> None:
         ("good.npy --labels same.npy", "labels must name at least two classes"),
         ("good.npy --labels pickled.npy", "cannot read pickled.npy"),
         ("good.npy --tau-plus 1", "tau_plus must lie in (0, 1), got 1"),
-        ("good.npy --num-classes 1", "num_classes must be a whole number of at least 2, got 1"),
-        ("good.npy --temperature 0", "temperature must be positive, got 0"),
-        ("good.npy --batch-size 1", "batch_size must be a whole number of at least 2, got 1"),
-        ("good.npy --layout sideways", "layout must be one of two_views, in_batch"),
+        ("good.npy --num-classes 1", "num_classes must be at least 2, got 1"),
+        ("good.npy --temperature 0", "temperature must be above 0, got 0"),
+        ("good.npy --batch-size 1", "batch_size must be at least 2, got 1"),
+        ("good.npy --layout sideways", "layout must be 'two_views' or 'in_batch'"),
         ("good.npy --out page.txt", "out must end in .html"),
         ("good.npy --out nowhere/page.html", "there is no folder nowhere"),
         ("good.npy --part evaluation", "--part is for a run folder, but good.npy is a file"),

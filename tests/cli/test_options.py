@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date
-from functools import partial
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
+from cyclopts import Parameter
+from pydantic.dataclasses import dataclass
 
 from bayescl.losses import InfoNCELoss
-from bayescl_lab._fields import Count, at_least
-from bayescl_lab.cli._options import OneEach, parse_options
-from bayescl_lab.runs.losses import LOSSES, LossOption, LossRow
+from bayescl_lab._fields import Count, Numbers, Words, at_least, between
+from bayescl_lab.cli._app import COMMANDS, application
+from bayescl_lab.cli._losses import given, hyperparameters
+from bayescl_lab.cli._options import FLAT, ByLoss, Typed
+from bayescl_lab.runs.losses import LOSSES, LossRow, image_losses, ranking_losses
 
 
 @dataclass(frozen=True)
@@ -23,19 +26,17 @@ class Inner:
     """Options of a dataclass.
 
     Attributes:
-        epochs: passes over the data.
+        epochs: passes over
+            the ``data``.
         optimizer: what changes the weights.
-        nested: never an option.
+        strength: how much; default: some.
+        numbers: some numbers.
     """
 
-    epochs: Count = 3
+    epochs: Annotated[int, at_least(2)] = 3
     optimizer: Literal["adam", "sgd"] = "adam"
-    nested: Count | Mapping[str, float] | None = None
-
-
-Given = Annotated[
-    Mapping[str, float], OneEach(lambda: [LossOption("alpha", float, "a quality", ("bayesian",))])
-]
+    strength: Annotated[float, between(0, 5)] | None = None
+    numbers: Numbers = ()
 
 
 def command(
@@ -43,9 +44,11 @@ def command(
     *,
     compiled: bool = False,
     seeds: int = 4,
-    k: Count = 10,
-    inner: Inner,
-    given: Given,
+    k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
+    words: Words = ("a",),
+    by_loss: ByLoss | None = None,
+    inner: Annotated[Inner, FLAT] = Inner(),
+    typed: Typed,
     place: str | None = None,
 ) -> int:
     """Do nothing.
@@ -55,167 +58,143 @@ def command(
         compiled: a switch.
         seeds: a number.
         k: a letter.
+        words: some words.
+        by_loss: a mapping.
         inner: more.
-        given: hyper-parameters.
+        typed: not an option.
         place: somewhere; default: here.
     """
+    called.append(dict(locals()))
     return 0
 
 
-def parsed(words: str) -> dict[str, Any]:
-    options = parse_options(command, "test", words.split())
-    assert options is not None
-    return options
+called: list[dict[str, Any]] = []
+
+
+@pytest.fixture
+def parsed(bayescl, monkeypatch) -> Callable[[str], dict[str, Any]]:
+    """The values that the command above gets for some words."""
+    monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
+    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(command=command))
+
+    def parse(words: str) -> dict[str, Any]:
+        outcome = bayescl(f"test {words}")
+        assert outcome.status == 0, outcome.err
+        return called.pop()
+
+    return parse
+
+
+def test_options_of_every_kind_get_their_values(parsed):
+    values = parsed("folder")
+    assert (values["run"], values["k"], values["words"]) == ("folder", 10, ("a",))
+    assert values["inner"] == Inner()
+    values = parsed("--epochs 5 folder --optimizer=sgd -k 3 --words x,y --words z --numbers 1,2")
+    assert values["inner"] == Inner(5, "sgd", numbers=(1, 2))
+    assert (values["run"], values["k"]) == ("folder", 3)
+    assert values["words"] == ("x", "y", "z")
+    assert values["typed"] == {"run", "epochs", "optimizer", "k", "words", "numbers"}
+    assert parsed("folder --by-loss {hard:{beta:1}}")["by_loss"] is not None
+    assert parsed("folder --by_loss {hard:{}}")["by_loss"] is not None  # hyphens or underscores
+    assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         ("--compiled", True),
-        ("--compiled --seeds 3", True),
-        ("--compiled true", True),
-        ("--compiled false", False),
+        ("--compiled=true", True),
         ("--compiled=false", False),
+        ("--no-compiled", False),
         ("", False),
     ],
 )
-def test_a_switch_may_be_given_with_or_without_its_value(words, expected):
+def test_a_switch_needs_no_value(parsed, words, expected):
     assert parsed(f"folder {words}")["compiled"] is expected
     assert parsed(f"{words} --seeds 3 folder")["compiled"] is expected
 
 
-def read_as(hint: Any, value: Any) -> Any:
-    """What becomes of a value in a configuration file, or of a typed word."""
-
-    def own(*, x: Any) -> int:
-        """Do nothing."""
-        return 0
-
-    own.__annotations__ = {"x": hint}
-    if isinstance(value, str):
-        options = parse_options(own, "test", [f"--x={value}"])
-    else:
-        Path("x.yaml").write_text(yaml.safe_dump({"x": value}))
-        options = parse_options(own, "test", ["--config", "x.yaml"])
-    assert options is not None
-    return options["x"]
-
-
 @pytest.mark.parametrize(
-    ("hint", "text", "value"),
+    ("config", "name", "value"),
     [
-        (int, "3", 3),
-        (float, "3", 3.0),
-        (float, "1e-3", 0.001),
-        (float | None, "null", None),
-        (bool, "True", True),
-        (str, 2, "2"),
-        (str, "null", "null"),
-        (tuple[str, ...], "a, b,", ("a", "b")),
-        (tuple[int, ...], [3, 4], (3, 4)),
-        (dict[str, float], "{a: 1}", {"a": 1}),
+        ("seeds: 3", "seeds", 3),
+        ("words: [x, y]", "words", ("x", "y")),
+        ("words: x, y", "words", ("x", "y")),
+        ("words: []", "words", ()),
+        ("numbers: [3, 4]", "inner", Inner(numbers=(3, 4))),
+        ("compiled: true", "compiled", True),
+        ("place: 2", "place", "2"),
+        ("place: null", "place", None),
+        ("by_loss: {hard: {beta: 0.5}}", "by_loss", {"hard": {"beta": 0.5}}),
+        ("strength: null", "inner", Inner()),
     ],
 )
-def test_what_is_typed_becomes_what_the_hint_wants(monkeypatch, tmp_path, hint, text, value):
-    monkeypatch.chdir(tmp_path)
-    read = read_as(hint, text)
-    assert read == value
-    assert type(read) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("hint", "text"),
-    [
-        (int, "1.5"),
-        (int, "x"),
-        (int, None),
-        (int, True),
-        (float, "nan"),
-        (float, "much"),
-        (bool, "maybe"),
-        (str, date(2024, 1, 2)),
-        (tuple[int, ...], "1,x"),
-        (dict[str, float], "3"),
-        (dict[str, dict[str, float]], "{hard: 3}"),
-        (Annotated[int, at_least(2)], "1"),
-    ],
-)
-def test_what_cannot_become_that_is_named(monkeypatch, tmp_path, hint, text):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"^x must be"):
-        read_as(hint, text)
-
-
-def test_a_dataclass_comes_built_and_a_mapping_with_what_was_typed():
-    options = parsed("folder --epochs 5 --optimizer=sgd --alpha 0.9")
-    assert options["inner"] == Inner(5, "sgd")
-    assert options["given"] == {"alpha": 0.9}
-    assert parsed("folder")["given"] == {}
-
-
-def test_a_partial_leaves_out_what_the_command_has_itself():
-    def own(*, epochs: str = "few", inner: partial[Inner]) -> int:
-        """Do nothing."""
-        return 0
-
-    # The hints of a function within a function are resolved here.
-    own.__annotations__ = {"epochs": str, "inner": partial[Inner]}
-    options = parse_options(own, "test", ["--epochs", "many", "--optimizer", "sgd"])
-    assert options is not None
-    assert options["epochs"] == "many"
-    assert options["inner"](epochs=7) == Inner(7, "sgd")
-
-
-def test_a_letter_takes_one_hyphen_or_two():
-    assert parsed("folder -k 3") == parsed("folder --k 3") == parsed("--k=3 folder")
-
-
-def test_values_that_begin_with_a_hyphen_are_values():
-    with pytest.raises(ValueError, match="k must be a whole number of at least 1, got -3"):
-        parsed("folder -k -3")
+def test_a_configuration_file_gives_values_that_are_not_typed(parsed, config, name, value):
+    Path("mine.yaml").write_text(config + "\n")
+    values = parsed("folder --config mine.yaml")
+    assert values[name] == value
+    assert values["typed"] == {"run"}
+    assert parsed("folder --seeds 7 --config mine.yaml")["seeds"] == 7
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "the following arguments are required: run"),
+        ("", "--run requires an argument"),
         ("folder other", "unrecognized arguments: other"),
-        ("folder --epoch 3", r"unrecognized arguments: --epoch \(is it --epochs\?\)"),
-        ("folder --seeds", "--seeds needs a value"),
-        ("folder --seeds --compiled", "--seeds needs a value"),
-        ("folder --epochs 0", "epochs must be a whole number of at least 1, got 0"),
-        ("folder --optimizer lars", "optimizer must be one of adam, sgd, got 'lars'"),
-        ("folder --alpha high", "alpha must be a number, got high"),
+        ("folder --epoch 3", "Unknown option: --epoch. Did you mean --epochs?"),
+        ("folder --seeds", "--seeds requires an argument"),
+        ("folder --seeds --compiled", "--seeds requires an argument"),
+        ("folder -k -3", "k must be at least 1, got -3"),
+        ("folder --epochs 1", "epochs must be at least 2, got 1"),
+        ("folder --epochs 1.5", "epochs must be a valid integer, got 1.5"),
+        ("folder --strength nan", "strength must be a finite number, got nan"),
+        ("folder --strength much", "strength must be a valid number, got much"),
+        ("folder --optimizer lars", "optimizer must be 'adam' or 'sgd', got lars"),
+        ("folder --numbers 1,x", "numbers must be a valid integer, got x"),
+        ("folder --by-loss 3", "by_loss must be a valid dictionary, got 3"),
+        ("folder --by-loss {hard:3}", "by_loss.hard:3 must be a valid dictionary"),
     ],
 )
-def test_words_that_make_no_sense_are_named(words, message):
-    with pytest.raises(ValueError, match=message):
-        parsed(words)
+def test_words_that_make_no_sense_are_named(parsed, bayescl, words, message):
+    outcome = bayescl(f"test {words}")
+    assert outcome.status == 2
+    assert message in outcome.complaint
 
 
-def test_help_shows_what_is_known_of_every_option(capsys):
-    assert parse_options(command, "test", ["--help"]) is None
-    shown = " ".join(capsys.readouterr().out.split())
+def test_help_shows_what_is_known_of_every_option(parsed, bayescl):
+    shown = " ".join(bayescl("test --help").out.replace("│", "").split())
     for words in (
-        "usage: bayescl test RUN [options]",
-        "--compiled a switch",
-        "--seeds N a number (default: 4)",
-        "-k N a letter (default: 10)",
-        "--optimizer adam|sgd what changes the weights (default: adam)",
-        "--alpha X a quality",
-        "--place TEXT somewhere; default: here",
+        "Usage: bayescl test",
+        "Do nothing.",
+        "RUN --run the folder. [required]",
+        "--compiled --no-compiled a switch. [default: False]",
+        "--k -k a letter. [default: 10]",
+        "--epochs passes over the data. (at least 2) [default: 3]",
+        "--optimizer what changes the weights. [choices: adam, sgd] [default: adam]",
+        "--strength how much; default: some. (from 0 to 5)",
+        "--place somewhere; default: here.",
         "--print-config",
     ):
         assert words in shown
-    assert "nested" not in shown
+    assert "--typed" not in shown
 
 
-def test_a_printed_configuration_is_one_to_come_back_with(capsys, tmp_path: Path):
-    assert parse_options(command, "test", ["folder", "--epochs", "5", "--print-config"]) is None
-    file = tmp_path / "mine.yaml"
-    file.write_text(capsys.readouterr().out)
-    assert yaml.safe_load(file.read_text())["epochs"] == 5
-    assert parsed(f"--config {file}") == parsed("folder --epochs 5")
+def test_a_printed_configuration_is_one_to_come_back_with(parsed, bayescl):
+    printed = bayescl("test folder --epochs 5 --words x,y --print-config").out
+    assert yaml.safe_load(printed)["epochs"] == 5
+    Path("mine.yaml").write_text(printed)
+    values, expected = parsed("--config mine.yaml"), parsed("folder --epochs 5 --words x,y")
+    del values["typed"], expected["typed"]
+    assert values == expected
+
+
+def test_the_overview_says_what_the_commands_say_of_themselves():
+    app = application()
+    for name, summary in COMMANDS.items():
+        first, _, rest = name.partition(" ")
+        command = app[first][rest] if rest else app[first]
+        assert command.help.splitlines()[0] == summary
 
 
 class SharpLoss(InfoNCELoss):
@@ -232,10 +211,19 @@ class SharpLoss(InfoNCELoss):
         self.sharpness = sharpness
 
 
-@pytest.mark.parametrize("words", ["train images", "compare images", "train ranking"])
-def test_a_hyperparameter_of_a_new_loss_is_on_every_command_line(bayescl, monkeypatch, words):
+@pytest.mark.parametrize("losses", [image_losses, ranking_losses])
+def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, losses):
     monkeypatch.setitem(LOSSES, "sharp", LossRow("sharp", "#000000", SharpLoss, SharpLoss))
-    shown = " ".join(bayescl(f"{words} --help").out.split())
-    assert "--sharpness N how sharp the loss is (sharp)" in shown
-    assert yaml.safe_load(bayescl(f"{words} --sharpness 5 --print-config").out)["sharpness"] == 5
-    assert "sharpness must be a whole number, got 1.5" in bayescl(f"{words} --sharpness 1.5").err
+    made = hyperparameters(losses())
+    assert given(made(sharpness=5)) == {"sharpness": 5}
+
+    def own(*, options: Annotated[made, FLAT] = made()) -> int:
+        """Do nothing."""
+        return 0
+
+    own.__annotations__["options"] = Annotated[made, FLAT]
+    monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
+    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(command=own))
+    shown = " ".join(bayescl("test --help").out.replace("│", "").split())
+    assert "--sharpness how sharp the loss is (sharp)." in shown
+    assert "sharpness must be a valid integer, got 1.5" in bayescl("test --sharpness 1.5").err

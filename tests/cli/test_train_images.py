@@ -69,7 +69,7 @@ def test_tensorboard_says_what_it_needs(bayescl, bars):
     ("option", "complaint"),
     [
         ("--encoder resnet19", "encoder must be small or a network of torchvision"),
-        ("--optimizer adamw", "optimizer must be one of adam, sgd, lars"),
+        ("--optimizer adamw", "optimizer must be 'adam', 'sgd' or 'lars'"),
         ("--view-size 4", "view_size is only for the simclr augmentation"),
         ("--warmup-epochs 3", "warmup_epochs must be less than epochs, got 3 of 3"),
         ("--devices 3", "batch_size must be divisible by the number of devices"),

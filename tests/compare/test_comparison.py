@@ -8,7 +8,6 @@ from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images.comparison import ImageComparison, settle_losses
 from bayescl_lab.compare.images.summary import summarise
 from bayescl_lab.report.images.figure import comparison_figure, draw_comparison
-from bayescl_lab.report.images.findings import findings
 from bayescl_lab.report.titles import data_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
@@ -157,39 +156,6 @@ def test_a_schedule_of_alpha_concerns_the_losses_that_have_one(settings):
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
     assert data_title("data/cifar10") == "CIFAR-10"
     assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
-
-
-def test_a_verdict_names_what_is_two_standard_errors_away_and_what_is_not():
-    runs = results(
-        info_nce=[0.5, 0.6, 0.7],
-        debiased=[0.52, 0.62, 0.721],
-        hard=[0.4, 0.75, 0.68],
-        bayesian=[0.49, 0.59, 0.689],
-        oracle=[0.7, 0.8, 0.9],
-    )
-    above, below, level, to_debiased, to_hard, gap = findings({"summary": summarise(runs)})
-    every = "1 label/class, 5 labels/class, k-NN, linear"
-    assert above == f"Two standard errors or more above InfoNCE: debiased on {every}."
-    assert below == f"Two standard errors or more below InfoNCE: Bayesian on {every}."
-    assert level == f"Less than that from InfoNCE: hard on {every}."
-    assert "-3.07 ± 0.12 on k-NN," in to_debiased
-    assert "on k-NN (less than that)," in to_hard
-    assert gap.startswith("Of the oracle's gap on few labels debiased closes most: 10 %")
-
-
-def test_a_verdict_without_oracle_or_gap_claims_none():
-    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7])
-    assert not any("oracle" in sentence for sentence in findings({"summary": summarise(runs)}))
-    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.4, 0.5])
-    assert "no gap to close" in findings({"summary": summarise(runs)})[-1]
-
-
-def test_a_gap_that_may_be_chance_is_called_that():
-    runs = results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7], oracle=[0.71, 0.61])
-    last = findings({"summary": summarise(runs)})[-1]
-    assert last.startswith(
-        "The oracle itself is not two standard errors above InfoNCE on 1 label/class"
-    )
 
 
 def test_the_figure_leaves_out_top_5_which_is_no_probe_of_its_own():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 
 import bayescl
 from bayescl.diagnostics import candidate_weights, score_candidates
@@ -19,7 +20,7 @@ def named(loss) -> str:
     return type(loss).__name__
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=named)
+@each("loss", LOSSES)
 def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
     view_1, view_2, labels = views
     scored = score_candidates(loss, view_1, view_2, labels=labels)
@@ -27,7 +28,7 @@ def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
     torch.testing.assert_close(values.mean(), loss(view_1, view_2))
 
 
-@pytest.mark.parametrize("loss", [LOSSES[0], *LOSSES[3:]], ids=named)
+@each("loss", [LOSSES[0], *LOSSES[3:]])
 def test_the_loss_is_a_softmax_with_the_weights_that_are_shown(loss, views) -> None:
     view_1, view_2, _ = views
     scored = score_candidates(loss, view_1, view_2)

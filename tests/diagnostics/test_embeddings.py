@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 import torch
+from cases import each
 
-from bayescl.diagnostics import diagnose_embeddings, similarity_figure
+from bayescl.diagnostics import EmbeddingDiagnosis, diagnose_embeddings, similarity_figure
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.figures import png
 from bayescl_lab.runs.losses import LOSSES
@@ -23,6 +24,12 @@ def clusters() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return items + noise[0], items + noise[1], labels
 
 
+@pytest.fixture(scope="module")
+def labelled(clusters) -> EmbeddingDiagnosis:
+    first, second, labels = clusters
+    return diagnose_embeddings(first, second, labels=labels, batch_size=100)
+
+
 def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
     first, second, labels = clusters
     found = diagnose_embeddings(first, second, labels=labels, batch_size=100, items=300)
@@ -34,9 +41,8 @@ def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
     assert counted == pytest.approx(found.tau_plus, abs=0.01)
 
 
-def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(clusters) -> None:
-    first, second, labels = clusters
-    found = diagnose_embeddings(first, second, labels=labels, batch_size=100)
+def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(labelled) -> None:
+    found = labelled
     shares = {name: loss.false_share for name, loss in found.losses.items()}
     assert shares["oracle"] == 0
     assert shares["latent classes"] < 0.5 * shares["Bayesian"] < shares["InfoNCE"] < shares["hard"]
@@ -46,11 +52,11 @@ def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(cluste
     assert found.losses["latent classes"].diagnosis.confident.precision > 0.9
     told = [found.losses[name].diagnosis.by_weight.roc_auc for name in ("Bayesian", "InfoNCE")]
     assert told[0] > 0.9 > told[1] == 0.5
+    assert set(found.losses) <= {row.title for row in LOSSES.values()}
 
 
-def test_labels_judge_and_set_the_prior_and_change_nothing_else(clusters) -> None:
-    first, second, labels = clusters
-    by_labels = diagnose_embeddings(first, second, labels=labels, batch_size=100)
+def test_labels_judge_and_set_the_prior_and_change_nothing_else(clusters, labelled) -> None:
+    (first, second, _), by_labels = clusters, labelled
     same = diagnose_embeddings(first, second, tau_plus=by_labels.tau_plus, batch_size=100)
     assert (by_labels.tau_plus_from, same.tau_plus_from) == ("labels", "given")
     assert same.trust == by_labels.trust
@@ -105,9 +111,8 @@ def test_all_labels_different_mean_no_false_negatives(clusters) -> None:
     assert found.losses["Bayesian"].false_share == 0
 
 
-def test_any_numbers_of_any_scale_give_the_same(clusters) -> None:
-    first, second, labels = clusters
-    expected = diagnose_embeddings(first, second, labels=labels, batch_size=100).figures()
+def test_any_numbers_of_any_scale_give_the_same(clusters, labelled) -> None:
+    (first, second, labels), expected = clusters, labelled.figures()
     other = diagnose_embeddings(
         1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
     ).figures()
@@ -115,9 +120,10 @@ def test_any_numbers_of_any_scale_give_the_same(clusters) -> None:
     assert other["trust"] == pytest.approx(expected["trust"], abs=1e-3)
 
 
-def test_figures_are_plain_numbers_and_the_same_each_time(clusters) -> None:
+def test_figures_are_plain_numbers_and_the_same_each_time(clusters, labelled) -> None:
     first, second, labels = clusters
-    found = [diagnose_embeddings(first, second, labels=labels, batch_size=100) for _ in range(2)]
+    again = diagnose_embeddings(first, second, labels=labels, batch_size=100)
+    found = [labelled, again]
     texts = [json.dumps(one.figures(), allow_nan=False) for one in found]
     assert texts[0] == texts[1]
     assert png(similarity_figure(found[0])) == png(similarity_figure(found[1]))
@@ -125,13 +131,7 @@ def test_figures_are_plain_numbers_and_the_same_each_time(clusters) -> None:
     assert png(similarity_figure(without)).startswith(b"\x89PNG")
 
 
-def test_losses_are_called_as_in_every_other_table(clusters) -> None:
-    first, second, labels = clusters
-    found = diagnose_embeddings(first, second, labels=labels, batch_size=100)
-    assert set(found.losses) <= {row.title for row in LOSSES.values()}
-
-
-@pytest.mark.parametrize(
+@each(
     ("given", "options", "message"),
     [
         (torch.zeros(3, 2), {}, r"embeddings must have at least 4 rows, got 3"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torchmetrics.functional.classification import binary_calibration_error
 
@@ -25,7 +26,7 @@ def posterior_error(scored, alpha: float, tau_plus: float) -> float:
     return calibration(posterior, scored.true_negative).ece
 
 
-@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.9, 0.1), (0.7, 0.3), (1.0, 0.5)])
+@each(("alpha", "tau_plus"), [(0.9, 0.1), (0.7, 0.3), (1.0, 0.5)])
 def test_the_posterior_is_calibrated_at_the_processs_own_parameters(
     processed, alpha, tau_plus
 ) -> None:
@@ -33,7 +34,7 @@ def test_the_posterior_is_calibrated_at_the_processs_own_parameters(
     assert posterior_error(scored, alpha, tau_plus) < 0.008
 
 
-@pytest.mark.parametrize(("alpha", "tau_plus"), [(1.0, 0.1), (0.7, 0.1), (0.9, 0.3), (0.9, 0.02)])
+@each(("alpha", "tau_plus"), [(1.0, 0.1), (0.7, 0.1), (0.9, 0.3), (0.9, 0.02)])
 def test_the_posterior_is_not_calibrated_at_other_parameters(processed, alpha, tau_plus) -> None:
     scored = processed(0.9, 0.1)
     assert posterior_error(scored, alpha, tau_plus) > 5 * posterior_error(scored, 0.9, 0.1)
@@ -89,7 +90,7 @@ def test_calibration_keeps_equal_predictions_together_and_loses_nothing() -> Non
     assert float(one.observed) == pytest.approx(0.55)
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@each("tied", [False, True])
 def test_detection_agrees_with_scikit_learn_at_any_scale(tied) -> None:
     generator = torch.Generator().manual_seed(1)
     truth = torch.rand(400, generator=generator) < 0.2

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from cases import each
 
 import bayescl
 from bayescl.diagnostics import (
@@ -20,7 +21,7 @@ from bayescl.figures import png
 LAYOUTS = ["two_views", "in_batch", "sampled"]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("layout", LAYOUTS)
 def test_the_posterior_that_is_scored_is_what_the_loss_is_computed_from(
     informed_loss, views, layout
 ) -> None:

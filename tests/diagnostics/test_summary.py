@@ -14,7 +14,7 @@ from bayescl.diagnostics import (
     weights_figure,
 )
 from bayescl.figures import png
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 
 def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:

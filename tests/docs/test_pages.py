@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from bayescl_lab.cli._app import commands
+from bayescl_lab.cli._app import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -115,7 +115,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "sh")], ids=name_of)
 def test_every_command_that_a_page_shows_exists(page: Path) -> None:
-    known = commands()
+    known = COMMANDS
     for block in blocks(page, "sh"):
         for words in re.findall(
             r"^bayescl ([a-z ]+?)(?= -| [A-Z.]| \S*/| results|$)", block, re.MULTILINE

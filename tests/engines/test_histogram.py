@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 from torch import Tensor
 
 from bayescl import BayesianContrastiveLoss
@@ -38,17 +39,15 @@ def errors(kind: str, bins: int, engine: str = "dense") -> tuple[float, float]:
     return abs(value - exact), float((approximate - gradient).norm() / gradient.norm())
 
 
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
-@pytest.mark.parametrize(
-    "kind", ["random", "clustered 0.5", "clustered 0.2", "clustered 0.05", "collapsed 0.1"]
-)
+@each("engine", ["dense", "chunked"])
+@each("kind", ["random", "clustered 0.5", "clustered 0.2", "clustered 0.05", "collapsed 0.1"])
 def test_the_histogram_is_within_its_tolerance(kind: str, engine: str) -> None:
     loss, gradient = errors(kind, bins=256, engine=engine)
     assert loss < 1e-4
     assert gradient < 2e-3
 
 
-@pytest.mark.parametrize("kind", ["random", "clustered 0.2", "collapsed 0.1"])
+@each("kind", ["random", "clustered 0.2", "collapsed 0.1"])
 def test_more_bins_err_less(kind: str) -> None:
     few, middle, many = (errors(kind, bins)[1] for bins in (64, 256, 1024))
     assert many < middle < few

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from cases import each
 from torch import Tensor
 
 import bayescl
@@ -92,9 +93,9 @@ class OnlyData:
         raise AssertionError("the engine fell back to the whole matrix")
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *RANKED])
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
+@each("name", [*PLAIN, *RANKED])
+@each("engine", ["dense", "chunked"])
+@each("reduction", ["mean", "none"])
 def test_engines_compute_an_objective_that_they_do_not_know(
     name: str, engine: str, reduction: str
 ) -> None:
@@ -123,7 +124,7 @@ def test_engines_compute_an_objective_that_they_do_not_know(
         torch.testing.assert_close(mine, right, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *RANKED])
+@each("name", [*PLAIN, *RANKED])
 def test_the_fused_engine_takes_whatever_is_data(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

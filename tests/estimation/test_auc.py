@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 from sklearn.metrics import roc_auc_score
 
 from bayescl.estimation import alpha_of_auc, anchor_aucs, macro_auc, measured_alpha
 from bayescl.functional import unit_vectors
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 
 def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -17,8 +18,8 @@ def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tenso
     return centres[labels] + torch.randn(rows, dim, generator=generator), labels
 
 
-@pytest.mark.parametrize("rounded", [False, True], ids=["untied", "tied"])
-@pytest.mark.parametrize("size", [40, 700])
+@each("rounded", [False, True])
+@each("size", [40, 700])
 def test_macro_auc_equals_scikit_learn_called_as_the_authors_do(rounded, size) -> None:
     embeddings, labels = cloud(size, 5, seed=size)
     if rounded:
@@ -96,7 +97,7 @@ def test_classes_count_alike_where_that_is_asked_for() -> None:
     assert plain == pytest.approx(weighted)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 0.6, 0.75, 0.9, 1.0])
+@each("alpha", [0.5, 0.6, 0.75, 0.9, 1.0])
 def test_the_model_reading_inverts_the_model(alpha) -> None:
     assert alpha_of_auc(independent_pair_auc(alpha)) == pytest.approx(alpha)
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 
 from bayescl.estimation import label_free_alpha, label_free_bias, win_rates
 from bayescl.estimation.auc import anchor_aucs
 from bayescl_lab.paper.simulation import Settings, generator, observe
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 
 def processed(alpha: float, tau_plus: float):
@@ -34,8 +35,8 @@ def test_win_rates_equal_a_count_pair_by_pair() -> None:
         assert float(found[row]) == pytest.approx(sum(wins) / len(wins))
 
 
-@pytest.mark.parametrize("tau_plus", [0.05, 0.1, 0.3])
-@pytest.mark.parametrize("alpha", [0.6, 0.9])
+@each("tau_plus", [0.05, 0.1, 0.3])
+@each("alpha", [0.6, 0.9])
 def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
     # Positives of the process are drawn as false negatives are, so the estimate has no bias. The
     # standard error of the AUC is below 0.005 with 4,000 positives.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 
 from bayescl.estimation import (
     tau_plus_of_class_count,
@@ -11,7 +12,7 @@ from bayescl.estimation import (
 )
 
 
-@pytest.mark.parametrize("classes", [2, 10, 100])
+@each("classes", [2, 10, 100])
 def test_balanced_classes_give_one_over_their_number(classes) -> None:
     assert tau_plus_of_class_sizes([30] * classes) == pytest.approx(1 / classes)
     assert tau_plus_of_class_count(classes) == 1 / classes
@@ -40,7 +41,7 @@ def test_density_is_the_share_of_known_pairs() -> None:
     assert tau_plus_of_density(0, 3, 4) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: tau_plus_of_class_count(1), "num_classes must be a whole number of at least 2"),

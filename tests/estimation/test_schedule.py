@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 
 import bayescl
 from bayescl.estimation import Fixed, LinearRamp, apply_schedule
@@ -27,7 +28,7 @@ def test_a_ramp_of_one_step_is_fixed() -> None:
         assert LinearRamp(0.8, steps=1).value(epoch) == Fixed(0.8).value(epoch) == 0.8
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 7, 30, 400, 1000])
+@each("epochs", [1, 2, 7, 30, 400, 1000])
 def test_a_ramp_over_a_run_begins_at_its_start_and_ends_at_its_end(epochs) -> None:
     ramp = LinearRamp.over(epochs, 0.9, start=0.5)
     assert ramp.value(epochs - 1) == 0.9

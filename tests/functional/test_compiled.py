@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from cases import each
 from torch import Tensor
 
 import bayescl
@@ -58,8 +59,8 @@ def both_ways(
     return found
 
 
-@pytest.mark.parametrize("ranks", ["mid", "upper"])
-@pytest.mark.parametrize("width", [2, 3, 64, 511, 512, 513, 1025, 1682, 2049, 5000])
+@each("ranks", ["mid", "upper"])
+@each("width", [2, 3, 64, 511, 512, 513, 1025, 1682, 2049, 5000])
 def test_machine_code_and_numpy_give_the_same_bits(
     width: int, ranks: Ranks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +88,7 @@ def test_what_is_excluded_may_hold_anything(monkeypatch: pytest.MonkeyPatch) -> 
             assert torch.equal(compiled, clean)
 
 
-@pytest.mark.parametrize("layout", ["two views", "masked", "turned", "own candidates"])
+@each("layout", ["two views", "masked", "turned", "own candidates"])
 def test_losses_and_gradients_are_the_same_with_and_without_numba(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayescl import functional as F
-from bayescl.functional.mixture import unlabeled
 
 ALPHAS = [0.5, 0.7, 0.9, 1.0]
 alphas = st.floats(0.5, 1.0)
@@ -42,14 +42,14 @@ def densities(alpha: float) -> dict[str, Callable[..., torch.Tensor]]:
     }
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("name", list(densities(0.5)))
+@each("alpha", ALPHAS)
+@each("name", list(densities(0.5)))
 def test_every_density_integrates_to_one(name: str, alpha: float) -> None:
     assert integral(densities(alpha)[name]) == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("x", [-1.3, 0.0, 0.4, 2.2])
+@each("alpha", ALPHAS)
+@each("x", [-1.3, 0.0, 0.4, 2.2])
 def test_every_cdf_is_the_integral_of_its_density(alpha: float, x: float) -> None:
     cdf = torch.tensor(stats.norm.cdf(x), dtype=torch.float64)
     at = densities(alpha)
@@ -74,42 +74,21 @@ def test_order_statistics_are_those_of_a_drawn_pair() -> None:
     assert area.item() == pytest.approx(0.51, abs=1e-9)
 
 
-@given(alpha=alphas, tau_plus=tau_pluses)
-def test_the_quadratics_coefficients_add_up_to_one(alpha: float, tau_plus: float) -> None:
-    tau_minus = 1 - tau_plus
-    a = (1 - 2 * alpha) * (tau_minus - tau_plus)
-    b = 2 * (alpha * tau_minus + (1 - alpha) * tau_plus)
-    assert a + b == pytest.approx(1, abs=1e-12)
-    mixture = unlabeled(alpha, tau_plus)
-    low, high = mixture.low, mixture.high
-    assert low + high == pytest.approx(1, abs=1e-12)
-    assert (2 * low, high - low) == pytest.approx((b, a), abs=1e-12)
-
-
 @settings(deadline=None)
 @given(alpha=alphas, tau_plus=tau_pluses, level=st.floats(0, 1))
-def test_proposal_cdf_inverts_the_mixing(alpha: float, tau_plus: float, level: float) -> None:
-    cdf = torch.tensor([level], dtype=torch.float64)
-    proposal = F.proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
-    assert 0 <= proposal.item() <= 1
-    back = F.unlabeled_cdf(proposal, alpha=alpha, tau_plus=tau_plus)
-    torch.testing.assert_close(back, cdf, rtol=0, atol=1e-14)
-
-
-@settings(deadline=None)
-@given(alpha=alphas, level=st.floats(0, 1))
-def test_quantiles_invert_the_class_cdfs(alpha: float, level: float) -> None:
+def test_quantiles_invert_the_cdfs(alpha: float, tau_plus: float, level: float) -> None:
     value = torch.tensor([level], dtype=torch.float64)
-    for quantile, cdf in (
-        (F.true_negative_quantile, F.true_negative_cdf),
-        (F.false_negative_quantile, F.false_negative_cdf),
+    for quantile, cdf, given_ in (
+        (F.true_negative_quantile, F.true_negative_cdf, {}),
+        (F.false_negative_quantile, F.false_negative_cdf, {}),
+        (F.proposal_cdf, F.unlabeled_cdf, {"tau_plus": tau_plus}),
     ):
-        torch.testing.assert_close(
-            cdf(quantile(value, alpha=alpha), alpha=alpha), value, rtol=0, atol=1e-14
-        )
+        point = quantile(value, alpha=alpha, **given_)
+        assert 0 <= point.item() <= 1
+        torch.testing.assert_close(cdf(point, alpha=alpha, **given_), value, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.9, 0.1), (0.7, 0.01), (1.0, 0.3), (0.6, 0.8)])
+@each(("alpha", "tau_plus"), [(0.9, 0.1), (0.7, 0.01), (1.0, 0.3), (0.6, 0.8)])
 def test_proposal_cdf_equals_the_textbook_root(alpha: float, tau_plus: float) -> None:
     u = torch.linspace(0, 1, 101, dtype=torch.float64)
     a = (1 - 2 * alpha) * (1 - 2 * tau_plus)
@@ -119,25 +98,18 @@ def test_proposal_cdf_equals_the_textbook_root(alpha: float, tau_plus: float) ->
     torch.testing.assert_close(ours, textbook, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.5, 0.1), (0.9, 0.5), (0.5, 0.5)])
-def test_proposal_cdf_is_exact_where_the_textbook_root_divides_by_zero(
-    alpha: float, tau_plus: float
-) -> None:
+def test_proposal_cdf_is_exact_where_the_textbook_root_divides_by_zero_and_continuous() -> None:
     u = torch.linspace(0, 1, 11)
-    torch.testing.assert_close(
-        F.proposal_cdf(u, alpha=alpha, tau_plus=tau_plus), u, rtol=1e-6, atol=0
-    )
+    for alpha, tau_plus in ((0.5, 0.1), (0.9, 0.5), (0.5, 0.5)):
+        exact = F.proposal_cdf(u, alpha=alpha, tau_plus=tau_plus)
+        torch.testing.assert_close(exact, u, rtol=1e-6, atol=0)
+    for nudge in (1e-3, 1e-6, 1e-9, 1e-12):
+        near = F.proposal_cdf(u, alpha=0.5 + nudge, tau_plus=0.1)
+        torch.testing.assert_close(near, u, rtol=0, atol=2 * nudge + 2e-7)
 
 
-@pytest.mark.parametrize("nudge", [1e-3, 1e-6, 1e-9, 1e-12])
-def test_proposal_cdf_is_continuous_there(nudge: float) -> None:
-    u = torch.linspace(0, 1, 11)
-    near = F.proposal_cdf(u, alpha=0.5 + nudge, tau_plus=0.1)
-    torch.testing.assert_close(near, u, rtol=0, atol=2 * nudge + 2e-7)
-
-
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("tau_plus", [0.0, 0.1, 0.5, 0.9])
+@each("alpha", ALPHAS)
+@each("tau_plus", [0.0, 0.1, 0.5, 0.9])
 def test_proposal_cdf_rises_from_zero_to_one(alpha: float, tau_plus: float) -> None:
     u = torch.linspace(0, 1, 1001, dtype=torch.float64)
     proposal = F.proposal_cdf(u, alpha=alpha, tau_plus=tau_plus)
@@ -146,7 +118,7 @@ def test_proposal_cdf_rises_from_zero_to_one(alpha: float, tau_plus: float) -> N
     assert (proposal.diff() > 0).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda u: F.proposal_cdf(u, alpha=0.4, tau_plus=0.1), r"alpha must lie in \[0.5, 1\]"),

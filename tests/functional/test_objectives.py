@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import objectives as reference
@@ -45,7 +46,7 @@ OBJECTIVES: dict[str, tuple[Loss, Loss]] = {
         partial(reference.bayesian, alpha=1.0, beta=0.7, tau_plus=0.1, ranks="upper"),
     ),
 }
-names = pytest.mark.parametrize("name", list(OBJECTIVES))
+names = each("name", list(OBJECTIVES))
 
 
 def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -56,7 +57,7 @@ def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 @names
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 3), (5, 16)])
+@each(("rows", "columns"), [(1, 1), (2, 3), (5, 16)])
 def test_values_and_gradients_equal_the_slow_loop(name: str, rows: int, columns: int) -> None:
     ours, theirs = OBJECTIVES[name]
     positive, unlabeled = drawn(rows, columns)
@@ -148,8 +149,8 @@ def test_info_nce_is_the_cross_entropy_of_picking_the_positive() -> None:
     )
 
 
-@pytest.mark.parametrize("tau_plus", [0.0, 0.1, 0.7])
-@pytest.mark.parametrize("ranks", ["mid", "upper"])
+@each("tau_plus", [0.0, 0.1, 0.7])
+@each("ranks", ["mid", "upper"])
 def test_bayesian_is_info_nce_at_alpha_and_beta_one_half(tau_plus: float, ranks: str) -> None:
     positive, unlabeled = drawn(7, 13)
     loss = F.bayesian_loss(positive, unlabeled, alpha=0.5, beta=0.5, tau_plus=tau_plus, ranks=ranks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,8 +60,8 @@ def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
     assert (result[~torch.tensor(keep)] == 1).all()
 
 
-@pytest.mark.parametrize("ranks", EXACT_RANKS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("ranks", EXACT_RANKS)
+@each("dtype", [torch.float32, torch.float64])
 def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
     # Some rows with ties, some without; wide enough to be cut into several blocks.
@@ -101,7 +102,7 @@ def test_sorted_rows_agrees_with_torch_sort_on_every_kind_of_float() -> None:
     assert torch.equal(columns.sort(dim=1).values, torch.arange(100).expand(7, 100))
 
 
-@pytest.mark.parametrize("columns", [2, 3, 64, 1000, 1024, 1025, 8192, 40_000])
+@each("columns", [2, 3, 64, 1000, 1024, 1025, 8192, 40_000])
 def test_sorted_rows_is_exact_where_values_are_too_close_to_be_told_apart_by_rounding(
     columns: int,
 ) -> None:
@@ -136,7 +137,7 @@ def test_vmap_ranks_every_batch_alone() -> None:
     assert torch.equal(stacked, empirical_cdf(logits, valid=valid))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("dtype", [torch.float32, torch.float64])
 def test_rows_need_not_be_contiguous(dtype: torch.dtype) -> None:
     values = torch.randn(30, 7, generator=torch.Generator().manual_seed(0), dtype=dtype).T
     places = np.arange(7) * 30 + 4
@@ -153,9 +154,9 @@ def test_a_range_too_small_to_divide_by_is_sorted_all_the_same() -> None:
     assert torch.equal(values.gather(1, columns), ordered)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("form", ["columns", "mask"])
-@pytest.mark.parametrize("width", [50, 1100])
+@each("dtype", [torch.float32, torch.float64])
+@each("form", ["columns", "mask"])
+@each("width", [50, 1100])
 def test_what_is_excluded_is_sorted_behind_whatever_it_holds(
     width: int, form: str, dtype: torch.dtype
 ) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 
 from bayescl.functional import candidate_logits, pair_logits, unit_vectors
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@each("scale", [1e-30, 1.0, 1e30])
 def test_unit_vectors_have_length_one_at_any_scale(scale: float) -> None:
     rows = torch.randn(5, 8, generator=torch.Generator().manual_seed(0)) * scale
     torch.testing.assert_close(unit_vectors(rows).norm(dim=1), torch.ones(5))
@@ -36,7 +37,7 @@ def test_forward_mode_agrees_with_the_backward_of_unit_vectors() -> None:
     assert torch.autograd.gradcheck(unit_vectors, rows, check_forward_ad=True)
 
 
-@pytest.mark.parametrize("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])
+@each("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])
 def test_short_and_long_embeddings_have_the_gradient_that_their_length_asks_for(
     scale: float,
 ) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import objectives as reference
 from scipy import integrate
 
+import bayescl
 from bayescl import functional as F
+from bayescl.functional.weights import weights_of_cdf
 
 SETTINGS = [(0.9, 0.5, 0.1), (0.7, 1.0, 0.01), (1.0, 0.9, 0.3), (0.5, 0.5, 0.1), (0.6, 0.8, 0.7)]
 alphas = st.floats(0.5, 1.0)
@@ -25,7 +28,7 @@ def test_at_beta_one_half_the_weight_is_posterior_over_prior(alpha: float, tau_p
     torch.testing.assert_close(weights, posterior / (1 - tau_plus), rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.9, 0.1), (0.6, 0.4), (1.0, 0.2)])
+@each(("alpha", "tau_plus"), [(0.9, 0.1), (0.6, 0.4), (1.0, 0.2)])
 def test_the_posterior_is_the_share_of_true_negatives_among_draws(
     alpha: float, tau_plus: float
 ) -> None:
@@ -44,7 +47,7 @@ def test_the_posterior_is_the_share_of_true_negatives_among_draws(
     assert share == pytest.approx(middle.item(), abs=0.01)
 
 
-@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
+@each(("alpha", "beta", "tau_plus"), SETTINGS)
 def test_the_mean_weight_over_unlabeled_candidates_is_one(
     alpha: float, beta: float, tau_plus: float
 ) -> None:
@@ -57,7 +60,7 @@ def test_the_mean_weight_over_unlabeled_candidates_is_one(
     assert integrate.quad(weighted_density, 0, 1)[0] == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("count", [4, 8, 64, 512])
+@each("count", [4, 8, 64, 512])
 def test_mid_ranks_keep_the_mean_weight_at_one_and_upper_ranks_do_not(count: int) -> None:
     logits = torch.randn(3, count, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     options = {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}
@@ -104,7 +107,7 @@ def test_weights_stay_finite_and_non_negative_over_the_whole_square() -> None:
                 assert (weights >= 0).all()
 
 
-@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
+@each(("alpha", "beta", "tau_plus"), SETTINGS)
 def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: float) -> None:
     logits = torch.randn(1, 17, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     row = list(logits[0])
@@ -117,9 +120,7 @@ def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: f
         torch.testing.assert_close(ours[0], torch.tensor(expected, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    ("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.1), (0.8, 1.0, 0.005)]
-)
+@each(("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.1), (0.8, 1.0, 0.005)])
 def test_the_authors_epsilon_moves_weights_by_little_and_vanishes_with_it(
     alpha: float, beta: float, tau_plus: float
 ) -> None:
@@ -140,3 +141,28 @@ def test_the_authors_epsilon_moves_weights_by_little_and_vanishes_with_it(
 def test_weights_carry_no_gradient() -> None:
     logits = torch.randn(2, 5, requires_grad=True)
     assert not F.logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1).requires_grad
+
+
+def test_weights_at_the_edge_of_float32_are_those_of_float64() -> None:
+    cdf = torch.linspace(0, 1, 9, dtype=torch.float64)
+    near = 1 - 1e-12
+    for alpha, beta in ((near, near), (1.0, 0.5), (near, 0.5), (0.5, 1.0)):
+        for tau_plus in (0.0, 1e-300, 1e-40, 1e-12, 0.1, near):
+            given_ = {"alpha": alpha, "beta": beta, "tau_plus": tau_plus}
+            for function in (weights_of_cdf, F.importance_weights):
+                exact = function(cdf, **given_)
+                torch.testing.assert_close(
+                    function(cdf.float(), **given_).double(), exact, rtol=1e-4, atol=1e-5
+                )
+
+
+def test_engines_agree_on_a_tiny_prior_of_a_perfect_encoder() -> None:
+    views = torch.randn(2, 9, 4, generator=torch.Generator().manual_seed(0))
+    values = [
+        bayescl.BayesianContrastiveLoss(
+            alpha=1.0, tau_plus=1e-300, ranks="upper", engine=engine, check_finite=True
+        )(*views.to(dtype)).double()
+        for engine in ("dense", "chunked")
+        for dtype in (torch.float32, torch.float64)
+    ]
+    torch.testing.assert_close(torch.stack(values), values[0].expand(4), rtol=1e-6, atol=0)

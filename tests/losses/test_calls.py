@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import each
 from torch import Tensor
 
 import bayescl
@@ -17,8 +18,8 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "hard": bayescl.HardContrastiveLoss,
     "bayesian": bayescl.BayesianContrastiveLoss,
 }
-names = pytest.mark.parametrize("name", list(LOSSES))
-engines = pytest.mark.parametrize("engine", ["dense", "chunked"])
+names = each("name", list(LOSSES))
+engines = each("engine", ["dense", "chunked"])
 KEYS = torch.tensor([[0, 9], [1, 9], [0, 8], [2, 7], [3, 7], [4, 6]])
 
 
@@ -58,7 +59,7 @@ def test_a_temperature_per_call_is_the_one_used_and_receives_its_gradient(
         torch.testing.assert_close(call(loss, temperature=0.3), call(cold))
 
 
-@pytest.mark.parametrize(
+@each(
     ("temperature", "words"),
     [
         (0.0, "temperature must be positive"),
@@ -147,9 +148,7 @@ def test_a_function_without_valid_works_where_all_candidates_count(engine: str) 
 
 
 @engines
-@pytest.mark.parametrize(
-    "shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]], ids=["0", "2", "1"]
-)
+@each("shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]])
 def test_an_objective_must_return_one_value_per_anchor(
     engine: str, shape: Callable[[Tensor], Tensor]
 ) -> None:
@@ -195,7 +194,7 @@ def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set() -> None:
         loss.temperature = 2.0
 
 
-@pytest.mark.parametrize("state", [None, {}, {"temperature": 0.5}, "text"])
+@each("state", [None, {}, {"temperature": 0.5}, "text"])
 def test_a_damaged_state_is_refused_by_name(state: Any) -> None:
     loss = bayescl.BayesianContrastiveLoss()
     with pytest.raises(ValueError, match="the state of BayesianContrastiveLoss must hold the num"):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from cases import each
 
 import bayescl
 from bayescl import (
@@ -23,9 +24,10 @@ CHECKED = BayesianContrastiveLoss(check_finite=True)
 A, B = torch.randn(4, 3), torch.randn(4, 3)
 NAN = torch.full((4, 3), float("nan"))
 LABELS = torch.tensor([0, 1, 2, 3])
+NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: BayesianContrastiveLoss(alpha=0.3), r"alpha must lie in \[0.5, 1\], got 0.3"),
@@ -57,7 +59,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         call()
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: LOSS(A, B[:3]), r"view_2 must have shape \[4, 3\], got \[3, 3\]"),
@@ -69,6 +71,8 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS(A.long(), B), "view_1 must hold floating-point numbers, got torch.int64"),
         (lambda: LOSS(A, B.to(torch.float8_e4m3fn)), "view_2 must hold numbers of 16 bits or more"),
         (lambda: LOSS(A, B.to_sparse()), "view_2 must be a dense tensor, got torch.sparse_coo"),
+        (lambda: LOSS(NESTED, NESTED), "view_1 must be a dense tensor, got a nested tensor"),
+        (lambda: LOSS(A, B, groups=NESTED), "groups must be a dense tensor, got a nested tensor"),
         (lambda: LOSS(A, B.to("meta")), "view_2 must be on cpu, like the embeddings, got meta"),
         (lambda: LOSS(A, B, groups=LABELS.to("meta")), "groups must be on cpu"),
         (lambda: LOSS(A, B, groups=LABELS[:3]), r"groups must have shape \[4\], got \[3\]"),
@@ -116,7 +120,7 @@ def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None
         call()
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: LOSS([[1.0]], B), "view_1 must be a tensor, got list"),
@@ -130,7 +134,7 @@ def test_what_is_no_tensor_is_refused(call: Callable[[], object], message: str) 
         call()
 
 
-@pytest.mark.parametrize(("name", "value"), [("alpha", 0.2), ("beta", 2.0), ("temperature", -1.0)])
+@each(("name", "value"), [("alpha", 0.2), ("beta", 2.0), ("temperature", -1.0)])
 def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name: str, value: float) -> None:
     loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.5, temperature=0.5)
     before = getattr(loss, name)

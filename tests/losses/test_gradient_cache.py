@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import each
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -57,8 +58,8 @@ def assert_same_state(module: nn.Module, expected: nn.Module, tolerance: float =
         torch.testing.assert_close(buffer, other, msg=lambda text, name=name: f"{name}: {text}")
 
 
-@pytest.mark.parametrize("name", list(LOSSES))
-@pytest.mark.parametrize("sizes", [(5, 7), (1, 4, 4, 3), (12,)])
+@each("name", list(LOSSES))
+@each("sizes", [(5, 7), (1, 4, 4, 3), (12,)])
 def test_the_step_equals_the_uncached_one_with_dropout(name: str, sizes: tuple[int, ...]) -> None:
     views = [rows(12, 1).split(sizes), rows(12, 2).split(sizes)]
     cached, plain = encoder(nn.Dropout(0.4)), encoder(nn.Dropout(0.4))
@@ -87,7 +88,7 @@ def test_further_arguments_of_the_loss_are_for_all_rows_at_once() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("half", [False, True])
+@each("half", [False, True])
 def test_dropout_on_a_gpu_is_replayed(half: bool) -> None:
     views = [rows(12, 1).cuda().split((5, 7)), rows(12, 2).cuda().split((5, 7))]
     cached, plain = encoder(nn.Dropout(0.4)).cuda(), encoder(nn.Dropout(0.4)).cuda()
@@ -297,7 +298,7 @@ def test_an_encoder_that_fails_leaves_its_buffers_as_they_were() -> None:
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: cached_backward(bayescl.InfoNCELoss(), encoder()), "one per encoder, got 0"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import pytest
 import torch
+from cases import each
 from reference import layouts
 from reference import objectives as reference
 from torch import Tensor
@@ -37,7 +37,7 @@ LOSSES: dict[str, tuple[Callable[..., bayescl.ContrastiveLoss], Row]] = {
         partial(reference.bayesian, **BAYESIAN, ranks="upper"),
     ),
 }
-names = pytest.mark.parametrize("name", list(LOSSES))
+names = each("name", list(LOSSES))
 
 
 def rows(count: int, seed: int, dim: int = 6) -> Tensor:
@@ -56,101 +56,87 @@ def assert_same(result: Tensor, expected: Tensor, inputs: tuple[Tensor, ...]) ->
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
+def candidates_loop(row: Row, users: Tensor, items: Tensor, candidates: Tensor) -> Tensor:
+    def one(i: int) -> Tensor:
+        mine = candidates[i] if candidates.ndim == 3 else candidates
+        scored = [layouts.cosine(users[i], other) / TEMPERATURE for other in mine]
+        return row(layouts.cosine(users[i], items[i]) / TEMPERATURE, scored)
+
+    return torch.stack([one(i) for i in range(len(users))])
+
+
+def both_ways(row: Row, one: Tensor, other: Tensor, extra: Tensor | None, valid: Tensor | None):
+    there = layouts.pairs(one, other, row, TEMPERATURE, extra, valid)
+    back = layouts.pairs(other, one, row, TEMPERATURE, valid=None if valid is None else valid.T)
+    return torch.cat([there, back])
+
+
+def mask(*shape: int) -> Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(3)) < 0.7
+
+
+GROUPS, MASK, SQUARE = [0, 1, 1, 2, 2], mask(5, 9), mask(5, 5)
+LAYOUTS: dict[str, tuple[tuple[Tensor, ...], Callable[..., Tensor], Callable[..., Tensor]]] = {
+    **{
+        f"two views of {batch}": (
+            (rows(batch, 0), rows(batch, 1)),
+            lambda loss, x, y: loss(x, y),
+            lambda row, x, y: layouts.two_views(x, y, row, TEMPERATURE),
+        )
+        for batch in (2, 3, 7)
+    },
+    "groups": (
+        (rows(5, 0), rows(5, 1)),
+        lambda loss, x, y: loss(x, y, groups=torch.tensor(GROUPS)),
+        lambda row, x, y: layouts.two_views(x, y, row, TEMPERATURE, GROUPS),
+    ),
+    "in batch, extra, mask": (
+        (rows(5, 0), rows(5, 1), rows(4, 2)),
+        lambda loss, x, y, extra: loss.in_batch(x, y, extra=extra, valid=MASK),
+        lambda row, x, y, extra: layouts.pairs(x, y, row, TEMPERATURE, extra, MASK),
+    ),
+    "both directions, extra": (
+        (rows(4, 0), rows(4, 1), rows(3, 2)),
+        lambda loss, x, y, extra: loss.in_batch(x, y, extra=extra, both_directions=True),
+        lambda row, x, y, extra: both_ways(row, x, y, extra, None),
+    ),
+    "both directions, mask": (
+        (rows(5, 0), rows(5, 1)),
+        lambda loss, x, y: loss.in_batch(x, y, valid=SQUARE, both_directions=True),
+        lambda row, x, y: both_ways(row, x, y, None, SQUARE),
+    ),
+    **{
+        name: (
+            (rows(3, 0), rows(3, 1), drawn),
+            lambda loss, x, y, candidates: loss.sampled(x, y, candidates),
+            candidates_loop,
+        )
+        for name, drawn in (
+            ("own candidates", rows(12, 2).detach().view(3, 4, 6).requires_grad_()),
+            ("shared candidates", rows(4, 3)),
+        )
+    },
+    "logits": (
+        (rows(1, 0).detach()[0, :3].requires_grad_(), rows(3, 1)),
+        lambda loss, positive, unlabeled: loss.from_logits(positive, unlabeled),
+        lambda row, positive, unlabeled: torch.stack(
+            [row(positive[i], list(unlabeled[i])) for i in range(3)]
+        ),
+    ),
+}
+
+
+@each("layout", list(LAYOUTS))
 @names
-@pytest.mark.parametrize("batch", [2, 3, 7])
-def test_two_views_equal_the_slow_loop(name: str, batch: int) -> None:
+def test_every_layout_equals_the_slow_loop(name: str, layout: str) -> None:
     make, row = LOSSES[name]
-    view_1, view_2 = rows(batch, 0), rows(batch, 1)
-    result = make(temperature=TEMPERATURE, reduction="none")(view_1, view_2)
-    expected = layouts.two_views(view_1, view_2, row, TEMPERATURE)
-    assert_same(result, expected, (view_1, view_2))
-
-
-@names
-def test_groups_take_pairs_out_of_two_views(name: str) -> None:
-    make, row = LOSSES[name]
-    view_1, view_2, groups = rows(5, 0), rows(5, 1), [0, 1, 1, 2, 2]
-    result = make(temperature=TEMPERATURE, reduction="none")(
-        view_1, view_2, groups=torch.tensor(groups)
-    )
-    expected = layouts.two_views(view_1, view_2, row, TEMPERATURE, groups)
-    assert_same(result, expected, (view_1, view_2))
-
-
-@names
-def test_in_batch_equals_the_slow_loop(name: str) -> None:
-    make, row = LOSSES[name]
-    users, items, extra = rows(5, 0), rows(5, 1), rows(4, 2)
-    valid = torch.rand(5, 9, generator=torch.Generator().manual_seed(3)) < 0.7
-    result = make(temperature=TEMPERATURE, reduction="none").in_batch(
-        users, items, extra=extra, valid=valid
-    )
-    expected = layouts.pairs(users, items, row, TEMPERATURE, extra, valid)
-    assert_same(result, expected, (users, items, extra))
-
-
-@names
-def test_both_directions_follow_one_another(name: str) -> None:
-    make, row = LOSSES[name]
-    queries, documents, extra = rows(4, 0), rows(4, 1), rows(3, 2)
+    inputs, call, expected = LAYOUTS[layout]
     loss = make(temperature=TEMPERATURE, reduction="none")
-    result = loss.in_batch(queries, documents, extra=extra, both_directions=True)
-    expected = torch.cat(
-        [
-            layouts.pairs(queries, documents, row, TEMPERATURE, extra),
-            layouts.pairs(documents, queries, row, TEMPERATURE),
-        ]
-    )
-    assert_same(result, expected, (queries, documents, extra))
+    assert_same(call(loss, *inputs), expected(row, *inputs), inputs)
 
 
 @names
-def test_a_mask_turns_with_the_direction(name: str) -> None:
-    make, row = LOSSES[name]
-    queries, documents = rows(5, 0), rows(5, 1)
-    valid = torch.rand(5, 5, generator=torch.Generator().manual_seed(4)) < 0.7
-    loss = make(temperature=TEMPERATURE, reduction="none")
-    result = loss.in_batch(queries, documents, valid=valid, both_directions=True)
-    expected = torch.cat(
-        [
-            layouts.pairs(queries, documents, row, TEMPERATURE, valid=valid),
-            layouts.pairs(documents, queries, row, TEMPERATURE, valid=valid.T),
-        ]
-    )
-    assert_same(result, expected, (queries, documents))
-
-
-@names
-def test_sampled_candidates_equal_the_slow_loop(name: str) -> None:
-    make, row = LOSSES[name]
-    users, items = rows(3, 0), rows(3, 1)
-    own = rows(12, 2).reshape(3, 4, 6)
-    shared = rows(4, 3)
-    loss = make(temperature=TEMPERATURE, reduction="none")
-
-    def expected(candidates: Tensor) -> Tensor:
-        def one(i: int) -> Tensor:
-            mine = candidates[i] if candidates.ndim == 3 else candidates
-            scored = [layouts.cosine(users[i], other) / TEMPERATURE for other in mine]
-            return row(layouts.cosine(users[i], items[i]) / TEMPERATURE, scored)
-
-        return torch.stack([one(i) for i in range(3)])
-
-    assert_same(loss.sampled(users, items, own), expected(own), (users, items, own))
-    assert_same(loss.sampled(users, items, shared), expected(shared), (users, items, shared))
-
-
-@names
-def test_from_logits_takes_logits_as_they_are(name: str) -> None:
-    make, row = LOSSES[name]
-    positive, unlabeled = rows(3, 0, dim=1).squeeze(1), rows(3, 1)
-    result = make(temperature=TEMPERATURE, reduction="none").from_logits(positive, unlabeled)
-    expected = torch.stack([row(positive[i], list(unlabeled[i])) for i in range(3)])
-    assert_same(result, expected, (positive, unlabeled))
-
-
-@names
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_gradients_through_embeddings_are_right_to_second_order(name: str, seed: int) -> None:
     make, _ = LOSSES[name]
     loss = make(temperature=TEMPERATURE)
@@ -176,7 +162,7 @@ def test_info_nce_equals_cross_entropy_in_every_layout() -> None:
     torch.testing.assert_close(loss.in_batch(view_1, view_2, both_directions=True), both_ways / 2)
 
 
-@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.01)])
+@each(("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.01)])
 def test_the_authors_arithmetic_differs_by_their_epsilon_alone(
     alpha: float, beta: float, tau_plus: float
 ) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -71,30 +72,24 @@ def test_places_that_were_never_filled_are_no_candidates() -> None:
     torch.testing.assert_close(masked, loss.sampled(users, items, drawn(5, 2)))
 
 
-def test_resuming_from_a_saved_state_continues_exactly(tmp_path) -> None:
+@each("before", [(3,), (3, 2, 5)])
+def test_resuming_from_a_saved_state_continues_exactly(before: tuple[int, ...], tmp_path) -> None:
     queue = CandidateQueue(7, 3, groups=True)
-    for step, count in enumerate((3, 2, 5)):
+    for step, count in enumerate(before):
         queue.enqueue(drawn(count, step), torch.full((count,), step))
     torch.save(queue.state_dict(), tmp_path / "queue.pt")
     resumed = CandidateQueue(7, 3, groups=True)
     resumed.load_state_dict(torch.load(tmp_path / "queue.pt", weights_only=True))
+    assert resumed.filled == queue.filled == min(7, sum(before))
     for step, count in enumerate((1, 4, 9, 2), start=10):
-        for each in (queue, resumed):
-            each.enqueue(drawn(count, step), torch.full((count,), step))
+        for one in (queue, resumed):
+            one.enqueue(drawn(count, step), torch.full((count,), step))
         assert torch.equal(queue.candidates, resumed.candidates)
         assert torch.equal(queue.groups, resumed.groups)
         assert torch.equal(queue.embeddings, resumed.embeddings)
 
 
-def test_a_half_filled_queue_resumes_half_filled() -> None:
-    queue, resumed = CandidateQueue(7, 3), CandidateQueue(7, 3)
-    queue.enqueue(drawn(3, 0))
-    resumed.load_state_dict(queue.state_dict())
-    assert resumed.filled == 3
-    assert torch.equal(resumed.candidates, drawn(3, 0))
-
-
-@pytest.mark.parametrize("normalize", [True, False])
+@each("normalize", [True, False])
 def test_rows_may_be_enqueued_before_the_loss_is_differentiated(normalize: bool) -> None:
     loss = bayescl.InfoNCELoss(normalize=normalize)
     queue = CandidateQueue(4, 3)
@@ -124,7 +119,7 @@ def test_a_queued_row_of_the_anchors_group_does_not_count() -> None:
     torch.testing.assert_close(value, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     "groups",
     [
         torch.tensor([0, 255, 0], dtype=torch.uint8),
@@ -148,7 +143,7 @@ def test_rows_take_the_precision_of_the_queue() -> None:
     assert queue.candidates.dtype == torch.float64
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: CandidateQueue(0, 3), "size must be a whole number of at least 1, got 0"),
@@ -173,11 +168,5 @@ def test_a_refused_batch_leaves_the_queue_as_it_was() -> None:
     queue.enqueue(drawn(2, 0), torch.arange(2))
     with pytest.raises(ValueError, match="groups"):
         queue.enqueue(drawn(2, 1), torch.arange(5))
-    assert queue.filled == 2
+    assert "size=4, dim=3, groups=True, gather=False, filled=2" in repr(queue)
     assert torch.equal(queue.candidates, drawn(2, 0))
-
-
-def test_a_queue_shows_its_settings() -> None:
-    queue = CandidateQueue(8, 3)
-    queue.enqueue(drawn(2, 0))
-    assert "size=8, dim=3, groups=False, gather=False, filled=2" in repr(queue)

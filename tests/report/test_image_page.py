@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.cli._app import commands
+from bayescl_lab.cli._app import COMMANDS
 from bayescl_lab.compare.images.summary import exceeds_noise, summarise
 from bayescl_lab.compare.images.tuning import PLANS
 from bayescl_lab.report.images.markdown import comparison_markdown, difference_table
@@ -134,7 +134,7 @@ def test_every_link_of_the_page_leads_somewhere(link):
 
 
 def test_every_command_that_the_page_shows_exists():
-    known = commands()
+    known = COMMANDS
     shown = re.findall(r"^bayescl ([a-z]+ [a-z]+)", PAGE, re.MULTILINE)
     assert shown
     assert set(shown) <= set(known)

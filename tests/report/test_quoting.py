@@ -95,7 +95,7 @@ def test_pages_are_written_only_when_they_are_not_just_checked(tmp_path) -> None
         ("1<!-- quote: guess a.csv -->", "there is no quotation guess, only value, table"),
         ("1<!-- quote: value -->", "not enough values"),
         ("1<!-- quote: paired c.json -->", "missing 2 required"),
-        ("1<!-- quote: best a.csv n -->", "cannot quote .*is damaged"),
+        ("1<!-- quote: paired a.csv hard n -->", "cannot quote .*is damaged"),
         ("1<!-- quote: paired c.json soft ndcg@20/mean -->", "there is no 'soft'"),
         ("<!-- quote: value a.csv error:.2f n=1 -->", "neither a number before it nor an end"),
         ("<!-- quote: probes a.csv -->\n", "neither a number before it nor an end"),
@@ -112,6 +112,6 @@ def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text: str, message: st
 
 def test_conditions_leave_records_on_the_way_to_a_place() -> None:
     content = {"rows": [{"b": 1, "ms": [5, 7]}, {"b": 2, "ms": [6, 8]}]}
-    assert taken(content, "rows/ms/1", {"b": 2}) == 8
+    assert taken(content, "rows/ms/1", {"b": "2"}) == 8
     with pytest.raises(ValueError, match="2 records match"):
         taken(content, "rows/ms")

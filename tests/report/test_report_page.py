@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bayescl_lab.cli import main
-from bayescl_lab.report.html import report_page, section_of
+from bayescl_lab.report.html import report_page, section_of, training_readings
 from bayescl_lab.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     for text in (
         f"{100 * level['mean']:.1f} ± {100 * level['spread']:.1f}",
         f"{100 * gain['mean']:+.2f} ± {100 * gain['spread']:.2f}",
-        "closes most",
+        "of the oracle&#39;s gain",
         "bayescl compare images",
         "AMD EPYC",
     ):
@@ -107,6 +107,22 @@ def test_the_ranking_table_and_a_table_of_the_paper_have_pages() -> None:
     page = report_page([ROOT / "results/ranking"])
     assert "yelp2018, LightGCN&#39;s split, matrix factorisation" in page
     assert "33 of 36 figures are at or above" in page
+    assert '<strong class="below">-0.0073' in page
+    section = section_of(ROOT / "results/ranking")
+    assert all(len(one.head) <= 5 for one in section.tables if "NDCG@20" in one.head)
+    assert len(section.pictures) == 1
+
+
+def test_only_runs_of_one_loss_show_their_loss_and_trust_is_shown_where_it_is(tmp_path) -> None:
+    drawn: list[list[str]] = []
+    image_run(tmp_path / "one", loss="latent").write_metrics([{"epoch": 1, "loss": 5, "trust": 0}])
+    for name in ("latent", "hard"):
+        image_run(tmp_path / "two/runs" / name, loss=name)
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        _, names, _ = training_readings(folder)
+        drawn.append(names)
+    assert drawn == [["loss", "trust"], ["knn"]]
+    assert "every step was InfoNCE" in " ".join(section_of(tmp_path / "one").lead)
 
 
 def test_whatever_files_hold_is_text(tmp_path) -> None:

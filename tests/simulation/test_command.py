@@ -20,7 +20,7 @@ def test_list_shows_every_experiment(capsys: pytest.CaptureFixture[str]) -> None
         assert experiment.summary in output
 
 
-def test_named_experiments_leave_their_files_and_print_their_tables(
+def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "folder"
@@ -29,12 +29,16 @@ def test_named_experiments_leave_their_files_and_print_their_tables(
     assert sorted(file.name for file in folder.iterdir()) == [
         "lemma-2.csv",
         "lemma-2.png",
+        "report.html",
+        "simulation.json",
         "weights.csv",
         "weights.png",
     ]
     output = capsys.readouterr().out
-    assert "Lemma 2: loss less supervised loss" in output
-    assert "4096" in output
+    assert "lemma-2: Difference to the supervised loss at N = 4096, in nats: biased" in output
+    page = (folder / "report.html").read_text()
+    assert "<strong>lemma-2</strong>: Difference to the supervised loss at N = 4096" in page
+    assert "<dt>anchors</dt><dd>20</dd>" in page
 
 
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
@@ -68,7 +72,6 @@ def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
         (["--all", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
         (["--all", "--proposal", "beta"], "proposal must be one of slide, script, normal"),
         (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
-        ([], "give either names of experiments or --all"),
         (["--all", "--names", "mse"], "give either names of experiments or --all"),
         (["--all", "--page", "/nowhere/page.md"], "No such file"),
     ],

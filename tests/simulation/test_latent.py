@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 import torch
 from scipy.special import ive
@@ -15,18 +16,17 @@ from bayescl_lab.paper.simulation.latent import (
     latent_calibration,
     sample_component,
 )
-from bayescl_lab.paper.simulation.tables import Table
 
 SMALL = Settings(draws=2)
 
 
 @pytest.fixture(scope="module")
-def found() -> Table:
+def found() -> pl.DataFrame:
     return latent(SMALL, 1)
 
 
 @pytest.fixture(scope="module")
-def calibrated() -> Table:
+def calibrated() -> pl.DataFrame:
     return latent_calibration(SMALL, 1)
 
 
@@ -59,53 +59,56 @@ def test_together_are_the_mixtures_of_the_loss() -> None:
 
 
 @pytest.mark.parametrize("classes", ["equal", "5:1"])
-def test_too_few_components_cost_precision_and_too_many_little(found: Table, classes: str) -> None:
-    def figure(column: str, components: float | str) -> float:
-        return found.number(column, swept="components", classes=classes, components=components)
+def test_too_few_components_cost_precision_and_too_many_little(
+    found: pl.DataFrame, classes: str
+) -> None:
+    def figure(column: str, components: str) -> float:
+        here = found.filter(swept="components", classes=classes, components=components)
+        return here[column].item()
 
-    assert figure("precision", 0.5) < 0.6 < figure("precision", 1) < figure("precision", 2)
-    assert figure("precision", 4) > 0.85
+    assert figure("precision", "0.5") < 0.6 < figure("precision", "1") < figure("precision", "2")
+    assert figure("precision", "4") > 0.85
     assert figure("precision", "together") > 0.85
-    assert figure("recall", 4) > 0.8
+    assert figure("recall", "4") > 0.8
     assert figure("recall", "together") > 0.9
     assert figure("posterior_other", "together") < 0.1
 
 
-def test_agreement_and_precision_fall_with_noise(found: Table) -> None:
-    for components in (0.5, 1, "together"):
-        over_noise = found.where(swept="noise", components=components)
-        agreement = over_noise.numbers("agreement")
+def test_agreement_and_precision_fall_with_noise(found: pl.DataFrame) -> None:
+    for components in ("0.5", "1", "together"):
+        over_noise = found.filter(swept="noise", components=components)
+        agreement = over_noise["agreement"].to_list()
         assert agreement == sorted(agreement, reverse=True)
-        assert over_noise.numbers("trust")[0] > 0.95
-        assert over_noise.numbers("trust")[-1] == 0
-    precision = found.where(swept="noise", components="together").numbers("precision")
+        assert over_noise["trust"][0] > 0.95
+        assert over_noise["trust"][-1] == 0
+    precision = found.filter(swept="noise", components="together")["precision"].to_list()
     assert precision[0] > 0.9
     assert precision[-1] < 0.2
 
 
-def test_agreement_does_not_show_merged_classes(found: Table) -> None:
-    merged = found.where(swept="components", classes="equal", components=0.5).records[0]
+def test_agreement_does_not_show_merged_classes(found: pl.DataFrame) -> None:
+    merged = found.filter(swept="components", classes="equal", components="0.5").row(0, named=True)
     assert float(merged["agreement"]) > 0.8
     assert float(merged["precision"]) < 0.5
 
 
 def test_the_classes_own_components_are_calibrated_and_too_few_too_bold(
-    calibrated: Table,
+    calibrated: pl.DataFrame,
 ) -> None:
-    own = calibrated.where(classes="equal", components="known").records
+    own = calibrated.filter(classes="equal", components="known").rows(named=True)
     gaps = [
         float(record["pairs"]) * abs(float(record["share"]) - float(record["posterior"]))
         for record in own
     ]
     assert sum(gaps) < 0.02 * sum(float(record["pairs"]) for record in own)
-    merged = calibrated.where(classes="equal", components=0.5)
-    sure = [record for record in merged.records if float(record["posterior"]) > 0.6]
+    merged = calibrated.filter(classes="equal", components="0.5")
+    sure = [record for record in merged.rows(named=True) if float(record["posterior"]) > 0.6]
     assert sure
     assert all(float(record["share"]) < float(record["posterior"]) - 0.2 for record in sure)
 
 
-def test_hardly_a_pair_is_in_a_bin_that_one_draw_alone_has_any_in(calibrated: Table) -> None:
-    for components in calibrated.distinct("components"):
-        here = calibrated.where(classes="equal", components=components)
+def test_hardly_a_pair_is_in_a_bin_that_one_draw_alone_has_any_in(calibrated: pl.DataFrame) -> None:
+    for components in calibrated["components"].unique():
+        here = calibrated.filter(classes="equal", components=components)
         pairs = 2 * 512 * 511 // 2
-        assert 0.95 * pairs < sum(here.numbers("pairs")) <= pairs
+        assert 0.95 * pairs < sum(here["pairs"]) <= pairs

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 
+import polars as pl
 import pytest
 import torch
 from scipy import integrate
 
 from bayescl import functional as F
 from bayescl_lab.paper.simulation import Settings, generator, observe
-from bayescl_lab.paper.simulation.acceptance import acceptance
-from bayescl_lab.paper.simulation.convergence import convergence
-from bayescl_lab.paper.simulation.error_bound import error_bound, mended_bound, stated_bound
-from bayescl_lab.paper.simulation.pair_order import independent_pair_auc, pair_order
-from bayescl_lab.paper.simulation.reliability import reliability
-from bayescl_lab.paper.simulation.sampling_bias import (
-    ATTAINED,
-    FORMULA,
-    density_ratio,
-    sampling_bias,
+from bayescl_lab.paper.simulation.curves import ATTAINED, FORMULA, density_ratio, sampling_bias
+from bayescl_lab.paper.simulation.frames import banded, fitted_rate
+from bayescl_lab.paper.simulation.lemmas import (
+    convergence,
+    error_bound,
+    measured_rate,
+    mended_bound,
+    reliability,
+    stated_bound,
 )
-from bayescl_lab.paper.simulation.statistics import fitted_rate, spread
-from bayescl_lab.paper.simulation.summaries import measured_rate
-from bayescl_lab.paper.simulation.tables import Table
+from bayescl_lab.paper.simulation.model import acceptance, independent_pair_auc, pair_order
 
 
 @pytest.fixture(scope="module", name="bounds")
-def bounds_fixture() -> Table:
+def bounds_fixture() -> pl.DataFrame:
     return error_bound(Settings(draws=4, anchors=300), seed=0)
 
 
@@ -50,44 +48,44 @@ def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
 
 
 def test_lemma_1_holds_with_ranks_but_for_the_top_of_short_rows() -> None:
-    table = reliability(Settings(draws=6), seed=0).where(alpha=0.9)
-    many = table.where(candidates=64, ranks="mid")
-    assert max(abs(number) for number in many.numbers("excess")) < 0.02
-    top = table.where(candidates=8, ranks="upper", bin=8)
-    assert top.numbers("posterior") == [0.5]
-    assert top.numbers("excess")[0] > 0.15
-    assert 0 < table.where(candidates=8, ranks="mid", bin=8).numbers("excess")[0] < 0.05
+    table = reliability(Settings(draws=6), seed=0).filter(alpha=0.9)
+    many = table.filter(candidates=64, ranks="mid")
+    assert many["excess"].abs().max() < 0.02
+    top = table.filter(candidates=8, ranks="upper", bin=8)
+    assert top["posterior"].to_list() == [0.5]
+    assert top["excess"][0] > 0.15
+    assert 0 < table.filter(candidates=8, ranks="mid", bin=8)["excess"].item() < 0.05
 
 
 def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays() -> None:
     table = convergence(Settings(draws=8), seed=0)
     for name in ("bayesian_upper", "bayesian_mid"):
         for count in (1024, 2048, 4096):
-            record = table.where(loss=name, candidates=count).records[0]
+            record = table.filter(loss=name, candidates=count).row(0, named=True)
             assert abs(record["gap"]) < 4 * record["gap_error"] < 0.02
-    few = table.where(candidates=8)
-    assert few.number("gap", loss="bayesian_upper") < -0.03
-    biased = table.where(loss="biased", candidates=4096).records[0]
+    few = table.filter(candidates=8)
+    assert few.filter(loss="bayesian_upper")["gap"].item() < -0.03
+    biased = table.filter(loss="biased", candidates=4096).row(0, named=True)
     assert biased["gap"] > 10 * biased["gap_error"]
 
 
-def test_lemma_3_the_error_falls_as_the_root_of_candidates(bounds: Table) -> None:
-    for alpha in bounds.distinct("alpha"):
-        here = bounds.where(axis="candidates", alpha=alpha, estimator="bayesian_mid")
+def test_lemma_3_the_error_falls_as_the_root_of_candidates(bounds: pl.DataFrame) -> None:
+    for alpha in bounds["alpha"].unique():
+        here = bounds.filter(axis="candidates", alpha=alpha, estimator="bayesian_mid")
         assert -0.56 < measured_rate(here) < -0.42
 
 
-def test_lemma_3_holds_at_the_papers_prior(bounds: Table) -> None:
-    for record in bounds.where(axis="candidates").records:
+def test_lemma_3_holds_at_the_papers_prior(bounds: pl.DataFrame) -> None:
+    for record in bounds.filter(axis="candidates").rows(named=True):
         assert record["error"] < record["bound"]
 
 
-def test_lemma_3_is_broken_where_most_candidates_are_false_negatives(bounds: Table) -> None:
-    for alpha in bounds.distinct("alpha"):
-        here = bounds.where(axis="tau_plus", tau_plus=0.9, alpha=alpha)
-        for record in here.records:
+def test_lemma_3_is_broken_where_most_candidates_are_false_negatives(bounds: pl.DataFrame) -> None:
+    for alpha in bounds["alpha"].unique():
+        here = bounds.filter(axis="tau_plus", tau_plus=0.9, alpha=alpha)
+        for record in here.rows(named=True):
             assert record["error"] > record["bound"] + 10 * record["error_error"]
-    assert all(record["error"] < record["mended_bound"] for record in bounds.records)
+    assert all(record["error"] < record["mended_bound"] for record in bounds.rows(named=True))
 
 
 def test_bounds_are_the_integrals_of_their_tails() -> None:
@@ -105,37 +103,39 @@ def test_bounds_are_the_integrals_of_their_tails() -> None:
 
 def test_no_attained_score_reaches_the_jump_and_the_ratio_only_rises() -> None:
     table = sampling_bias(0.2)
-    for alpha in table.where(kind=ATTAINED).distinct("alpha"):
-        here = table.where(kind=ATTAINED, alpha=alpha)
-        score, ratio = (torch.tensor(here.numbers(name)) for name in ("score", "ratio"))
+    for alpha in table.filter(kind=ATTAINED)["alpha"].unique():
+        here = table.filter(kind=ATTAINED, alpha=alpha)
+        score, ratio = (here[name].to_torch() for name in ("score", "ratio"))
         assert score.max() < 5
         assert (score.diff() >= 0).all()
         assert (ratio.diff() >= 0).all()
         torch.testing.assert_close(density_ratio(score, tau_plus=0.2), ratio, rtol=1e-3, atol=0)
-    beyond = [r for r in table.where(kind=FORMULA).records if r["score"] > 5]
+    beyond = [r for r in table.filter(kind=FORMULA).rows(named=True) if r["score"] > 5]
     assert all(record["ratio"] < 0 for record in beyond)
 
 
 def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
     table = pair_order(Settings(draws=4, anchors=100), seed=0)
-    for record in table.records:
+    for record in table.rows(named=True):
         assert abs(record["measured"] - record["closed_form"]) < 5 * (0.25 / 80_000) ** 0.5
-    assert table.number("measured", alpha=0.9) < 0.8
+    assert table.filter(alpha=0.9)["measured"].item() < 0.8
     assert independent_pair_auc(1.0) == pytest.approx(5 / 6)
 
 
 def test_acceptance_rates_and_samples_pass_their_tests() -> None:
     table = acceptance(Settings(draws=5), seed=0)
-    for record in table.records:
+    for record in table.rows(named=True):
         assert abs(record["rate"] - record["expected"]) <= 5 * record["rate_error"] + 1e-12
         for name in ("rejection_p", "inversion_p", "both_p"):
             assert record[name] > 0.001
 
 
 def test_spread_of_equal_draws_is_a_point() -> None:
-    assert spread(torch.full((4,), 2.0)) == (2.0, 2.0, 2.0, 0.0)
+    assert tuple(banded("x", [2.0] * 4).values()) == (2.0, 2.0, 2.0, 0.0)
 
 
 def test_fitted_rate_recovers_a_power_law() -> None:
-    sizes = torch.tensor([4.0, 8.0, 16.0, 64.0])
-    assert fitted_rate(sizes, 2 * sizes**-0.7) == pytest.approx((-0.7, 2.0), rel=1e-6)
+    sizes = [4, 8, 16, 64]
+    assert fitted_rate(sizes, [2 * size**-0.7 for size in sizes]) == pytest.approx(
+        (-0.7, 2.0), rel=1e-6
+    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayescl_lab.paper.simulation import Settings, generator
-from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw, sweep
-from bayescl_lab.paper.simulation.verdicts import verdict, verdicts
+from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw, sweep, verdict, verdicts
 
 DEFAULTS = Settings(draws=6)
 BAYESIAN = ("bayesian_upper", "bayesian_mid")
@@ -23,15 +22,15 @@ def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults(
     by_concentration: object, estimator: str, rival: str
 ) -> None:
     # All values but the hard estimator's exponent are the defaults.
-    for record in by_concentration.where(estimator=estimator).records:
+    for record in by_concentration.filter(estimator=estimator).rows(named=True):
         assert record[f"below_{rival}"] > 10 * record[f"below_{rival}_error"] > 0
 
 
 def test_the_hard_estimators_error_explodes_with_its_concentration(
     by_concentration: object,
 ) -> None:
-    hard = by_concentration.where(estimator="hard").numbers("mse")
-    debiased = by_concentration.where(estimator="debiased").numbers("mse")
+    hard = by_concentration.filter(estimator="hard")["mse"].to_list()
+    debiased = by_concentration.filter(estimator="debiased")["mse"].to_list()
     assert hard[0] == debiased[0]
     assert hard == sorted(hard)
     assert hard[-1] > 500 * hard[0]
@@ -65,18 +64,18 @@ def test_a_draw_of_nothing_but_false_negatives_is_refused() -> None:
 
 def test_bands_hold_the_mean_and_the_supervised_estimator_has_no_error() -> None:
     table = sweep(["gamma"], Settings(draws=5, anchors=100), seed=1)
-    assert len(table.records) == len(SWEEPS["gamma"]) * 8
-    for record in table.records:
+    assert len(table) == len(SWEEPS["gamma"]) * 8
+    for record in table.rows(named=True):
         assert record["mse_low"] <= record["mse"] <= record["mse_high"]
-    assert set(table.where(estimator="supervised").numbers("mse")) == {0.0}
-    assert set(table.where(estimator="supervised").numbers("bias")) == {0.0}
+    assert set(table.filter(estimator="supervised")["mse"].to_list()) == {0.0}
+    assert set(table.filter(estimator="supervised")["bias"].to_list()) == {0.0}
 
 
 def test_a_sweeps_value_draws_the_same_alone_and_among_others() -> None:
     settings = Settings(draws=2, anchors=20)
     alone = sweep(["gamma"], settings, seed=5)
-    among = sweep(["temperature", "gamma"], settings, seed=5).where(parameter="gamma")
-    assert alone.records == among.records
+    among = sweep(["temperature", "gamma"], settings, seed=5).filter(parameter="gamma")
+    assert alone.equals(among)
 
 
 def test_verdicts_count_differences_beyond_two_standard_errors() -> None:
@@ -90,7 +89,7 @@ def test_verdicts_count_differences_beyond_two_standard_errors() -> None:
 
 
 def test_verdicts_find_the_tie_at_a_random_encoder() -> None:
-    table = verdicts(["alpha"], Settings(draws=4, anchors=300), seed=0)
-    biased = table.where(rival="biased", estimator="bayesian_mid")
-    assert set(biased.where(value=0.5).distinct("verdict")) == {"tied"}
-    assert set(biased.where(value=0.9).distinct("verdict")) == {"below"}
+    table = verdicts(Settings(draws=4, anchors=300), seed=0, parameters=["alpha"])
+    biased = table.filter(rival="biased", estimator="bayesian_mid")
+    assert set(biased.filter(value=0.5)["verdict"]) == {"tied"}
+    assert set(biased.filter(value=0.9)["verdict"]) == {"below"}

@@ -62,12 +62,14 @@ def sums_of(
         batch: the batch, which says which candidates count.
         rows: the anchors of these rows.
     """
+    # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
         batch.excluded(rows).fill_(logits, -torch.inf)
         return exponentiate(logits, powers)
     if objective.ranks != "histogram" and powers == [1] and can_look(logits):
         return [_sums_in_order(objective, logits, batch, rows)]
+    # Weights join as p s_i + log w_i, [rows, candidates].
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
     others = [logits * power + log_weights for power in powers[1:]]
     if powers[0] != 1:
@@ -117,6 +119,8 @@ def add_log_weights(
         bounds: between which all logits lie, if known; see
             :func:`~bayescl.functional.sorting.columns_in_order`. Not needed with Numba.
     """
+    # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
+    # each number, and a row's logits receive the entries of their places in sorted order.
     width = logits.shape[1]
     by_rank = _log_weights_by_rank(objective, width, logits.dtype, unit)
     compiled = compiled_ranks()
@@ -143,6 +147,7 @@ def add_log_weights(
     if len(ties) == 0:
         logits.scatter_add_(1, columns, known.untied.expand_as(logits))
         return
+    # With ties, weights first as if there were none, then one weight for each run.
     weights = torch.empty_like(logits).scatter_(1, columns, known.untied.expand_as(logits))
     _share_among_tied(known, weights, columns, ties)
     logits += weights
@@ -193,6 +198,8 @@ class _LogWeights:
             places: the first place of each.
             sizes: the number of places of each.
         """
+        # Twice the rank, n_< + n_= / 2 or n_< + n_=, is whole. An odd one is in the first half of
+        # the table, at (k + 1/2) / n, and an even one in the second, at (k + 1) / n.
         doubled = 2 * places + (2 * sizes if self.upper else sizes)
         row = self.rows[0] if len(self.rows) == 1 else self.rows[rows]
         shared: NDArray[np.floating[Any]] = self.known.numpy()[
@@ -212,7 +219,7 @@ class _LogWeightsByRank:
         self._forget()
 
     def _forget(self) -> None:
-        self._known = torch.empty(0, 2, self.width, dtype=self.dtype)
+        self._known = torch.empty(0, 2, self.width, dtype=self.dtype)  # [counts, halves, places]
         self._row_of = np.full(self.width + 1, -1)
 
     def of(self, counts: NDArray[np.int64]) -> _LogWeights:
@@ -233,6 +240,7 @@ class _LogWeightsByRank:
         self._known = torch.cat([self._known, *(self._halves(count) for count in new.tolist())])
 
     def _halves(self, count: int) -> Float[Tensor, "1 halves places"]:
+        # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n: (k + 1/2) / n and (k + 1) / n.
         doubled_rank = torch.arange(1, 2 * count + 1, dtype=self.dtype).view(count, 2).T
         log_weights = self.objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
         return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
@@ -259,7 +267,7 @@ def _share_among_tied(
     width = columns.shape[1]
     starts, sizes, members = runs_of(ties)
     row = starts // width
-    shared = known.of_tied(row, starts - row * width, sizes)
+    shared = known.of_tied(row, starts - row * width, sizes)  # [runs]
     places = columns.view(-1).numpy()[members] + np.repeat(row * width, sizes)
     log_weights.view(-1).numpy()[places] = np.repeat(shared, sizes)
 
@@ -279,7 +287,8 @@ def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
 
 def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
     """Sum each power's exponentials of each row; the first overwrite ``logits``."""
-    # An empty row must not subtract infinities.
+    # log S_p = p m + log sum of e^(p (s - m)), m the row's largest logit. An empty row must not
+    # subtract infinities.
     largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
     logits.sub_(largest[:, None])
     scaled = [logits * (power * LOG2_E) for power in powers[1:]]

@@ -8,11 +8,11 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import Sums, exponentiate, exponentiate_weighted, sums_of
+from bayescl.engines._exponentials import exponentiate, exponentiate_weighted, sums_of
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl.functional.log_space import contrast
-from bayescl.functional.objective import LogSumObjective, Objective, as_data
+from bayescl.functional.objective import LogSumObjective, as_data
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def row_losses(
         upstream: what each loss's gradient is multiplied by; default: ones.
         differentiate: whether gradients are wanted.
     """
-    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))
+    # Rows that are not finite are computed as zeros, and their results become NaN at the end.
+    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))  # [rows], or None
     if bad is not None:
         logits.masked_fill_(bad[:, None], 0.0)
         positive = positive.masked_fill(bad, 0.0)
@@ -106,61 +107,93 @@ def _finite_row_losses(
         return _pair_row_losses(
             data, positive, logits, batch, rows, upstream, differentiate=differentiate
         )
-    if data is not None and data.is_softmax:
-        (sums,) = sums_of(data, logits, batch, rows)
-        losses = data.from_log_sums(positive, (sums.log,))
-        if not differentiate:
-            return losses, None
-        slope = torch.sigmoid(sums.log - positive)
-        if upstream is not None:
-            slope *= upstream
-        # The gradient of a sum of 0 is 0; elsewhere no sum is below the clamp.
-        total = sums.total.clamp(min=torch.finfo(slope.dtype).tiny)
-        if data.powers != (1.0,):
-            total /= data.powers[0]
-        return losses, RowGradients(logits, slope / total, -slope, -total)
-
-    # Others see their candidates through a few sums: autograd is left with a few values per
-    # anchor. What is no data sees all logits.
-    parts: list[Sums] = []
-    if data is not None:
-        parts = sums_of(data, logits, batch, rows)
-    inner = [logits] if data is None else [part.log for part in parts]
-
-    def losses_of(objective: Objective, positive: Tensor, inner: list[Tensor]) -> Tensor:
-        data = as_data(objective)
-        if data is None:
-            found = objective(positive, inner[0], valid=batch.mask(rows))
-            return checked_losses(found, positive)
-        sums = iter(inner)
-        log_sums = [
-            batch.log_counts(rows, positive.dtype) if power == 0 else next(sums)
-            for power in data.powers
-        ]
-        return data.from_log_sums(positive, tuple(log_sums))
-
-    if not differentiate:
-        return losses_of(objective, positive, inner), None
-    with torch.enable_grad():
-        leaves = [tensor.detach().requires_grad_() for tensor in (positive, *inner)]
-        if isinstance(temperature, Tensor):
-            leaves.append(temperature.detach().requires_grad_())
-            objective = objective_at(leaves[-1])
-        losses = losses_of(objective, leaves[0], leaves[1 : 1 + len(inner)])
-        weights = torch.ones_like(losses) if upstream is None else upstream
-        of_positive, *of_inner = torch.autograd.grad(
-            losses, leaves, weights, materialize_grads=True
-        )
-    direct = of_inner.pop() if isinstance(temperature, Tensor) else None
-    losses = losses.detach()
     if data is None:
-        return losses, RowGradients(of_inner[0], None, of_positive, of_positive, direct)
+        return _losses_of_function(
+            objective_at, temperature, positive, logits, batch, rows, upstream, differentiate
+        )
+    # The objective sees [rows] values alone: exponentials stay where the logits were.
+    parts = sums_of(data, logits, batch, rows)
+    log_sums = log_sums_of(data, [part.log for part in parts], batch, rows)
+    if not differentiate:
+        return data.from_log_sums(positive, log_sums), None
+    losses, of_positive, of_logs = data.slopes(positive, log_sums)
+    if upstream is not None:
+        of_positive, of_logs = of_positive * upstream, tuple(one * upstream for one in of_logs)
     powers = [power for power in data.powers if power != 0]
-    for part, power, of_log in zip(parts, powers, of_inner, strict=True):
+    if data.is_softmax:
+        # dL/ds_i = slope e^s_i / S, and -slope for the positive: S is left to the factor. The
+        # gradient of a sum of 0 is 0; no other sum is below the clamp.
+        total = parts[0].total.clamp(min=torch.finfo(of_positive.dtype).tiny)
+        if powers != [1]:
+            total /= powers[0]
+        return losses, RowGradients(logits, of_logs[0] / total, of_positive, -total)
+    # dL/ds_i = sum over p of (dL / d log S_p) p e^(p s_i) / S_p, in place of the exponentials.
+    for part, power, of_log in zip(parts, powers, of_logs, strict=True):
         part.exponentials.mul_(part.per_unit(of_log * power)[:, None])
     for part in parts[1:]:
         logits += part.exponentials
+    direct = of_temperature_alone(objective_at, temperature, positive, log_sums, upstream)
     return losses, RowGradients(logits, None, of_positive, of_positive, direct)
+
+
+def log_sums_of(
+    objective: LogSumObjective, logs: list[Tensor], batch: ContrastiveBatch, rows: slice
+) -> tuple[Tensor, ...]:
+    """The logs of all of an objective's sums, given those of powers other than 0."""
+    given = iter(logs)
+    return tuple(
+        next(given) if power != 0 else batch.log_counts(rows, logs[0].dtype)
+        for power in objective.powers
+    )
+
+
+def of_temperature_alone(
+    objective_at: ObjectiveAt,
+    temperature: float | Tensor,
+    positive: Float[Tensor, " rows"],
+    log_sums: tuple[Float[Tensor, "#rows"], ...],
+    upstream: Float[Tensor, " rows"] | None,
+) -> Float[Tensor, ""] | None:
+    """Gradient of a temperature that an objective depends on other than through its logits."""
+    if not isinstance(temperature, Tensor):
+        return None
+    with torch.enable_grad():
+        leaf = temperature.detach().requires_grad_()
+        objective = as_data(objective_at(leaf))
+        if objective is None or objective.is_softmax:
+            return None
+        losses = objective.from_log_sums(positive, log_sums)
+    if not losses.requires_grad:
+        return None
+    weights = torch.ones_like(losses) if upstream is None else upstream
+    return torch.autograd.grad(losses, leaf, weights)[0]
+
+
+def _losses_of_function(
+    objective_at: ObjectiveAt,
+    temperature: float | Tensor,
+    positive: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows candidates"],
+    batch: ContrastiveBatch,
+    rows: slice,
+    upstream: Float[Tensor, " rows"] | None,
+    differentiate: bool,
+) -> tuple[PerAnchor, RowGradients | None]:
+    """The same for a plain function of logits, which autograd differentiates."""
+    with torch.set_grad_enabled(differentiate):
+        leaves = [tensor.detach().requires_grad_(differentiate) for tensor in (positive, logits)]
+        if isinstance(temperature, Tensor):
+            leaves.append(temperature.detach().requires_grad_(differentiate))
+            temperature = leaves[-1]
+        losses = objective_at(temperature)(leaves[0], leaves[1], valid=batch.mask(rows))
+        losses = checked_losses(losses, positive)
+    if not differentiate:
+        return losses, None
+    weights = torch.ones_like(losses) if upstream is None else upstream
+    of_positive, of_logits, *direct = torch.autograd.grad(
+        losses, leaves, weights, materialize_grads=True
+    )
+    return losses.detach(), RowGradients(of_logits, None, of_positive, of_positive, *direct)
 
 
 def _pair_row_losses(

@@ -1,22 +1,27 @@
-"""The exact engine for large batches: a few anchors at a time, gradients in the forward pass."""
+"""The exact engine for large batches: a few anchors at a time, gradients in the forward pass.
+
+From top to bottom: the loss as a node of autograd, one run over all chunks, one chunk, the short
+way for two views that fit into one chunk, and the threads that share chunks out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bayescl.axes import Float, PerAnchor
 from bayescl.checks import check_count
-from bayescl.engines._once import differentiable_once
-from bayescl.engines._one_piece import one_piece, softmax_in_one_piece
-from bayescl.engines._rows import row_losses
-from bayescl.engines._running_gradients import RunningGradients
-from bayescl.engines._threads import in_threads
-from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Labels, SameClass
+from bayescl.engines._exponentials import LOG2_E, add_log_weights
+from bayescl.engines._rows import log_sums_of, of_temperature_alone, row_losses
+from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
+from bayescl.functional.objective import as_data
 from bayescl.functional.similarity import candidate_logits
 from bayescl.functional.sorting import can_look
 
@@ -32,6 +37,9 @@ _MOST_WORKERS = 8
 
 _DEVICE_LOGITS = 2**25
 """Logits per chunk elsewhere: enough work to fill a GPU."""
+
+_LARGEST_POWER = 60.0
+"""Powers of 2 up to this one, and sums of them, are far from the ends of float32."""
 
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
@@ -80,28 +88,15 @@ def chunked_loss(
         chunk_size = default_chunk_size(batch)
     check_count("chunk_size", chunk_size, 1)
     own_rows = batch.candidates is batch.anchors and batch.rule.positive is not None
-    plan = _Plan(
-        batch.rule, (batch.same_class, batch.labels), objective_at, chunk_size, uniform, own_rows
-    )
+    run = _Run(batch, temperature, objective_at, chunk_size, own_rows)
     tensors = (batch.anchors, batch.positives, batch.candidates)
-    losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, plan)
+    losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, run, uniform)
     return losses
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Settings of a run over the chunks."""
-
-    rule: CandidateRule
-    known: tuple[SameClass | None, Labels | None]
-    objective_at: ObjectiveAt
-    chunk_size: int
-    uniform: bool
-    own_rows: bool
-    """Whether anchors and positives are themselves rows of the candidates."""
-
-
 class _ChunkedLoss(torch.autograd.Function):
+    """A run over the chunks as a node of autograd, which sees the tensors of its batch."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -109,130 +104,168 @@ class _ChunkedLoss(torch.autograd.Function):
         positives: Tensor,
         candidates: Tensor,
         temperature: float | Tensor,
-        plan: _Plan,
+        run: _Run,
+        uniform: bool,
     ) -> Tensor:
-        batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, *plan.known)
-        ctx.plan = plan
         wanted = ctx.needs_input_grad[:4]
         if not any(wanted):
-            return _run(batch, temperature, plan)[0]
-        if plan.uniform:
-            losses, gradients = _run(batch, temperature, plan, wanted)
+            return run.losses()[0]
+        ctx.uniform = uniform
+        if uniform:
+            losses, gradients = run.losses(wanted)
             ctx.present = [gradient is not None for gradient in gradients]
             ctx.save_for_backward(*(one for one in gradients if one is not None))
-        else:
-            losses = _run(batch, temperature, plan)[0]
-            ctx.temperature = None if isinstance(temperature, Tensor) else temperature
-            kept = (temperature,) if isinstance(temperature, Tensor) else ()
-            ctx.save_for_backward(anchors, positives, candidates, *kept)
-        return losses
+            return losses
+        ctx.run = run
+        kept = (temperature,) if isinstance(temperature, Tensor) else ()
+        ctx.save_for_backward(anchors, positives, candidates, *kept)
+        return run.losses()[0]
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        plan: _Plan = ctx.plan
         with torch.no_grad():
-            if plan.uniform:
+            if ctx.uniform:
                 saved, share = iter(ctx.saved_tensors), upstream[0]
                 gradients = [next(saved) * share if present else None for present in ctx.present]
             else:
-                anchors, positives, candidates, *kept = ctx.saved_tensors
-                batch = ContrastiveBatch(anchors, positives, candidates, plan.rule, *plan.known)
-                temperature = kept[0] if kept else ctx.temperature
-                _, gradients = _run(batch, temperature, plan, ctx.needs_input_grad[:4], upstream)
-        return *differentiable_once(*gradients), None
+                _ = ctx.saved_tensors  # raises if one was overwritten since
+                gradients = ctx.run.losses(ctx.needs_input_grad[:4], upstream)[1]
+        if torch.is_grad_enabled():
+            gradients = [None if one is None else _differentiable_once(one) for one in gradients]
+        return *gradients, None, None
 
 
-def _run(
-    batch: ContrastiveBatch,
-    temperature: float | Tensor,
-    plan: _Plan,
-    wanted: tuple[bool, ...] = (False,) * 4,
-    upstream: Tensor | None = None,
-) -> tuple[Tensor, list[Tensor | None]]:
-    """Losses, and the wanted gradients of their sum weighted by ``upstream`` (ones if absent)."""
-    if plan.own_rows and plan.chunk_size >= batch.num_anchors:
-        found = _run_in_one_piece(batch, temperature, plan, wanted, upstream)
-        if found is not None:
-            return found
-    scaled = batch.anchors / temperature
-    starts = range(0, batch.num_anchors, plan.chunk_size)
-    workers = _workers(batch, len(starts))
-    totals = [RunningGradients.zeros(batch, temperature, wanted, own_rows=plan.own_rows)]
-    totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
-    each: list[Tensor] = [scaled] * len(starts)
+def _differentiable_once(gradient: Tensor) -> Tensor:
+    """Mark the result of a backward pass so that differentiating it raises an error.
 
-    def work(number: int) -> None:
-        for chunk in range(number, len(starts), workers):
-            start = starts[chunk]
-            rows = slice(start, min(start + plan.chunk_size, batch.num_anchors))
-            each[chunk] = _chunk(
-                batch,
-                scaled[rows],
-                rows,
-                temperature,
-                plan,
-                totals[number] if any(wanted) else None,
-                None if upstream is None else upstream[rows],
+    ``torch.autograd.function.once_differentiable`` does not raise in a second backward pass if the
+    upstream gradient is a constant, as it is at the root of a graph.
+    """
+    refusing: Tensor = _Refusal.apply(gradient.detach().requires_grad_())
+    return refusing
+
+
+class _Refusal(torch.autograd.Function):
+    @staticmethod
+    def forward(_ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(_ctx: Any, *_upstream: Tensor) -> Tensor:
+        raise RuntimeError(
+            'this engine is differentiable once; use engine="dense" for a second backward'
+        )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a run over the chunks of a batch needs."""
+
+    batch: ContrastiveBatch
+    temperature: float | Tensor
+    objective_at: ObjectiveAt
+    chunk_size: int
+    own_rows: bool
+    """Whether anchors and positives are themselves rows of the candidates."""
+
+    def losses(
+        self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
+
+        Gradients are those of anchors, positives, candidates and temperature. If anchors and
+        positives are rows of the candidates, the candidates receive everything.
+        """
+        batch = self.batch
+        if self.own_rows and self.chunk_size >= batch.num_anchors:
+            result = _in_one_piece(self, wanted, upstream)
+            if result is not None:
+                return result
+        scaled = batch.anchors / self.temperature
+        starts = range(0, batch.num_anchors, self.chunk_size)
+        workers = _workers(batch, len(starts))
+        totals = [_Gradients.zeros(self, wanted)]
+        totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
+        each: list[Tensor] = [scaled] * len(starts)
+
+        def work(number: int) -> None:
+            for chunk in range(number, len(starts), workers):
+                start = starts[chunk]
+                rows = slice(start, min(start + self.chunk_size, batch.num_anchors))
+                total = totals[number] if any(wanted) else None
+                of_losses = None if upstream is None else upstream[rows]
+                each[chunk] = _chunk(self, scaled[rows], rows, total, of_losses)
+
+        _in_threads(work, workers)
+        losses = each[0] if len(each) == 1 else torch.cat([scaled[:0, 0], *each])
+        total = totals[0]
+        for other in totals[1:]:
+            total.add(other)
+        return losses, [total.anchors, total.positives, total.candidates, total.temperature]
+
+
+@dataclass
+class _Gradients:
+    """Gradients that chunks add to; None for what is not wanted."""
+
+    anchors: Tensor | None
+    positives: Tensor | None
+    candidates: Tensor | None
+    temperature: Tensor | None
+
+    @classmethod
+    def zeros(cls, run: _Run, wanted: tuple[bool, ...]) -> _Gradients:
+        batch, temperature = run.batch, run.temperature
+        sources = [
+            None if run.own_rows else batch.anchors,
+            None if run.own_rows else batch.positives,
+            batch.candidates,
+            temperature if isinstance(temperature, Tensor) else None,
+        ]
+        return cls(
+            *(
+                torch.zeros_like(source) if want and source is not None else None
+                for source, want in zip(sources, wanted, strict=True)
             )
+        )
 
-    in_threads(work, workers)
-    losses = each[0] if len(each) == 1 else torch.cat([scaled[:0, 0], *each])
-    return losses, totals[0].joined(totals[1:])
+    def for_another_worker(self) -> _Gradients:
+        """New zeros where all chunks add up; shared memory where each chunk has its own rows."""
+        shared = (self.candidates, self.temperature)
+        zeros = (None if one is None else torch.zeros_like(one) for one in shared)
+        return _Gradients(self.anchors, self.positives, *zeros)
 
-
-def _run_in_one_piece(
-    batch: ContrastiveBatch,
-    temperature: float | Tensor,
-    plan: _Plan,
-    wanted: tuple[bool, ...],
-    upstream: Tensor | None,
-) -> tuple[Tensor, list[Tensor | None]] | None:
-    """The same without chunks; None if the short way does not apply."""
-    objective = softmax_in_one_piece(plan.objective_at(temperature), batch)
-    if objective is None:
-        return None
-    scale = temperature.item() if isinstance(temperature, Tensor) else temperature
-    found = one_piece(objective, batch, scale, upstream, differentiate=any(wanted))
-    if found is None:
-        return None
-    of_rows, of_temperature = found.gradient, None
-    if of_rows is not None and wanted[3]:
-        # Logits are products of rows over the temperature, and either row received its share.
-        of_temperature = (of_rows * batch.candidates).sum() / (-2 * scale)
-    return found.losses, [None, None, of_rows if wanted[2] else None, of_temperature]
-
-
-def _workers(batch: ContrastiveBatch, chunks: int) -> int:
-    """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
-    if not can_look(batch.anchors) or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
-        return 1
-    return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
+    def add(self, other: _Gradients) -> None:
+        """Add what another worker has added up."""
+        if self.candidates is not None and other.candidates is not None:
+            self.candidates += other.candidates
+        if self.temperature is not None and other.temperature is not None:
+            self.temperature += other.temperature
 
 
 def _chunk(
-    batch: ContrastiveBatch,
-    anchors: Tensor,
-    rows: slice,
-    temperature: float | Tensor,
-    plan: _Plan,
-    total: RunningGradients | None,
-    upstream: Tensor | None,
+    run: _Run, anchors: Tensor, rows: slice, total: _Gradients | None, upstream: Tensor | None
 ) -> Tensor:
-    """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients."""
-    positives, columns = batch.positives[rows], batch.columns(rows)
+    """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients.
+
+    With ``a`` anchors, ``n`` candidates and ``d`` coordinates, G the gradient of the logits
+    ``[a, n]`` and t the temperature: anchors receive G C / t, candidates G' A / t.
+    """
+    batch, temperature = run.batch, run.temperature
+    positives, columns = batch.positives[rows], batch.columns(rows)  # [a, d]; [n, d] or [a, n, d]
     if columns.ndim == 2:
         logits = anchors @ columns.T
     else:
         # A product for each anchor may lie otherwise, and places in it are written to.
         logits = candidate_logits(anchors, columns, 1.0).contiguous()
     place = batch.rule.positive
-    place = place[rows, None] if plan.own_rows and place is not None else None
+    place = place[rows, None] if run.own_rows and place is not None else None
     if place is None:
         positive = (anchors * positives).sum(dim=1)
     else:
         positive = logits.gather(1, place).squeeze(1)
     losses, gradients = row_losses(
-        plan.objective_at,
+        run.objective_at,
         temperature,
         positive,
         logits,
@@ -246,20 +279,20 @@ def _chunk(
     of_logits, factor = gradients.unlabeled, gradients.factor
     if place is not None:
         of_logits.scatter_(1, place, gradients.share[:, None])
-    if total.anchors is not None or total.temperature is not None or plan.own_rows:
-        pull = _from_columns(of_logits, columns)
+    if total.anchors is not None or total.temperature is not None or run.own_rows:
+        pull = _from_columns(of_logits, columns)  # [a, d]
         if factor is not None:
             pull *= factor[:, None]
         if place is None:
             pull.addcmul_(gradients.positive[:, None], positives)
         pull /= temperature
-        if plan.own_rows and total.candidates is not None:
+        if run.own_rows and total.candidates is not None:
             total.candidates[rows] += pull
         if total.anchors is not None:
             total.anchors[rows] = pull
         if total.temperature is not None:
-            # Logits are proportional to the anchor over the temperature, so what the temperature
-            # receives through them is read off the anchor's gradient.
+            # Logits are s = a c / t, so t receives -sum(ds s) / t, and a ds/da = s: the
+            # temperature's gradient is read off the anchor's.
             total.temperature -= (pull * anchors).sum()
             if gradients.temperature is not None:
                 total.temperature += gradients.temperature
@@ -280,3 +313,103 @@ def _from_columns(weights: Tensor, columns: Tensor) -> Tensor:
     if columns.ndim == 2:
         return weights @ columns
     return torch.einsum("an,and->ad", weights, columns)
+
+
+def _in_one_piece(
+    run: _Run, wanted: tuple[bool, ...], upstream: Tensor | None
+) -> tuple[Tensor, list[Tensor | None]] | None:
+    """The result of a run over two views without chunks, sooner; None where that cannot be.
+
+    In small batches overhead takes longer than arithmetic. Nothing here is sliced or shared out to
+    threads, and one product gives both gradients of the symmetric matrix of logits. Exponentials
+    are not scaled, so it cannot be if a logit is large or not finite.
+    """
+    batch, temperature = run.batch, run.temperature
+    data = as_data(run.objective_at(temperature))
+    if data is None or batch.knows_pairs or not can_look(batch.anchors):
+        return None
+    powers = [power for power in data.powers if power != 0]
+    if data.ranks == "histogram" or (data.ranks is not None and powers != [1]) or not powers:
+        return None
+    scale = temperature.item() if isinstance(temperature, Tensor) else temperature
+    rows, count = batch.candidates, batch.num_anchors  # [n, d], n
+    logits = _scaled_product(LOG2_E / scale, rows, rows.T)  # [n, n], as powers of 2
+    low, high = (bound.item() * max(powers) for bound in logits.aminmax())
+    if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
+        return None
+    flat = logits.numpy().reshape(-1)
+    places = batch.rule.positive_places
+    positive = torch.from_numpy(flat[places]).mul_(1 / LOG2_E)
+    excluded = batch.excluded(slice(0, count))
+    if data.ranks is None:
+        flat[excluded.places(count)] = -np.inf
+    else:
+        add_log_weights(data, logits, excluded, unit=LOG2_E, bounds=(low, high))
+    others = [(logits * power).exp2_() for power in powers[1:]]
+    terms = [(logits if powers[0] == 1 else logits.mul_(powers[0])).exp2_(), *others]
+    totals = [each.sum(dim=1) for each in terms]
+    log_sums = log_sums_of(data, [total.log() for total in totals], batch, slice(0, count))
+    if not any(wanted):
+        return data.from_log_sums(positive, log_sums), [None] * 4
+    losses, of_positive, of_logs = data.slopes(positive, log_sums)
+    if upstream is not None:
+        of_positive, of_logs = of_positive * upstream, tuple(one * upstream for one in of_logs)
+    # G = sum over p of (dL / d log S_p) p e^(p s) / S_p, and dL / ds+ where the positives stand.
+    of_logits = terms[0]
+    for each, total, power, of_log in zip(terms, totals, powers, of_logs, strict=True):
+        # The gradient of a sum of 0 is 0; no other sum is below the clamp.
+        share = of_log.div_(total.clamp_(min=torch.finfo(total.dtype).tiny))[:, None]
+        share = share if power == 1 else share.mul_(power)
+        if each is of_logits:
+            each *= share
+        else:
+            of_logits.addcmul_(each, share)
+    of_logits.numpy().reshape(-1)[places] = of_positive.numpy()
+    of_logits += of_logits.T.contiguous()
+    of_rows = _scaled_product(1 / scale, of_logits, rows)  # (G + G') R / t
+    of_temperature = None
+    if wanted[3]:
+        # Logits are products of rows over the temperature, and either row received its share.
+        of_temperature = (of_rows * rows).sum() / (-2 * scale)
+        direct = of_temperature_alone(run.objective_at, temperature, positive, log_sums, upstream)
+        of_temperature = of_temperature if direct is None else of_temperature + direct
+    return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
+
+
+def _scaled_product(scale: float, left: Tensor, right: Tensor) -> Tensor:
+    """``scale * (left @ right)`` in one operation."""
+    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=scale)
+
+
+def _workers(batch: ContrastiveBatch, chunks: int) -> int:
+    """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
+    if not can_look(batch.anchors) or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
+        return 1
+    return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
+
+
+def _in_threads(work: Callable[[int], None], workers: int) -> None:
+    """Call ``work`` with 0, 1, ... ``workers - 1``, each in its own thread.
+
+    Operations of torch and NumPy release the interpreter lock, so threads run in parallel. Each
+    gets its share of torch's threads; otherwise their operations would compete for the same cores.
+    Nothing is differentiated.
+    """
+    if workers == 1:
+        work(0)
+        return
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    def alone(number: int) -> None:
+        # Modes belong to threads: a new one has neither of the caller's.
+        with torch.inference_mode() if inference else torch.no_grad():
+            torch.set_num_threads(max(1, threads // workers))
+            work(number)
+
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            for done in [pool.submit(alone, number) for number in range(workers)]:
+                done.result()
+    finally:
+        # What this thread uses has not changed, but what a new one starts with has.
+        torch.set_num_threads(threads)

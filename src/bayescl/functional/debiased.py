@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.functional.log_space import contrast
+from bayescl.functional.log_space import contrast, softplus
 from bayescl.functional.mixture import check_tau_plus
-from bayescl.functional.objective import LogSumObjective
+from bayescl.functional.objective import LogSumObjective, Slopes
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,13 @@ class Debiased(LogSumObjective):
         log_sum, log_count = log_sums
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
+
+    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
+        """Return the loss and its derivatives in closed form."""
+        if type(self).from_log_sums is not Debiased.from_log_sums:
+            return super().slopes(positive, log_sums)
+        log_sum, log_count = log_sums
+        return slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
 
 
 def debiased_loss(
@@ -91,3 +98,28 @@ def subtract_positives(
     safe_share = torch.where(none_left, -1.0, log_share)
     rest = log_sum + (-torch.expm1(safe_share)).log() - math.log1p(-tau_plus)
     return torch.where(none_left | (rest <= floor), floor, rest)
+
+
+def slopes_of_rest(
+    log_sum: Float[Tensor, " anchors"],
+    positive: Float[Tensor, " anchors"],
+    log_count: Float[Tensor, "#anchors"],
+    tau_plus: float,
+    minimum_logit: float | Float[Tensor, ""],
+) -> Slopes:
+    """The loss against :func:`subtract_positives` and its derivatives, for finite logits.
+
+    The same formulas without autograd, so what is not selected may be anything.
+    """
+    check_tau_plus(tau_plus)
+    floor, kept, rest = log_count + minimum_logit, None, log_sum
+    if tau_plus > 0:
+        # k = 1 - N tau+ e^s+ / S is the share that is kept, and log G = log S + log k - log tau-.
+        kept = (positive - log_sum).add_(log_count + math.log(tau_plus)).expm1_().neg_()
+        rest = kept.clamp_(min=0).log().add_(log_sum).sub_(math.log1p(-tau_plus))
+    above = rest > floor  # not in an empty row, where both are -inf or the rest is NaN
+    gap = torch.where(above, rest, floor).sub_(positive)
+    slope = gap.sigmoid()
+    # d log G / d log S = 1 / k and d log G / d s+ = 1 - 1 / k; on the floor both are 0.
+    of_sum = torch.where(above, slope if kept is None else slope / kept, 0)
+    return Slopes(softplus(gap), torch.where(above, of_sum, slope).neg_(), (of_sum,))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_non_negative
-from bayescl.functional.debiased import subtract_positives
+from bayescl.functional.debiased import slopes_of_rest, subtract_positives
 from bayescl.functional.log_space import contrast
-from bayescl.functional.objective import LogSumObjective
+from bayescl.functional.objective import LogSumObjective, Slopes
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,26 @@ class Hard(LogSumObjective):
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
         """Return the loss, given the logs of those sums."""
-        log_sum, *log_tilt, log_count = log_sums
-        for log_weights in log_tilt:
-            log_sum = log_sum - (log_weights - log_count)
+        log_sum, log_count = _weighted(log_sums)
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
+
+    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
+        """Return the loss and its derivatives in closed form."""
+        if type(self).from_log_sums is not Hard.from_log_sums:
+            return super().slopes(positive, log_sums)
+        log_sum, log_count = _weighted(log_sums)
+        found = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        if len(log_sums) == 2:
+            return found
+        (of_sum,) = found.log_sums  # the sum of the weights divides
+        return found._replace(log_sums=(of_sum, -of_sum))
+
+
+def _weighted(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Log of the sum with weights of mean 1, and of the number of candidates."""
+    log_sum, *log_tilt, log_count = log_sums
+    return log_sum - (log_tilt[0] - log_count) if log_tilt else log_sum, log_count
 
 
 def hard_loss(

@@ -61,6 +61,7 @@ class PairMixture:
 
     def cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """CDF of the mixture at given proposal CDF."""
+        # low (1 - (1 - x)^2) + high x^2, the CDFs of minimum and maximum, in one product.
         return cdf * (2 * self.low + (self.high - self.low) * cdf)
 
     def quantile(self, level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -70,6 +71,7 @@ class PairMixture:
         # The textbook root of a x^2 + b x = level divides by 2a = 2 (high - low), which vanishes
         # at alpha = 0.5 or tau_plus = 0.5; its conjugate form stays finite and needs no epsilon.
         # The discriminant is a convex combination of its ends, so it cannot turn negative.
+        # (b^2 + 4 a level) / 4 = low^2 + (high - low) level, and high + low = 1.
         discriminant = (1 - level) * self.low**2 + level * self.high**2
         return (level / (self.low + discriminant.sqrt())).clamp(max=1)
 
@@ -108,6 +110,7 @@ def unlabeled(alpha: float, tau_plus: float) -> PairMixture:
     """Unlabeled candidates are false negatives with probability ``tau_plus``."""
     check_alpha(alpha)
     tau_minus = 1 - check_tau_plus(tau_plus)
+    # tau- (alpha, 1 - alpha) + tau+ (1 - alpha, alpha), as shares of minimum and maximum
     return PairMixture(
         alpha * tau_minus + (1 - alpha) * tau_plus, (1 - alpha) * tau_minus + alpha * tau_plus
     )
@@ -115,6 +118,7 @@ def unlabeled(alpha: float, tau_plus: float) -> PairMixture:
 
 def hard_negatives(alpha: float, beta: float) -> PairMixture:
     """True negatives with their two parts weighted ``1 - beta`` and ``beta``, normalised."""
+    # True negatives below a positive are a share alpha of them, those above one 1 - alpha.
     easy, hard = (1 - check_beta(beta)) * check_alpha(alpha), beta * (1 - alpha)
     if easy + hard == 0:
         raise ValueError(
@@ -465,4 +469,7 @@ def posterior(
     mine, every = true_negatives(alpha), unlabeled(alpha, tau_plus)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
-    return (1 - tau_plus) * mine.half_ratio(proposal_cdf) / every.half_ratio(proposal_cdf)
+    tiny = torch.finfo(proposal_cdf.dtype).tiny  # where a tiny prior underflows, at CDF 1
+    return (
+        (1 - tau_plus) * mine.half_ratio(proposal_cdf) / every.half_ratio(proposal_cdf).clamp(tiny)
+    )

@@ -169,6 +169,7 @@ def _order_by_rounding(
 ) -> OrderedColumns:
     """:func:`columns_in_order` for short rows of float32."""
     rows, width = values.shape
+    # A packed integer is [level | column], with as many bits for the column as the width needs.
     column_bits = (width - 1).bit_length()
     apart, clear = False, None
     if bounds is not None and width <= _PIECE and _is_wide(*bounds):
@@ -176,9 +177,10 @@ def _order_by_rounding(
         packed = _packed_within(values.numpy(), bounds, excluded, column_bits, apart=apart)
     else:
         packed, clear = _packed_by_row(values, excluded, column_bits)
-    stride = packed.shape[1]
+    stride = packed.shape[1]  # at least the width: what fills up the pieces sorts last
     columns = np.empty((rows, width), dtype=np.int64)
     np.bitwise_and(packed[:, :width], np.int32(2**column_bits - 1), out=columns)
+    # Two neighbours share a level if they differ in their column's bits alone.
     beside = packed.view(np.uint32).reshape(-1)
     change = beside[1:] ^ beside[:-1]
     if apart and change.min() >= 2**column_bits:
@@ -189,6 +191,7 @@ def _order_by_rounding(
     level = np.flatnonzero(same)
     if len(level):
         level = level[_followed(level, stride, counts)]
+        # From flat positions in rows of ``stride`` to flat positions in rows of ``width``.
         level -= level // stride * (stride - width)
     return _settled(values, torch.from_numpy(columns), level, clear, excluded, counts)
 
@@ -215,11 +218,13 @@ def _packed_within(
     # The product and the sum may be off by some levels, but they are monotone. The sum's mantissa
     # is the level: its bits need no conversion.
     scale = (2 ** min(_MANTISSA, 32 - column_bits) - 2 * _MARGIN) / (high - low)
+    # level = 2^23 + margin + (value - low) * scale, in one product and one sum.
     scaled = values * np.float32(scale)
     scaled += np.float32(2.0**_MANTISSA + _MARGIN - low * scale)
     few = excluded.shape[1] if apart else 1
     scaled.reshape(-1)[excluded] = np.float32(_LAST_LEVEL) - np.arange(few, dtype=np.float32)
     packed: NDArray[np.int32] = scaled.view(np.int32)
+    # The mantissa moves up beside the column; sign and exponent are the same in all.
     packed <<= column_bits
     packed += _every_column(values.shape[1]).numpy()
     packed.sort(axis=1)
@@ -234,7 +239,7 @@ def _packed_by_row(
     Rows divide into pieces; what fills them up sorts last. Excluded values become -inf.
     """
     rows, width = values.shape
-    low = values.amin(dim=1, keepdim=True)
+    low = values.amin(dim=1, keepdim=True)  # [rows, 1], of excluded values too
     values.numpy().reshape(-1)[excluded] = -np.inf
     spread = values.amax(dim=1, keepdim=True).sub_(low)
     # Subtraction, multiplication and addition round monotonically, so only neighbours can share a
@@ -243,7 +248,7 @@ def _packed_by_row(
     scaled = (values - low).mul_(scale).add_(2.0**_MANTISSA)
     scaled.numpy().reshape(-1)[excluded] = _LAST_LEVEL
     pieces = pieces_of(width)
-    stride = -(-width // pieces) * pieces
+    stride = -(-width // pieces) * pieces  # the width, rounded up to a multiple of the pieces
     packed = torch.empty(rows, stride, dtype=torch.int32)
     if stride > width:
         packed[:, width:] = _ALL_BUT_SIGN
@@ -272,7 +277,7 @@ def _settled(
         counts: see there.
     """
     rows, width = values.shape
-    anew = np.empty(0, dtype=np.int64)
+    anew = np.empty(0, dtype=np.int64)  # ties of rows that are sorted again
     if (clear is not None and not clear.all()) or len(level) > width // _CROWDED:
         unclear = np.bincount(level // width, minlength=rows) > width // _CROWDED
         if clear is not None:
@@ -323,9 +328,10 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
     spare = torch.empty_like(keys)
     for run, flips in _flips(pieces):
         keys.view(rows, pieces, size).bitwise_xor_(flips)
-        apart = run // 2
+        apart = run // 2  # pieces between the two that are compared
         while apart > 0:
             left, right = keys.view(-1, 2, apart * size).unbind(dim=1)
+            # [rows * pieces / (2 apart), apart * size] each; minima go left and maxima right.
             lower, upper = spare.view(-1, 2, apart * size).unbind(dim=1)
             torch.minimum(left, right, out=lower)
             torch.maximum(left, right, out=upper)
@@ -362,11 +368,11 @@ def _order_again(
     if len(rows) == 0:
         return rows
     width = values.shape[1]
-    place = np.full(len(values), -1)
+    place = np.full(len(values), -1)  # of each row among those that are sorted again
     place[rows] = np.arange(len(rows))
     row = excluded // width
     here = place[row] >= 0
-    moved = excluded[here] + (place[row[here]] - row[here]) * width
+    moved = excluded[here] + (place[row[here]] - row[here]) * width  # flat, among those rows
     columns[rows], level = _order_exactly(values[rows], moved)
     level = level + (rows[level // width] - level // width) * width
     return level[_followed(level, width, counts)]
@@ -383,7 +389,7 @@ def _settle(
     ``level`` holds the flat positions of columns that share their level with the next.
     """
     if (level[1:] - level[:-1] > 1).all():  # pairs, as nearly always
-        start = level // width * width
+        start = level // width * width  # where the row begins
         left, right = columns[level], columns[level + 1]
         mine, other = values[start + left], values[start + right]
         swapped = mine > other
@@ -392,6 +398,7 @@ def _settle(
             columns[level[swapped] + 1] = left[swapped]
         ties: NDArray[np.int64] = level[mine == other]
         return ties
+    # Longer runs: sort by run and then by value, which leaves every run in its place.
     starts, sizes, members = runs_of(level)
     run = np.repeat(np.arange(len(starts)), sizes)
     found = columns[members]
@@ -417,7 +424,7 @@ def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor,
         return torch.from_numpy(columns), np.flatnonzero(beside[1:] == beside[:-1])
     bits = (values + 0.0).view(torch.int32)
     packed = (bits ^ ((bits >> 31) & _ALL_BUT_SIGN)).to(torch.int64)
-    packed <<= 32
+    packed <<= 32  # [value | column], 32 bits each
     keys = packed.numpy()
     keys.reshape(-1)[excluded] = _ALL_BUT_SIGN << 32
     packed |= torch.arange(values.shape[1])

@@ -49,7 +49,9 @@ def importance_weights(
     target, sampled = hard_negatives(alpha, beta), unlabeled_mixture(alpha, tau_plus)
     if sampled.high == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
         return torch.ones_like(proposal_cdf)
-    return target.half_ratio(proposal_cdf) / sampled.half_ratio(proposal_cdf)
+    # A tiny prior of a perfect encoder underflows at Phi = 1, where the weight is 0 and not 0 / 0.
+    tiny = torch.finfo(proposal_cdf.dtype).tiny
+    return target.half_ratio(proposal_cdf) / sampled.half_ratio(proposal_cdf).clamp(min=tiny)
 
 
 def logit_weights(

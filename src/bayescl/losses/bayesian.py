@@ -32,8 +32,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
         beta: hardness, in [0.5, 1]. The default of 0.5 only debiases; larger values mine hard
             negatives.
-        num_classes: sets ``tau_plus`` to ``1 / num_classes`` and ``beta`` to
-            ``1 - 1 / num_classes`` if they are not given.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
         ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks at the
             resolution of a histogram; see :func:`~bayescl.functional.empirical_cdf`.
         bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always uses one.
@@ -66,7 +65,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         *,
         tau_plus: float | None = None,
         alpha: float = 0.9,
-        beta: float | None = None,
+        beta: float = 0.5,
         num_classes: int | None = None,
         ranks: Ranks = "mid",
         bins: int = 256,
@@ -76,8 +75,6 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         check_choice("ranks", ranks, RANKS)
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.alpha = alpha
-        if beta is None:
-            beta = 0.5 if num_classes is None else 1 - 1 / num_classes
         self.beta = beta
         hard_negatives(self.alpha, self.beta)  # refuses the corner where both are 1
         check_bins(bins)

@@ -1,9 +1,9 @@
 """The ``bayescl`` command.
 
 Every module here whose name has no leading underscore is one command, ``_`` read as a space:
-``train_images.py`` is ``bayescl train images``. Its function ``command`` receives the options;
-their types and help come from its signature and docstring. Import heavy libraries inside that
-function, so that ``--help`` answers at once.
+``train_images.py`` is ``bayescl train images``; ``_app.py`` lists them. Its function ``command``
+receives the options; their types and help come from its signature and docstring. Import heavy
+libraries inside that function.
 """
 
 from bayescl_lab.cli._app import main

@@ -1,27 +1,66 @@
-"""Run a command line: find the command, call it, and return an exit status."""
+"""The command line: its commands, and what becomes of their errors."""
 
 from __future__ import annotations
 
-import ast
-import importlib
+import inspect
 import os
+import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
+
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
+from bayescl_lab._docstrings import without_markup
 
 SUCCESS, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
 DEBUG_VARIABLE = "BAYESCL_DEBUG"
 """If set, errors show their traceback instead of one line."""
 
-_ITEMS = "ITEMS"
-"""Name of the mapping, in a file of several commands, from a command's last word to its summary."""
+GROUPS = {
+    "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
+    "data": "List, fetch and verify data sets.",
+    "train": "Train an encoder on images, or a recommender on interactions.",
+}
+"""Commands that only have commands below them, with a summary."""
+
+COMMANDS = {
+    "compare images": "Train several losses over several seeds and compare their encoders.",
+    "compare ranking": "Train several losses over several seeds and compare their recommenders.",
+    "completion": "Print a shell script that completes commands, options and choices.",
+    "data fetch": "Download a data set into the data folder, or explain how to get it.",
+    "data list": (
+        "List the data sets that commands know by name, with source, size and terms of use."
+    ),
+    "data verify": (
+        "Check that a data set in the data folder can be read and matches known checksums."
+    ),
+    "embed": "Write the embeddings of a run's users, items or images to a file.",
+    "evaluate": (
+        "Evaluate a run, finished or not: images by every probe, recommenders by full ranking."
+    ),
+    "export": "Write a run's model in a form that works without this library.",
+    "inspect": "Show how many false negatives there are, and how a loss weights its candidates.",
+    "recommend": "Show the best new items for a user, or write lists for many users.",
+    "report": "Make an HTML page of runs and comparisons, or update the results quoted in pages.",
+    "reproduce": "Make the paper's tables on images, one or all.",
+    "reproduce ranking": (
+        "Make the paper's ranking table: choose settings on validation, then judge on test."
+    ),
+    "simulate": "Run the numerical experiments and write a data file and a figure for each.",
+    "train images": "Train an encoder on images with one loss, and evaluate it with every probe.",
+    "train ranking": "Train a recommender on interactions, and evaluate it by full ranking.",
+}
+"""Every command with its summary, so that an overview need not import them.
+
+``train images`` is the function ``command`` in ``train_images.py``.
+"""
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 """Torch's messages for sizes beyond memory; on the CPU it has no exception for them."""
@@ -37,8 +76,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success, 2 on bad input, with one line on standard error, and 130 on Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # Options may be spelled with _ or -.
+    words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
     try:
-        return _run(words)
+        return int(
+            application(words).meta(
+                words, exit_on_error=False, print_error=False, result_action="return_value"
+            )
+            or SUCCESS
+        )
     except KeyboardInterrupt as interrupt:
         # A second Ctrl-C while Python shuts down would only add a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -52,102 +98,74 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
 
 
-@dataclass(frozen=True)
-class Command:
-    """The location of a command, found without importing it.
+def application(words: Sequence[str] | None = None) -> App:
+    """The commands, of which only those that a command line begins with are imported.
 
-    Attributes:
-        module: its file's module.
-        summary: the first line of its docstring.
-        item: its name among the file's commands, if there are several.
+    Args:
+        words: the command line; default: all commands are imported.
     """
+    app = Command("bayescl", version=__version__, help_format="plaintext")
+    app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
+    known: dict[str, App] = {"": app}
+    for name, summary in sorted({**GROUPS, **COMMANDS}.items()):
+        group, _, last = name.rpartition(" ")
+        known[name] = Command(last)
+        parts = name.split()
+        if name in COMMANDS and (words is None or list(words[: len(parts)]) == parts):
+            from pydantic import validate_call
 
-    module: str
-    summary: str
-    item: str | None = None
-
-
-@cache
-def commands() -> Mapping[str, Command]:
-    """Every command by its name, such as "train images"."""
-    found: dict[str, Command] = {}
-    for file in sorted(Path(__file__).parent.glob("[!_]*.py")):
-        module, name = f"bayescl_lab.cli.{file.stem}", file.stem.replace("_", " ")
-        items, summary = _described(file)
-        if items:
-            found |= {f"{name} {item}": Command(module, does, item) for item, does in items.items()}
+            function = import_module(f"bayescl_lab.cli.{name.replace(' ', '_')}").command
+            known[name].default(validate_call(function))
+            known[name].help = _paragraphs(function)
         else:
-            found[name] = Command(module, summary)
-    return dict(sorted(found.items()))
+            known[name].help = summary
+        known[group].command(known[name])
+
+    def launch(
+        *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        config: Path | None = None,
+        print_config: Annotated[bool, Parameter(negative=())] = False,
+    ) -> int:
+        """Contrastive losses that are not fooled by false negatives, and runs with them.
+
+        Args:
+            words: the command and its options.
+            config: a YAML file with options, as in config.yaml.
+            print_config: print the options in that form and exit.
+        """
+        from bayescl_lab.cli._options import call
+
+        return call(app, words, config=config, print_config=print_config)
+
+    app.meta.default(launch)
+    app.meta.suppress_keyboard_interrupt = False
+    return app
 
 
-def _described(file: Path) -> tuple[dict[str, str], str]:
-    """The summaries of a file's commands, read without running it."""
-    items: dict[str, str] = {}
-    summary = ""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == _ITEMS:
-            items = ast.literal_eval(node.value)
-        elif isinstance(node, ast.FunctionDef) and node.name == "command":
-            summary = (ast.get_docstring(node) or "").partition("\n")[0]
-    return items, summary
+class Command(App):
+    """A command or a group of commands, whose help shows the ranges of options."""
+
+    def assemble_argument_collection(self, **options: Any) -> ArgumentCollection:
+        """The options, with their ranges in their help."""
+        arguments = super().assemble_argument_collection(**options)
+        for one in arguments:
+            words = _range_words(one.field_info.annotation)
+            said = without_markup(f"{one.parameter.help or ''} {f'({words})' if words else ''}")
+            one.parameter = Parameter.combine(one.parameter, Parameter(help=said))
+        return arguments
 
 
-def _run(words: list[str]) -> int:
-    """Find the command, parse its options and call it."""
-    known = commands()
-    if words == ["--version"]:
-        sys.stdout.write(f"bayescl {__version__}\n")
-        return SUCCESS
-    leading = []
-    for word in words:
-        if word.startswith("-"):
-            break
-        leading.append(word)
-    for length in range(len(leading), 0, -1):
-        name = " ".join(leading[:length])
-        if name in known:
-            return _call(known[name], name, words[length:])
-    return _answer_without_command(leading, words, known)
+def _paragraphs(function: Callable[..., Any]) -> str:
+    """A docstring's text above its arguments, a line a paragraph."""
+    text = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0]
+    return "\n\n".join(map(without_markup, text.split("\n\n")))
 
 
-def _call(command: Command, name: str, words: list[str]) -> int:
-    """Import a command and call it."""
-    from bayescl_lab.cli._options import parse_options
-
-    function = importlib.import_module(command.module).command
-    fixed: dict[str, Any] = {} if command.item is None else {"item": command.item}
-    summary = command.summary if fixed else ""
-    options = parse_options(function, name, words, fixed=fixed, summary=summary)
-    return SUCCESS if options is None else int(function(**options) or SUCCESS)
-
-
-def _answer_without_command(
-    leading: list[str], words: list[str], known: Mapping[str, Command]
-) -> int:
-    """List the commands if asked to; otherwise say what is wrong."""
-    group = " ".join(leading)
-    below = {
-        name: command for name, command in known.items() if name.startswith(f"{group} ".lstrip())
-    }
-    asked_for_help = not words or set(words[len(leading) :]) & {"-h", "--help"}
-    if below and asked_for_help:
-        sys.stdout.write(_overview(below))
-        return SUCCESS
-    if below and leading:
-        last = [name.removeprefix(group).strip() for name in below]
-        raise ValueError(f"bayescl {group} needs one of: {', '.join(last)}")
-    if leading:
-        raise ValueError(f"unknown command {group!r}; see bayescl --help")
-    raise ValueError(f"unknown option {words[0]}; see bayescl --help")
-
-
-def _overview(known: Mapping[str, Command]) -> str:
-    """Every command with what it does."""
-    width = max(map(len, known))
-    lines = [f"  {name:<{width}}  {command.summary}" for name, command in known.items()]
-    closing = "bayescl COMMAND --help lists a command's options."
-    return "\n".join(["usage: bayescl COMMAND [options]", "", *lines, "", closing, ""])
+def _range_words(hint: Any) -> str:
+    """What the type of an option says of its range."""
+    parts = [*getattr(hint, "__metadata__", ()), *get_args(hint)]
+    words = (getattr(one, "description", None) or _range_words(one) for one in parts)
+    return next(filter(None, words), "")
 
 
 def _complaint(error: Exception) -> str | None:
@@ -158,7 +176,19 @@ def _complaint(error: Exception) -> str | None:
         return f"this command needs {error.name}: pip install 'bayescl[all]'"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, (ValueError, OSError)):
+    if isinstance(error, (CycloptsError, ValueError)):
+        from pydantic import ValidationError
+
+        from bayescl_lab._fields import complaint
+
+        cause = error.__cause__ if isinstance(error, CycloptsError) else error
+        argument = getattr(error, "argument", None)
+        if isinstance(cause, ValidationError):
+            name = "" if argument is None else argument.name.strip("-*").replace("-", "_")
+            return complaint(cause, name)
+    if isinstance(error, UnusedCliTokensError):
+        return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
+    if isinstance(error, (CycloptsError, ValueError, OSError)):
         return str(error) or type(error).__name__
     is_full = isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
     if is_full or isinstance(error, MemoryError):

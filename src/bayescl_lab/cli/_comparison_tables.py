@@ -13,13 +13,14 @@ from bayescl_lab.cli._console import table
 from bayescl_lab.report.images.markdown import accuracy_table, difference_table
 from bayescl_lab.report.ranking.table import cell_title, differences_table, figures_table, note
 from bayescl_lab.report.titles import data_title
+from bayescl_lab.runs.folder import read_json
 
 _SHOWN = ("R@20", "NDCG@20", "R@10", "NDCG@10")
 """Metrics on screen; the Markdown file has all."""
 
 
 def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
-    """Print accuracies, differences to InfoNCE, the oracle gap closed, and remarks."""
+    """Print accuracies, differences to InfoNCE and the oracle gap closed."""
     settings, summary = result["settings"], result["summary"]
     losses = summary["losses"].values()
     accuracies, differences = accuracy_table(result), difference_table(result)
@@ -39,8 +40,6 @@ def print_comparison(screen: Console, result: Mapping[str, Any]) -> None:
                 _plain(differences.rows),
             )
         )
-    for remark in summary["remarks"]:
-        screen.print(f"* {remark}")
 
 
 def print_cell(screen: Console, cell: Mapping[str, Any]) -> None:
@@ -59,12 +58,15 @@ def print_cell(screen: Console, cell: Mapping[str, Any]) -> None:
 
 
 def write_and_name_files(screen: Console, folder: Path, markdown: str) -> None:
-    """Write a comparison's table and page beside its figures and picture, and name all four."""
+    """Write a comparison's table and page beside its figures, and print its verdict and files."""
     from bayescl_lab.report.html import report_page
+    from bayescl_lab.report.verdicts import comparison_verdict, trust_of_runs
 
     page = folder / "report.html"
     write_atomically(folder / "comparison.md", markdown)
     write_atomically(page, report_page([folder]))
+    for sentence in comparison_verdict(read_json(folder / "result.json"), trust_of_runs(folder)):
+        screen.print(sentence, soft_wrap=True, markup=False)
     screen.print(
         f"figures: {folder / 'result.json'}\ntable: {folder / 'comparison.md'}\n"
         f"picture: {folder / 'comparison.png'}\npage: {page}",

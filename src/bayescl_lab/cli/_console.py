@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -100,18 +101,30 @@ class EpochBar(Bar):
         total: number of epochs of all runs.
     """
 
+    SILENCE = 10.0
+    """Seconds between lines of progress if there is no terminal."""
+
     def __init__(self, total: int) -> None:
         counts = MofNCompleteColumn(), TextColumn("epochs")
         times = TimeElapsedColumn(), TimeRemainingColumn()
         super().__init__(total, TextColumn("{task.description}"), BarColumn(), *counts, *times)
         self._total = total
         self._loss = ""
+        self._said = time.monotonic()
+
+    def update(self, description: str, done: float) -> None:
+        """Show progress; in a line now and then if there is no terminal."""
+        super().update(description, done)
+        if self._progress.disable and time.monotonic() - self._said > self.SILENCE:
+            self._said = time.monotonic()
+            self.say(f"{description}: {done:.4g} of {self._total} epochs")
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
         """Show the loss of a finished epoch; on its own line if there is no terminal."""
         self._loss = f"loss {mean_loss:.3f}"
         if self._progress.disable:
-            console(stderr=True).print(f"epoch {epochs} of {self._total}: {self._loss}")
+            self.say(f"epoch {epochs} of {self._total}: {self._loss}")
+            self._said = time.monotonic()
             return
         self.update(self._loss, epochs)
 

@@ -6,13 +6,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic.dataclasses import dataclass
+
 from bayescl_lab._fields import Count
-from bayescl_lab.cli._options import Circumstances
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place(Circumstances):
+class Place:
     """The folder of a run.
 
     Attributes:
@@ -55,7 +55,7 @@ class Place(Circumstances):
 
 
 @dataclass(frozen=True)
-class Metrics(Circumstances):
+class Metrics:
     """Where to write metrics besides the run's folder.
 
     Attributes:
@@ -72,7 +72,7 @@ class Metrics(Circumstances):
 
 
 @dataclass(frozen=True)
-class Workers(Circumstances):
+class Workers:
     """Runs side by side.
 
     Attributes:

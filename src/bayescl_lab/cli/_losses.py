@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Annotated
+from collections.abc import Iterable
+from dataclasses import field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab._fields import among
-from bayescl_lab.cli._options import OneEach
-from bayescl_lab.runs.losses import LossOption, image_losses, loss_options, ranking_losses
+from cyclopts import Parameter
+from pydantic.dataclasses import dataclass
 
-
-def _options(losses: Callable[[], tuple[str, ...]]) -> list[LossOption]:
-    """The hyper-parameters of some losses; the help names the losses unless all take them."""
-    return [
-        option
-        if option.losses == losses()
-        else replace(option, help=f"{option.help} ({', '.join(option.losses)})")
-        for option in loss_options(losses())
-    ]
+from bayescl_lab.cli._options import FLAT
+from bayescl_lab.runs.losses import image_losses, loss_options, ranking_losses
 
 
-ImageLoss = Annotated[str, among(image_losses)]
-ImageHyperparameters = Annotated[Mapping[str, float], OneEach(lambda: _options(image_losses))]
-RankingLossName = Annotated[str, among(ranking_losses)]
-RankingHyperparameters = Annotated[Mapping[str, float], OneEach(lambda: _options(ranking_losses))]
+def hyperparameters(losses: Iterable[str]) -> Any:
+    """A dataclass of the hyper-parameters of some losses, which are None unless they are given.
+
+    The help names the losses that take one, unless all do.
+    """
+    losses = tuple(losses)
+    options = []
+    for one in loss_options(losses):
+        takers = "" if one.losses == losses else f" ({', '.join(one.losses)})"
+        said = Parameter(help=f"{one.help}{takers}.")
+        options.append((one.name, Annotated[one.type | None, said], field(default=None)))
+    place = {"__module__": __name__}
+    made = make_dataclass("Hyperparameters", options, frozen=True, namespace=place)
+    return dataclass(made, frozen=True)
+
+
+def given(options: Any) -> dict[str, float]:
+    """The hyper-parameters that are given."""
+    return {name: value for name, value in vars(options).items() if value is not None}
+
+
+NO_IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())()
+NO_RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())()
+
+if TYPE_CHECKING:
+    ImageLoss = str
+    RankingLossName = str
+    ImageHyperparameters = object
+    RankingHyperparameters = object
+else:
+    ImageLoss = Literal[image_losses()]
+    RankingLossName = Literal[ranking_losses()]
+    ImageHyperparameters = Annotated[type(NO_IMAGE_HYPERPARAMETERS), FLAT]
+    RankingHyperparameters = Annotated[type(NO_RANKING_HYPERPARAMETERS), FLAT]

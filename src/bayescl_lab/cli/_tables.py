@@ -45,6 +45,15 @@ def print_baselines(screen: Console, result: Mapping[str, Any]) -> None:
         screen.print(sentence, soft_wrap=True, markup=False)
 
 
+def print_training_verdict(screen: Console, loss: str, folder: Path) -> None:
+    """Print what a run's rows say of its loss, if anything."""
+    from bayescl_lab.report.verdicts import training_verdict
+    from bayescl_lab.runs.folder import RunFolder
+
+    for sentence in training_verdict(loss, RunFolder(folder, "").read_metrics()):
+        screen.print(sentence, soft_wrap=True, markup=False)
+
+
 def print_guesses(screen: Console, guessed: Mapping[str, str]) -> None:
     """Print one line on which of a table's columns were guessed, if any."""
     if not guessed:
@@ -78,4 +87,5 @@ def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> N
         screen.print(f"{count} {phrase}")
     if "seconds_per_epoch" in result:
         screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
+    print_training_verdict(screen, name, folder)
     screen.print(f"run folder: {folder}", soft_wrap=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Annotated
 
-from bayescl_lab._fields import Count
+from bayescl_lab._fields import Count, Words
 from bayescl_lab.cli._folders import Place, Workers
-from bayescl_lab.cli._losses import ImageHyperparameters
-from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.cli._losses import NO_IMAGE_HYPERPARAMETERS, ImageHyperparameters, given
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
+from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 
 
 def command(
     *,
-    losses: tuple[str, ...] = (
+    losses: Words = (
         "info_nce",
         "debiased",
         "hard",
@@ -23,12 +23,12 @@ def command(
         "attracting_oracle",
     ),
     seeds: Count = 4,
-    given: ImageHyperparameters,
+    shared: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
     num_classes: int | None = None,
-    hyperparameters: dict[str, dict[str, Any]] | None = None,
-    settings: partial[ImageSettings],
-    workers: Workers,
-    place: Place,
+    hyperparameters: ByLoss | None = None,
+    settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
     """Train several losses over several seeds and compare their encoders.
 
@@ -39,8 +39,8 @@ def command(
         losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
             defaults are those recorded for the data set, or else the loss's own.
         seeds: number of seeds; --seed is the first of them.
-        given: hyper-parameters.
-        num_classes: sets tau_plus to 1/C and beta to 1 - 1/C unless they are set explicitly.
+        shared: hyper-parameters of every loss that takes them.
+        num_classes: sets tau_plus to 1/C unless it is set explicitly.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
             files.
         settings: of every run.
@@ -55,25 +55,29 @@ def command(
     from bayescl_lab.report.images.markdown import comparison_markdown
     from bayescl_lab.report.titles import data_title
 
-    data = settings.keywords["data"]
+    data = settings.data
     settled = settle_losses(
-        losses, data, given=given, num_classes=num_classes, hyperparameters=hyperparameters
+        losses,
+        data,
+        given=given(shared),
+        num_classes=num_classes,
+        hyperparameters=hyperparameters,
     )
-    first = with_alpha(settled)
-    comparison = ImageComparison(losses=settled, seeds=seeds, shared=settings(loss=first))
-    shared, runs = comparison.shared, comparison.runs()
+    first = ImageSettings(**vars(settings), loss=with_alpha(settled))
+    comparison = ImageComparison(losses=settled, seeds=seeds, shared=first)
+    runs = comparison.runs()
     folder = place.folder(f"compare-{data}")
-    with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
+    with EpochBar(settings.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
         result = compare(
             comparison,
             folder,
             resume=place.resume,
-            workers=workers.number(shared.torch_device(), len(runs)),
+            workers=workers.number(first.torch_device(), len(runs)),
             progress=lambda run, _, done: bar.update(run, done),
         )
     draw_comparison(result, folder / "comparison.png")
     screen = console()
     print_comparison(screen, result)
-    caption = f"{data_title(data)}, {shared.evaluate_on} part, accuracy in percent:"
+    caption = f"{data_title(data)}, {settings.evaluate_on} part, accuracy in percent:"
     write_and_name_files(screen, folder, f"{caption}\n\n{comparison_markdown(result)}")
     return 0

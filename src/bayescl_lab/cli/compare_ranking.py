@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Annotated
 
-from bayescl_lab._fields import Count
+from bayescl_lab._fields import Count, Words
 from bayescl_lab.cli._folders import Place, Workers
-from bayescl_lab.cli._losses import RankingHyperparameters
+from bayescl_lab.cli._losses import NO_RANKING_HYPERPARAMETERS, RankingHyperparameters, given
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.ranking.settings import EncoderName, RankingSettings
+from bayescl_lab.runs.ranking.settings import EncoderName, RankingOptions, RankingSettings
 
 
 def command(
     *,
-    data: RankingData,
+    data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: EncoderName = "mf",
-    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
+    losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
     seeds: Count = 4,
-    given: RankingHyperparameters,
-    hyperparameters: dict[str, dict[str, Any]] | None = None,
-    settings: partial[RankingSettings],
-    workers: Workers,
-    place: Place,
+    shared: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    hyperparameters: ByLoss | None = None,
+    settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
     """Train several losses over several seeds and compare their recommenders.
 
@@ -36,7 +36,7 @@ def command(
         encoder: the model of the embeddings.
         losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
         seeds: number of seeds; --seed is the first of them.
-        given: hyper-parameters.
+        shared: hyper-parameters of every loss that takes them.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
             files.
         settings: of every run.
@@ -51,19 +51,19 @@ def command(
     from bayescl_lab.report.ranking.figure import draw_cells
     from bayescl_lab.report.ranking.table import tables_markdown
 
-    settled = settle_losses(losses, given=given, hyperparameters=hyperparameters)
-    shared = settings(loss=settled[0], data=data, encoder=encoder)
-    comparison = RankingComparison(losses=settled, seeds=seeds, shared=shared)
+    settled = settle_losses(losses, given=given(shared), hyperparameters=hyperparameters)
+    first = RankingSettings(**vars(settings), loss=settled[0], data=data, encoder=encoder)
+    comparison = RankingComparison(losses=settled, seeds=seeds, shared=first)
     runs, screen = comparison.runs(), console()
     folder = place.folder(f"compare-{encoder}-{data.data}")
     if not place.resume:
         print_guesses(screen, data.guessed_columns())
-    with EpochBar(shared.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
+    with EpochBar(settings.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
         result = compare(
             comparison,
             folder,
             resume=place.resume,
-            workers=workers.number(shared.torch_device(), len(runs)),
+            workers=workers.number(first.torch_device(), len(runs)),
             progress=lambda run, _, done: bar.update(run, done),
         )
     draw_cells([result], folder / "comparison.png")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab._fields import Count, CountOr0, Positive, at_least
+from pydantic import FiniteFloat
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab._fields import Count, CountOr0, Numbers, Positive, at_least
 from bayescl_lab._files import write_atomically
+from bayescl_lab.cli._options import FLAT
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +40,7 @@ class OfRun:
     images: Annotated[int, at_least(2)] = 1024
     anchors: Count = 6
     shown: Count = 6
-    anchor_images: tuple[int, ...] = ()
+    anchor_images: Numbers = ()
     users: Count | None = None
     data: str | None = None
     encoder: str | None = None
@@ -65,7 +69,7 @@ class OfFile:
     second_view: str | None = None
     labels: str | None = None
     num_classes: Annotated[int, at_least(2)] | None = None
-    tau_plus: float | None = None
+    tau_plus: FiniteFloat | None = None
     temperature: Positive = 0.5
     layout: Literal["two_views", "in_batch"] = "two_views"
     batch_size: Annotated[int, at_least(2)] = 256
@@ -76,8 +80,8 @@ class OfFile:
 def command(
     run_or_file: str,
     *,
-    of_run: OfRun,
-    of_file: OfFile,
+    of_run: Annotated[OfRun, FLAT] = OfRun(),
+    of_file: Annotated[OfFile, FLAT] = OfFile(),
     seed: CountOr0 = 0,
 ) -> int:
     """Show how many false negatives there are, and how a loss weights its candidates.
@@ -170,7 +174,12 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
     arrays = read_embeddings(path, second_view=second_view, labels=labels)
 
     from bayescl.diagnostics import diagnose_embeddings
-    from bayescl_lab.report.embeddings import batch_table, embeddings_page, losses_table
+    from bayescl_lab.report.embeddings import (
+        batch_table,
+        embeddings_page,
+        losses_table,
+        sentences,
+    )
 
     found = diagnose_embeddings(
         arrays.embeddings,
@@ -190,6 +199,8 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
     screen = console()
     for one, words in ((batch_table(found), 3), (losses_table(found), 1)):
         screen.print(table(one.title.strip("*"), one.head, one.rows, words=words))
+    for sentence in sentences(found):
+        screen.print(sentence, soft_wrap=True, markup=False)
     for file in (page, figures):
         screen.print(f"{file}", soft_wrap=True, markup=False)
     return 0

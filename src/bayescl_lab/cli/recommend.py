@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from bayescl_lab._fields import Count
+from cyclopts import Parameter
+
+from bayescl_lab._fields import Count, Words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,8 +18,8 @@ def command(
     run: str,
     *,
     user: str | None = None,
-    items: tuple[str, ...] = (),
-    k: Count = 10,
+    items: Words = (),
+    k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
     users: str | None = None,
     out: str | None = None,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bayescl_lab._fields import Words
+
 
 def command(
-    names: tuple[str, ...] = (),
+    names: Words = (),
     *,
     out: str | None = None,
     pages: bool = False,

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic.dataclasses import dataclass
 
 from bayescl_lab.cli._folders import Place, Workers
-from bayescl_lab.cli._options import Circumstances
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
+    from bayescl_lab.paper.images.table import PaperTable
     from bayescl_lab.runs.images.settings import ImageSettings
-
-ITEMS = {
-    "all": "Make every table of the paper on images, one after the other.",
-    "binary": "Make the paper's table of two classes: four losses on four data sets.",
-    "multiclass": "Make the paper's table of all classes: four losses on four data sets.",
-    "negatives": "Make the paper's table of the number of negatives.",
-    "hardness": "Make the paper's table of the hardness beta.",
-    "prior": "Make the paper's table of the class prior tau_plus.",
-    "runtime": "Measure seconds per epoch with InfoNCE and with the Bayesian loss.",
-}
-"""The commands of this file and their summaries."""
 
 
 @dataclass(frozen=True)
-class Download(Circumstances):
+class Download:
     """Whether to get data sets from their publishers.
 
     Attributes:
@@ -38,17 +29,21 @@ class Download(Circumstances):
 
 
 def command(
-    item: str,
+    table: Literal["all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"],
     *,
-    request: TableRequest,
-    download: Download,
-    workers: Workers,
-    place: Place,
+    request: Annotated[TableRequest, FLAT] = TableRequest(),
+    download: Annotated[Download, CIRCUMSTANCES] = Download(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
-    """At the paper's size, the table shows the paper's values beside ours.
+    """Make the paper's tables on images, one or all.
+
+    At the paper's size, a table shows the paper's values beside ours.
 
     Args:
-        item: the table.
+        table: four losses on four data sets, of two classes (binary) or of all (multiclass); the
+            number of negatives; the hardness beta; the class prior tau_plus; or seconds per epoch
+            with InfoNCE and with the Bayesian loss (runtime).
         request: the part of the table.
         download: whether to get data.
         workers: parallel runs; one if time is measured.
@@ -66,14 +61,16 @@ def command(
     )
     from bayescl_lab.runs.folder import check_vacant
 
-    folder = place.folder(f"{item}-{request.size}")
-    tables = TABLES if item == ALL else {item: TABLES[item]}
-    requests = request.within(TABLES.values()) if item == ALL else {item: request}
+    folder = place.folder(f"{table}-{request.size}")
+    tables: Mapping[str, PaperTable] = TABLES if table == ALL else {table: TABLES[table]}
+    requests: Mapping[str, TableRequest] = {table: request}
+    if table == ALL:
+        requests = request.within(TABLES.values())
     runs: dict[str, ImageSettings] = {}
     left: dict[str, ImageSettings] = {}
-    for table, own in runs_of_tables(tables, requests).items():
+    for one, own in runs_of_tables(tables, requests).items():
         for run, settings in own.items():
-            name, path = (f"{table}/{run}", folder / table) if item == ALL else (run, folder)
+            name, path = (f"{one}/{run}", folder / one) if table == ALL else (run, folder)
             runs[name] = settings
             if not (path / "runs" / run / "result.json").is_file():
                 left[name] = settings
@@ -82,18 +79,18 @@ def command(
     if download.fetch:
         _fetch_missing({settings.data for settings in left.values()})
     costs = dict(zip(left, costs_of(left.values()), strict=True))
-    print_plan(costs, folder, f"bayescl reproduce {item} --resume --out {folder}")
+    print_plan(costs, folder, f"bayescl reproduce {table} --resume --out {folder}")
     epochs = {name: settings.epochs for name, settings in runs.items()}
-    with EpochBar(sum(epochs.values())) as bar, place.interruptible(f"reproduce {item}", folder):
+    with EpochBar(sum(epochs.values())) as bar, place.interruptible(f"reproduce {table}", folder):
         options: dict[str, Any] = {
             "resume": place.resume,
             "workers": workers.number(next(iter(runs.values())).torch_device(), len(runs)),
             "progress": RunLines(bar, costs, epochs),
         }
-        if item == ALL:
+        if table == ALL:
             reproduce_tables(list(tables.values()), request, folder, finished=_show, **options)
         else:
-            _show(reproduce_table(tables[item], request, folder, **options), folder)
+            _show(reproduce_table(tables[table], request, folder, **options), folder)
     return 0
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from bayescl_lab.cli._folders import Place, Workers
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.compare.ranking.cells import RankingRequest
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 def command(
     *,
-    request: RankingRequest,
-    workers: Workers,
-    place: Place,
+    request: Annotated[RankingRequest, FLAT] = RankingRequest(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
     """Make the paper's ranking table: choose settings on validation, then judge on test.
 

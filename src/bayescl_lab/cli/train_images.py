@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from typing import Annotated
+
+from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count
 from bayescl_lab.cli._folders import Metrics, Place
-from bayescl_lab.cli._losses import ImageHyperparameters, ImageLoss
-from bayescl_lab.cli._options import Circumstances, Typed
-from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.cli._losses import (
+    NO_IMAGE_HYPERPARAMETERS,
+    ImageHyperparameters,
+    ImageLoss,
+    given,
+)
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
+from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 
 
 @dataclass(frozen=True)
-class Saving(Circumstances):
+class Saving:
     """How often a run saves checkpoints.
 
     Attributes:
@@ -28,21 +34,21 @@ class Saving(Circumstances):
 def command(
     *,
     loss: ImageLoss = "bayesian",
-    given: ImageHyperparameters,
+    hyperparameters: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
     num_classes: int | None = None,
-    settings: partial[ImageSettings],
+    settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
-    saving: Saving,
-    metrics: Metrics,
-    place: Place,
+    saving: Annotated[Saving, CIRCUMSTANCES] = Saving(),
+    metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
         loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
             for the data set, if any, else the loss's own.
-        given: hyper-parameters.
-        num_classes: sets the defaults of tau_plus to 1/C and of beta to 1 - 1/C.
+        hyperparameters: those given.
+        num_classes: sets the default of tau_plus to 1/C.
         settings: settings of the run.
         typed: options on the command line.
         saving: how often it saves checkpoints.
@@ -50,16 +56,18 @@ def command(
         place: the run folder.
     """
     from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.cli._tables import probe_table
+    from bayescl_lab.cli._tables import print_training_verdict, probe_table
     from bayescl_lab.compare.images.recorded import recorded_hyperparameters
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.losses import choose_hyperparameters
 
-    data = settings.keywords["data"]
+    data = settings.data
     recorded = {} if place.resume else recorded_hyperparameters(data, loss)
-    chosen = choose_hyperparameters(loss, given, num_classes=num_classes, recorded=recorded)
-    run = settings(loss=chosen)
+    chosen = choose_hyperparameters(
+        loss, given(hyperparameters), num_classes=num_classes, recorded=recorded
+    )
+    run = ImageSettings(**vars(settings), loss=chosen)
     own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
@@ -80,5 +88,6 @@ def command(
     screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {run.evaluate_on} part"))
     for remark in result.get("remarks", ()):
         screen.print(remark, soft_wrap=True)
+    print_training_verdict(screen, loss, folder)
     screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
     return 0

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab._fields import among
+from bayescl_lab._fields import Positive
 from bayescl_lab.cli._folders import Metrics, Place
-from bayescl_lab.cli._losses import RankingHyperparameters, RankingLossName
+from bayescl_lab.cli._losses import (
+    NO_RANKING_HYPERPARAMETERS,
+    RankingHyperparameters,
+    RankingLossName,
+    given,
+)
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.ranking.settings import BASELINES, BaselineSettings, RankingSettings
+from bayescl_lab.runs.ranking.settings import (
+    BASELINES,
+    BaselineSettings,
+    RankingOptions,
+    RankingSettings,
+)
 
-_Recommender = Annotated[str, among(lambda: (*ENCODERS, *BASELINES))]
+if TYPE_CHECKING:
+    _Recommender = Any
+else:
+    _Recommender = Literal[tuple(ENCODERS) + BASELINES]
 
 
 def command(
     *,
-    data: RankingData,
+    data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: _Recommender = "mf",
     loss: RankingLossName = "bayesian",
-    given: RankingHyperparameters,
-    settings: partial[RankingSettings],
-    baseline: partial[BaselineSettings],
-    processes: Processes,
-    metrics: Metrics,
-    place: Place,
+    hyperparameters: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
+    regularization: Positive = 300.0,
+    processes: Annotated[Processes, FLAT] = Processes(),
+    metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
@@ -35,9 +48,9 @@ def command(
         encoder: model of the embeddings, or a baseline without embeddings: popularity or ease.
         loss: the loss to train with. Its hyper-parameters follow. Temperature defaults to 0.2 with
             cosines and 1 with inner products, and tau_plus to the density of the interactions.
-        given: hyper-parameters.
+        hyperparameters: those given.
         settings: settings of a trained recommender.
-        baseline: settings of a baseline.
+        regularization: L2 penalty of ease.
         processes: the devices that train together.
         metrics: where metrics are logged.
         place: the run folder.
@@ -55,11 +68,17 @@ def command(
         if not is_first:  # a baseline needs only one process
             return 0
         folder = place.folder(f"{encoder}-{data.data}")
-        fitted = baseline(encoder=encoder, data=data)
+        fitted = BaselineSettings(encoder, data, regularization, settings.evaluate_on)
         result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
         print_ranking(console(), result, folder)
         return 0
-    run = settings(loss=RankingLoss(loss, given), data=data, encoder=encoder, processes=processes)
+    run = RankingSettings(
+        **vars(settings),
+        loss=RankingLoss(loss, given(hyperparameters)),
+        data=data,
+        encoder=encoder,
+        processes=processes,
+    )
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
         result = train_ranking(

@@ -85,7 +85,7 @@ class ExtraPositivesDebiasedLoss(DebiasedContrastiveLoss):
         if self.gather and gather_candidates:
             raise ValueError("gather_candidates must be False with extra_positives")
         if any(value is not None for value in others.values()):
-            raise ValueError("extra_positives cannot be combined with groups")
+            raise ValueError("extra_positives cannot be combined with groups, labels or log_q")
         gathering = Gathering.of("sampled with extra positives", self.gather)
         with gathering.refusals():
             batch, dim = anchors.shape

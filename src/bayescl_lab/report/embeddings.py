@@ -10,7 +10,8 @@ from bayescl.diagnostics import (
     similarity_figure,
     weights_figure,
 )
-from bayescl_lab.report.html import Section, figure_png, page_of
+from bayescl_lab.report.html import figure_png, page_of
+from bayescl_lab.report.section import Section
 from bayescl_lab.report.tables import Table
 
 LATENT = "latent classes"
@@ -44,7 +45,7 @@ def embeddings_section(found: EmbeddingDiagnosis, *, name: str) -> Section:
             f"{found.candidates} candidates. {labels}"
         ],
         [batch_table(found), losses_table(found)],
-        list(_sentences(found)),
+        list(sentences(found)),
         list(_pictures(found)),
         {
             "layout": found.layout,
@@ -127,8 +128,8 @@ def losses_table(found: EmbeddingDiagnosis) -> Table:
     return Table(head, rows, title="**What each loss would weigh**", note=note)
 
 
-def _sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
-    """The figures in sentences."""
+def sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
+    """What the figures say, and what would say more."""
     plain = found.losses["InfoNCE"].false_share
     if plain is not None:
         told = [

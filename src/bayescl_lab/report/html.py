@@ -6,7 +6,7 @@ import base64
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from markupsafe import Markup, escape
 
 from bayescl.figures import panels, png
 from bayescl_lab.report.images.figure import comparison_figure
-from bayescl_lab.report.images.findings import findings
 from bayescl_lab.report.images.markdown import accuracy_table, difference_table
 from bayescl_lab.report.images.page import what_was_run
 from bayescl_lab.report.images.paper_table import table_rows
@@ -24,14 +23,18 @@ from bayescl_lab.report.ranking.collection import read_cells
 from bayescl_lab.report.ranking.differences import against_paper
 from bayescl_lab.report.ranking.figure import cells_figure
 from bayescl_lab.report.ranking.table import (
+    PAGE_METRICS,
     cell_title,
     differences_table,
     figures_table,
     note,
     settings_table,
 )
+from bayescl_lab.report.section import Section
+from bayescl_lab.report.simulation import simulation_section
 from bayescl_lab.report.tables import Table, counted
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
+from bayescl_lab.report.verdicts import comparison_verdict, training_verdict, trust_of_runs
 from bayescl_lab.runs.folder import RunFolder, read_json
 
 if TYPE_CHECKING:
@@ -48,37 +51,12 @@ _ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "t
 _LARGEST_PICTURE = 16 * 2**20
 
 
-@dataclass
-class Section:
-    """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
-
-    Attributes:
-        title: its heading.
-        lead: paragraphs below it.
-        tables: with their own titles and notes.
-        findings: sentences made from the figures.
-        pictures: captions with PNG files.
-        settings: names and values.
-        origin: what produced the figures.
-        scores: one column per score in the table of several runs.
-    """
-
-    title: str
-    lead: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
-    pictures: list[tuple[str, bytes]] = field(default_factory=list)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=dict)
-    scores: Mapping[str, str] = field(default_factory=dict)
-
-
 def report_page(folders: Sequence[Path]) -> str:
     """Settings, tables, figures, pictures and provenance of runs, comparisons and paper tables.
 
     Args:
-        folders: folders of runs of any kind, finished or not, or with a ``comparison.json`` or
-            cells of the ranking table.
+        folders: folders of runs of any kind, finished or not, or with a ``comparison.json``,
+            cells of the ranking table, or numerical experiments.
 
     Returns:
         Self-contained HTML. Content of the files is shown as text.
@@ -134,8 +112,10 @@ def section_of(folder: Path) -> Section:
     try:
         if file is not None:
             section = _result_section(folder, read_json(file))
+        elif simulation := simulation_section(folder):
+            return simulation
         elif cells := read_cells(folder):
-            section = _cells_section(folder, cells)
+            section = _cells_section(cells)
         elif config is not None:
             section = Section(folder.resolve().name, ["Not finished: no result yet."])
         else:
@@ -144,6 +124,8 @@ def section_of(folder: Path) -> Section:
         drawn = dict(section.pictures)
         for picture in sorted(folder.glob("*.png")):
             content = picture.read_bytes()
+            if picture.stem in ("comparison", "ranking") and section.pictures:
+                continue  # drawn anew from the figures
             if content.startswith(b"\x89PNG") and len(content) <= _LARGEST_PICTURE:
                 drawn[_CAPTIONS.get(picture.stem, picture.stem)] = content
         curves = _training_curves(folder)
@@ -172,15 +154,15 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
         losses = result["summary"]["losses"]
         title = f"{len(losses)} losses on {data_title(settings['data'])}"
         section = Section(title, [what_was_run(result)], [accuracy_table(result)])
+        section.findings = comparison_verdict(result, trust_of_runs(folder))
         if "info_nce" in losses and len(losses) > 1:
             section.tables.append(difference_table(result))
-            section.findings = findings(result)
-        if not (folder / "comparison.png").is_file():
-            section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
+        section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
         section.settings, section.origin = settings, origin
         return section
     if {"losses", "baselines"} <= result.keys():
-        return replace(_cells_section(folder, [dict(result)]), settings=settings)
+        said = comparison_verdict(result, trust_of_runs(folder))
+        return replace(_cells_section([dict(result)]), settings=settings, findings=said)
     name = settings["loss"] if "loss" in settings else settings["encoder"]
     title = f"{loss_title(name)} on {data_title(settings['data'])}"
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
@@ -188,6 +170,7 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
     words += [f"scored on the {settings['evaluate_on']} part"]
     lead = [f"Run `{folder.resolve().name}`: {', '.join(words)}."]
     lead += [str(remark) for remark in result.get("remarks", [])]
+    lead += training_verdict(name, RunFolder(folder, "").read_metrics())
     lead += [f"{sentence}." for sentence in baseline_sentences(result)]
     if "metrics" in result:
         figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
@@ -203,29 +186,29 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
     return Section(title, lead, [table], settings=settings, origin=origin, scores=scores)
 
 
-def _cells_section(folder: Path, cells: list[dict[str, Any]]) -> Section:
+def _cells_section(cells: list[dict[str, Any]]) -> Section:
     """The cells of the ranking table."""
     section = Section("Top-k ranking", [f"{counted(len(cells), 'cell')} of the table."])
     for cell in cells:
-        section.tables.append(
-            Table(
-                figures_table(cell).head,
-                figures_table(cell).rows,
-                title=f"**{cell_title(cell)}.** {note(cell)}",
-                note=against_paper(cell),
-            )
-        )
-        section.tables += [
-            table for table in (differences_table(cell), settings_table(cell)) if table.rows
-        ]
-    if not (folder / "ranking.png").is_file():
-        section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
+        title, beside = f"**{cell_title(cell)}.** {note(cell)}", against_paper(cell)
+        figures = replace(figures_table(cell, PAGE_METRICS), title=title, note=beside)
+        differences = differences_table(cell)
+        section.tables += [figures, *([differences] if differences.rows else [])]
+        section.tables.append(settings_table(cell))
+    section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
     section.origin = {name: cells[0][name] for name in _ORIGIN if cells[0].get(name) is not None}
     return section
 
 
-def _training_curves(folder: Path) -> tuple[str, bytes] | None:
-    """Loss by epoch of the run in a folder, or of all runs in ``runs`` below it."""
+def training_readings(
+    folder: Path,
+) -> tuple[list[tuple[str, list[dict[str, float]]]], list[str], bool]:
+    """The rows of the run in a folder, or of all runs in ``runs`` below it, and what they hold.
+
+    Returns:
+        Losses with rows; the readings to draw; and whether there are several losses. Different
+        losses are not of one scale, so their values are not drawn then.
+    """
     curves: list[tuple[str, list[dict[str, float]]]] = []
     for file in sorted([*folder.glob("metrics.csv"), *folder.glob("runs/*/metrics.csv")]):
         rows = RunFolder(file.parent, "").read_metrics()
@@ -233,27 +216,35 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
         if rows and (file.parent / "config.yaml").is_file():
             loss = str(RunFolder.find(file.parent).config().get("loss", ""))
             curves.append((loss, rows))
-    if not curves:
+    known = {name for _, rows in curves for row in rows for name in row}
+    several = len({loss for loss, _ in curves}) > 1
+    wanted = ("knn", "ndcg@20", "trust") if several else ("loss", "knn", "ndcg@20", "trust")
+    return curves, [name for name in wanted if name in known], several
+
+
+def _training_curves(folder: Path) -> tuple[str, bytes] | None:
+    """A picture of the readings of every epoch; None if there are none."""
+    curves, shown, several = training_readings(folder)
+    if not shown:
         return None
-    judged = next((name for name in ("knn", "ndcg@20") if name in curves[0][1][-1]), None)
 
     def draw(_: object) -> Figure:
         from matplotlib.ticker import MaxNLocator
 
-        shown = ["loss", *([judged] if judged else [])]
         figure, axes = panels(1, len(shown), width=5.2 * len(shown), height=3.6)
         for axis, name in zip(axes, shown, strict=True):
-            told: set[str] = set()
             for loss, rows in curves:
                 points = [(row["epoch"], row[name]) for row in rows if name in row]
-                label = "" if loss in told else loss_title(loss)
-                told.add(loss)
-                axis.plot(*zip(*points, strict=True), color=loss_colour(loss), lw=1.3, label=label)
+                if points:
+                    colour, label = loss_colour(loss), loss_title(loss)
+                    axis.plot(*zip(*points, strict=True), color=colour, lw=1.3, label=label)
             axis.set_xlabel("epoch")
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axis.set_ylabel(name if name == "loss" else measure_title(name))
-            if len(told) > 1:
-                axis.legend(fontsize=8)
+            axis.set_ylabel(name if name in ("loss", "trust") else measure_title(name))
+            if several:
+                handles, labels = axis.get_legend_handles_labels()
+                one_each = dict(zip(labels, handles, strict=True))
+                axis.legend(one_each.values(), one_each, fontsize=8)
         return figure
 
     return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", figure_png(draw, None)
@@ -273,6 +264,7 @@ def _rich(text: object) -> Markup:
     safe = str(escape(text))
     for pattern, tag in ((r"`([^`]+)`", "code"), (r"\*\*(.+?)\*\*", "strong")):
         safe = re.sub(pattern, rf"<{tag}>\1</{tag}>", safe)
+    safe = safe.replace("<strong>-", '<strong class="below">-')  # a difference below 0
     return Markup(re.sub(r"^\*([^*]+)\*$", r"<em>\1</em>", safe))
 
 

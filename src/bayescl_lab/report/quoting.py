@@ -16,8 +16,8 @@ pages, or with ``--check`` compares them.
 
 Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
 ``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
-values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. The
-rows of a CSV file are a list of records: either the conditions select one, or ``count``, ``max``,
+values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
+several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
 ``min``, ``largest`` (of the absolute values) or ``rate`` (the exponent of a power law in the number
 of candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
 ``~`` drops the zero before the point.
@@ -32,14 +32,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+import polars as pl
 
 from bayescl_lab._files import write_atomically
-from bayescl_lab.paper.simulation.statistics import fitted_rate
-from bayescl_lab.paper.simulation.tables import Table as Records
-from bayescl_lab.paper.simulation.tables import parsed
+from bayescl_lab.paper.simulation.frames import fitted_rate
 from bayescl_lab.report.images.page import comparison_quote, probes_quote
-from bayescl_lab.report.ranking.page import best_quote, cell_quote, paired_quote
+from bayescl_lab.report.ranking.differences import paired_differences
+from bayescl_lab.report.ranking.table import cell_markdown
 from bayescl_lab.report.tables import Table, origin
 from bayescl_lab.runs.folder import read_json
 
@@ -134,15 +133,20 @@ def table(file: Path, place: str, *words: str) -> str:
     return Table(list(columns), rows).markdown()
 
 
+def paired(file: Path, loss: str, what: str) -> str:
+    """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
+    metric, _, place = what.partition("/")
+    return filled(f"{{{place}}}", paired_differences(read_json(file), metric)[loss])
+
+
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
     "origin": lambda file: origin(read_json(file), file.name),
     "comparison": comparison_quote,
     "probes": probes_quote,
-    "cell": cell_quote,
-    "paired": lambda file, loss, what: filled(f"{{{what}}}", paired_quote(file, loss)),
-    "best": lambda file, what: filled(f"{{{what}}}", best_quote(file)),
+    "cell": lambda file: cell_markdown(read_json(file)),
+    "paired": paired,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""
 
@@ -150,7 +154,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
 class _Template(string.Formatter):
     """Python's format strings with places for names."""
 
-    def __init__(self, where: Mapping[str, object]) -> None:
+    def __init__(self, where: Mapping[str, str]) -> None:
         self.where = where
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Any) -> tuple[Any, str]:
@@ -162,7 +166,7 @@ class _Template(string.Formatter):
         return re.sub(r"^([+-]?)0\.", r"\1.", text) if format_spec.startswith("~") else text
 
 
-def filled(template: str, content: object, where: Mapping[str, object] | None = None) -> str:
+def filled(template: str, content: object, where: Mapping[str, str] | None = None) -> str:
     """A template filled with the content at its places.
 
     Example:
@@ -172,8 +176,10 @@ def filled(template: str, content: object, where: Mapping[str, object] | None = 
     return _Template(where or {}).vformat(template, [content], {})
 
 
-def taken(content: object, place: str, where: Mapping[str, object] | None = None) -> Any:
+def taken(content: object, place: str, where: Mapping[str, str] | None = None) -> Any:
     """The value at a place in nested mappings and lists.
+
+    A mapping stands for its values where a list is reduced.
 
     Args:
         content: as from a JSON file, or the rows of a CSV file.
@@ -185,50 +191,44 @@ def taken(content: object, place: str, where: Mapping[str, object] | None = None
 
     Example:
         >>> rows = [{"n": 1, "error": 0.25}, {"n": 2, "error": 0.5}]
-        >>> taken(rows, "max/error"), taken(rows, "count"), taken(rows, "error", {"n": 1})
+        >>> taken(rows, "max/error"), taken(rows, "count"), taken(rows, "error", {"n": "1"})
         (0.5, 2, 0.25)
         >>> taken({"losses": {"hard": {"epochs": [5, 7]}}}, "losses/hard/epochs/1")
         7
     """
-    keys = place.split("/")
-    while keys:
-        if isinstance(content, list) and where:
-            content = [
-                one
-                for one in content
-                if not isinstance(one, Mapping) or where.items() <= one.items()
-            ]
-        if isinstance(content, Mapping) and keys[0] in content:
-            content = content[keys.pop(0)]
-        elif isinstance(content, Mapping) and keys == ["all"]:
-            return list(content.values())
-        elif isinstance(content, list) and keys[0] in _OF_LISTS and not _has(content, keys[0]):
-            return _OF_LISTS[keys[0]](content, "/".join(keys[1:]))
-        elif isinstance(content, list) and keys[0].isdigit() and int(keys[0]) < len(content):
-            content = content[int(keys.pop(0))]
-        elif isinstance(content, list) and len(content) == 1:
-            content = content[0]
-        elif isinstance(content, list):
+    if not place:
+        return content
+    key, _, rest = place.partition("/")
+    if isinstance(content, Mapping) and key in _OF_LISTS and key not in content:
+        content = list(content.values())
+    if isinstance(content, list):
+        if where:
+            content = [one for one in content if not isinstance(one, Mapping) or _is(one, where)]
+        has_key = bool(content) and isinstance(content[0], Mapping) and key in content[0]
+        if key in _OF_LISTS and not has_key:
+            return _OF_LISTS[key](content, rest)
+        if key.isdigit() and int(key) < len(content):
+            return taken(content[int(key)], rest, where)
+        if len(content) != 1:
             raise ValueError(f"{len(content)} records match, expected one")
-        else:
-            raise ValueError(f"there is nothing at {place}")
-    return content
+        return taken(content[0], place, where)
+    if isinstance(content, Mapping) and key in content:
+        return taken(content[key], rest, where)
+    raise ValueError(f"there is nothing at {place}")
 
 
-def _has(records: list[Any], key: str) -> bool:
-    """Whether records have a column of that name."""
-    return bool(records) and isinstance(records[0], Mapping) and key in records[0]
+def _is(record: Mapping[str, object], where: Mapping[str, str]) -> bool:
+    """Whether a record has these values, given as text."""
+
+    def equal(value: object, text: str) -> bool:
+        return str(value) == text or (isinstance(value, float) and f"{value:g}" == text)
+
+    return all(key in record and equal(record[key], text) for key, text in where.items())
 
 
 def _numbers(records: list[Any], place: str) -> list[float]:
     """The number at a place of every record."""
-    return [float(taken(one, place) if place else one) for one in records]
-
-
-def _rate(records: list[Any], place: str) -> float:
-    """The fitted exponent of a power law in the number of candidates."""
-    sizes, values = _numbers(records, "candidates"), _numbers(records, place)
-    return fitted_rate(torch.tensor(sizes), torch.tensor(values))[0]
+    return [float(taken(one, place)) for one in records]
 
 
 _OF_LISTS: dict[str, Callable[[list[Any], str], Any]] = {
@@ -237,16 +237,19 @@ _OF_LISTS: dict[str, Callable[[list[Any], str], Any]] = {
     "max": lambda records, place: max(_numbers(records, place)),
     "min": lambda records, place: min(_numbers(records, place)),
     "largest": lambda records, place: max(map(abs, _numbers(records, place))),
-    "rate": _rate,
+    "rate": lambda records, place: fitted_rate(
+        _numbers(records, "candidates"), _numbers(records, place)
+    )[0],
 }
 
 
-def _where(conditions: Iterable[str]) -> dict[str, object]:
+def _where(conditions: Iterable[str]) -> dict[str, str]:
     """Values by key from words such as ``alpha=0.9``."""
-    pairs = (word.split("=", 1) for word in conditions)
-    return {key: parsed(text) for key, text in pairs}
+    return dict(word.split("=", 1) for word in conditions)
 
 
 def _content(file: Path) -> object:
     """The content of a CSV or JSON file."""
-    return list(Records.read(file).records) if file.suffix == ".csv" else read_json(file)
+    if file.suffix != ".csv":
+        return read_json(file)
+    return pl.read_csv(file, infer_schema_length=None).rows(named=True)

@@ -27,7 +27,7 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl_lab._fields import descriptions
+from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
 
@@ -330,8 +330,7 @@ def choose_hyperparameters(
     Args:
         loss: one of :func:`image_losses`.
         given: given values; None if not given.
-        num_classes: sets ``tau_plus = 1 / num_classes`` and ``beta = 1 - 1 / num_classes``
-            for the losses that take them.
+        num_classes: sets ``tau_plus = 1 / num_classes`` for the losses that take it.
         recorded: values chosen earlier for the same data.
 
     Raises:
@@ -349,8 +348,6 @@ def choose_hyperparameters(
         if num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, got {num_classes}")
         values["tau_plus"] = 1 / num_classes
-        if takes(loss, "beta"):
-            values["beta"] = 1 - 1 / num_classes
     values |= {name: value for name, value in given.items() if value is not None}
     return LossSettings(loss, values)
 

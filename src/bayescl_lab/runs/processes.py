@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from bayescl_lab._fields import Count, check_fields
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab._fields import Count
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,6 @@ class Processes:
 
     devices: Count = 1
     num_nodes: Count = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def count(self) -> int:

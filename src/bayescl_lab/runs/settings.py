@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict, ValidationError
 from typing_extensions import Self
+
+from bayescl_lab._fields import complaint
 
 
 class StoredSettings(ABC):
     """All settings of a run, as in ``config.yaml``."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Options that may change when a run is resumed; :meth:`continues` says to which values."""
 
@@ -41,6 +45,8 @@ class StoredSettings(ABC):
         values = dict(config)
         try:
             return cls(**cls._taken_from(values), **values)
+        except ValidationError as error:
+            raise ValueError(complaint(error)) from None
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 

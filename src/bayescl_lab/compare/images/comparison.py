@@ -68,7 +68,7 @@ def settle_losses(
         names: the losses.
         data: the data set whose recorded hyper-parameters are the start.
         given: values for every loss that takes them; None if not given.
-        num_classes: sets ``tau_plus`` and ``beta`` for the losses that take them.
+        num_classes: sets ``tau_plus`` for the losses that take it.
         hyperparameters: by loss, values that replace recorded ones.
 
     Raises:

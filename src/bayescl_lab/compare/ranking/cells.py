@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic.dataclasses import dataclass
+
 from bayescl.checks import check_choice, check_count
-from bayescl_lab._fields import Count, check_fields
+from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.grids import settings_of
 from bayescl_lab.compare.ranking.plans import RankingPlan, plan_for, smoke
 from bayescl_lab.ranking.encoders import ENCODERS
@@ -86,16 +88,15 @@ class RankingRequest:
         ValueError: if a value is out of its range.
     """
 
-    data: tuple[str, ...] = ("ml-100k",)
+    data: Words = ("ml-100k",)
     split: Split | None = None
-    encoders: tuple[str, ...] = ("mf", "lightgcn")
-    losses: tuple[str, ...] = ()
+    encoders: Words = ("mf", "lightgcn")
+    losses: Words = ()
     seeds: Count = 5
     size: Literal["full", "smoke"] = "full"
     results: str | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         for name in ("data", "encoders"):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):

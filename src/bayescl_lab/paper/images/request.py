@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import torch
+from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, at_least, check_fields
+from bayescl_lab._fields import Count, at_least
 from bayescl_lab.paper.images.sizes import Size
 from bayescl_lab.paper.images.table import Cell, PaperTable
 from bayescl_lab.runs.devices import Device
@@ -49,7 +50,6 @@ class TableRequest(StoredSettings):
     compiled: bool = True
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
 

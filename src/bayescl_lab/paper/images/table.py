@@ -103,21 +103,26 @@ def measure_title(measure: str) -> str:
     return titles.get(measure) or f"{probe_title(measure)}, %"
 
 
-def figures_of(text: str) -> dict[tuple[str, ...], PaperFigure]:
-    """Figures from lines of keys that end in a value, or a value and a spread behind "±".
+def figures_of(
+    table: str, notes: Mapping[tuple[str, ...], str] | None = None
+) -> dict[tuple[str, ...], PaperFigure]:
+    r"""Figures from a table of text: columns by a line of titles, rows by the words before them.
 
-    Text after "|" says what is wrong with the figure.
+    Args:
+        table: a figure is a value, or a value and its spread with "±" between them.
+        notes: what is wrong with a figure, by its words and column.
 
     Example:
-        >>> figures_of("cifar10 bayesian 99.3 ± 0.22")
-        {('cifar10', 'bayesian'): PaperFigure(value=99.3, spread=0.22, note='')}
+        >>> figures_of("hard bayesian \n cifar10 98.4 99.3±0.22")["cifar10", "bayesian"]
+        PaperFigure(value=99.3, spread=0.22, note='')
     """
+    header, *rows = (line.split() for line in table.strip().splitlines())
     figures = {}
-    for line in text.strip().splitlines():
-        figure, _, note = line.partition("|")
-        printed, _, spread = figure.partition("±")
-        *keys, value = printed.split()
-        figures[tuple(keys)] = PaperFigure(
-            float(value), float(spread) if spread else None, note.strip()
-        )
+    for row in rows:
+        words, printed = row[: -len(header)], row[-len(header) :]
+        for column, figure in zip(header, printed, strict=True):
+            value, _, spread = figure.partition("±")
+            key = (*words, column)
+            note = (notes or {}).get(key, "")
+            figures[key] = PaperFigure(float(value), float(spread) if spread else None, note)
     return figures

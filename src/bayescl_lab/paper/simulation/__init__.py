@@ -5,7 +5,7 @@ negatives' mean on them, and :mod:`~bayescl_lab.paper.simulation.experiments` re
 ranges of parameters and draws the figures. The command ``bayescl simulate`` runs them.
 """
 
-from bayescl_lab.paper.simulation.estimators import estimates, implied_mean
+from bayescl_lab.paper.simulation.estimators import estimates, implied_mean, true_negative_mean
 from bayescl_lab.paper.simulation.process import Observations, observe
 from bayescl_lab.paper.simulation.proposals import (
     NormalProposals,
@@ -14,9 +14,7 @@ from bayescl_lab.paper.simulation.proposals import (
     draw_proposals,
 )
 from bayescl_lab.paper.simulation.samplers import sample_by_inversion, sample_by_rejection
-from bayescl_lab.paper.simulation.seeds import generator
-from bayescl_lab.paper.simulation.settings import Settings
-from bayescl_lab.paper.simulation.truth import true_negative_mean
+from bayescl_lab.paper.simulation.settings import Settings, generator
 
 __all__ = [
     "NormalProposals",

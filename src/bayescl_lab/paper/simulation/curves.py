@@ -1,33 +1,38 @@
-"""Curves from formulas without sampling, and one histogram for comparison."""
+r"""Curves from formulas, without sampling: densities, the CDF transform, weights, and the jump.
+
+The jump is in what the biased loss learns. A score that minimises it is proportional to
+:math:`p^+/p_d`, not to :math:`p^+/p^-`. With :math:`\hat x^+ = m\,p^+/p_d` the desired ratio is
+:math:`\hat x^+\tau^- / (m - \hat x^+\tau^+)`, which jumps from plus to minus infinity at
+:math:`\hat x^+ = m/\tau^+`. But :math:`p_d = \tau^-p^- + \tau^+p^+ \ge \tau^+p^+`, so no score lies
+beyond the jump: there the curve would need a negative density.
+"""
 
 from __future__ import annotations
 
+import polars as pl
 import torch
+from matplotlib.figure import Figure
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation.process import observe
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_interval
+from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
+from bayescl_lab.paper.simulation.figures import LINES, Look, curve, sized_panels
+from bayescl_lab.paper.simulation.frames import Record, columns_of, frame
 from bayescl_lab.paper.simulation.proposals import NormalProposals
-from bayescl_lab.paper.simulation.seeds import generator
-from bayescl_lab.paper.simulation.settings import Settings
-from bayescl_lab.paper.simulation.tables import Table, Value
 
 ALPHAS = (0.5, 0.7, 0.9, 1.0)
 BETAS = (0.5, 0.7, 0.9, 1.0)
 FIXED_ALPHA, FIXED_BETA = 0.9, 0.5
 POINTS = 201
-BINS = 60
-EMPIRICAL_TEMPERATURE, EMPIRICAL_CANDIDATES = 2.0, 20_000
-TRUE_NEGATIVE, FALSE_NEGATIVE = "true negative", "false negative"
+FORMULA, ATTAINED = "formula", "attained"
 
 
-def densities() -> Table:
-    """Densities of both classes' scores for a standard normal proposal.
-
-    Returns:
-        One record per alpha and score.
+def densities() -> pl.DataFrame:
+    """Densities of both classes' scores for a standard normal proposal, by alpha and score.
 
     Example:
-        >>> densities().number("true_negative", alpha=1.0, score=-4.0)
+        >>> densities().filter(alpha=1.0, score=-4.0)["true_negative"].item()
         0.000267652
 
     Reference:
@@ -36,95 +41,73 @@ def densities() -> Table:
     score = torch.linspace(-4, 4, POINTS, dtype=torch.float64)
     rows = torch.zeros(POINTS, dtype=torch.int64)
     density, cdf = NormalProposals().density(score, rows), NormalProposals().cdf(score, rows)
-    records: list[dict[str, Value]] = []
+    records: list[Record] = []
     for alpha in ALPHAS:
         curves = {
+            "score": score,
             "proposal": density,
             "true_negative": F.true_negative_density(density, cdf, alpha=alpha),
             "false_negative": F.false_negative_density(density, cdf, alpha=alpha),
         }
-        records += _columns({"alpha": alpha}, {"score": score, **curves})
-    return Table.of(records)
+        records += columns_of({"alpha": alpha}, curves)
+    return frame(records)
 
 
-def empirical_densities(settings: Settings, seed: int) -> Table:
-    """Histograms of one anchor's observations beside the densities they are drawn from.
-
-    One anchor with 20,000 candidates at temperature 2 and a normal proposal, by accept-reject
-    sampling; of the settings, only ``tau_plus`` is used.
-
-    Returns:
-        One record per alpha, class and bin: the bin's middle, the share of observations in it
-        divided by its width, the standard error of that, and the closed-form density.
-
-    Reference:
-        Liu et al., ICML 2024, section "Numerical Experiment", the figure of empirical densities.
-    """
-    edges = torch.linspace(0, 6, BINS + 1, dtype=torch.float64)
-    records: list[dict[str, Value]] = []
-    for alpha in ALPHAS:
-        point = Settings(
-            anchors=1,
-            candidates=EMPIRICAL_CANDIDATES,
-            alpha=alpha,
-            tau_plus=settings.tau_plus,
-            temperature=EMPIRICAL_TEMPERATURE,
-            proposal="normal",
-            sampler="accept-reject",
-        )
-        (chunk,) = observe(point, generator(seed, "empirical", alpha))
-        observation = chunk.unlabeled[0].exp()
-        # The map to observations is monotone, so a bin's probability is a difference of CDFs.
-        score = EMPIRICAL_TEMPERATURE * edges.log()
-        cdf = NormalProposals().cdf(score, torch.zeros(BINS + 1, dtype=torch.int64))
-        classes = {
-            TRUE_NEGATIVE: (chunk.true_negative[0], F.true_negative_cdf(cdf, alpha=alpha)),
-            FALSE_NEGATIVE: (~chunk.true_negative[0], F.false_negative_cdf(cdf, alpha=alpha)),
-        }
-        width = edges.diff()
-        for label, (member, class_cdf) in classes.items():
-            size = int(member.sum())
-            share = torch.histogram(observation[member], edges).hist / size
-            expected = class_cdf.diff()
-            columns = {
-                "observation": (edges[1:] + edges[:-1]) / 2,
-                "density": share / width,
-                "density_error": (expected * (1 - expected) / size).sqrt() / width,
-                "expected": expected / width,
-            }
-            records += _columns({"alpha": alpha, "class": label, "count": size}, columns)
-    return Table.of(records)
+def draw_densities(table: pl.DataFrame) -> Figure:
+    """Both classes' densities, one panel per alpha."""
+    figure, axes = sized_panels(2, 2, title="Densities of scores, normal proposal")
+    for axis, here in zip(axes, table.partition_by("alpha", maintain_order=True), strict=True):
+        for column, label, look in (
+            ("proposal", r"proposal $\phi$", Look(NEUTRAL, ":")),
+            ("true_negative", r"true negatives $\phi_{TN}$", Look(TRUE_COLOUR)),
+            ("false_negative", r"false negatives $\phi_{FN}$", Look(FALSE_COLOUR, "--")),
+        ):
+            curve(axis, here, "score", column, look, label)
+        title = rf"$\alpha$ = {here['alpha'][0]:g}"
+        axis.set(title=title, xlabel="score $x$", ylabel="density", ylim=(0, 0.55))
+    legend_below(figure, axes[0], columns=3)
+    return figure
 
 
-def cdf_transform(tau_plus: float) -> Table:
-    """The proposal CDF against the CDF of unlabeled candidates.
+def cdf_transform(tau_plus: float) -> pl.DataFrame:
+    """The proposal CDF against the CDF of unlabeled candidates, by alpha.
 
     Args:
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
-
-    Returns:
-        One record per alpha and CDF value.
 
     Raises:
         ValueError: if ``tau_plus`` is out of range.
 
     Example:
-        >>> cdf_transform(0.1).number("proposal_cdf", alpha=0.9, unlabeled_cdf=0.5)
+        >>> cdf_transform(0.1).filter(alpha=0.9, unlabeled_cdf=0.5)["proposal_cdf"].item()
         0.353699
 
     Reference:
         Liu et al., ICML 2024, the figure of Eq. "cdftrans".
     """
     level = torch.linspace(0, 1, POINTS, dtype=torch.float64)
-    records: list[dict[str, Value]] = []
+    records: list[Record] = []
     for alpha in ALPHAS:
         transformed = F.proposal_cdf(level, alpha=alpha, tau_plus=tau_plus)
         columns = {"unlabeled_cdf": level, "proposal_cdf": transformed}
-        records += _columns({"alpha": alpha, "tau_plus": tau_plus}, columns)
-    return Table.of(records)
+        records += columns_of({"alpha": alpha, "tau_plus": tau_plus}, columns)
+    return frame(records)
 
 
-def weight_curves(tau_plus: float) -> Table:
+def draw_cdf_transform(table: pl.DataFrame) -> Figure:
+    """The proposal CDF against the unlabeled CDF."""
+    title = rf"CDF transform, $\tau^+$ = {table['tau_plus'][0]:g}"
+    figure, (axis,) = sized_panels(1, 1, title=title)
+    parts = table.partition_by("alpha", maintain_order=True)
+    for here, colour, line in zip(parts, LEVELS, LINES, strict=True):
+        label = rf"$\alpha$ = {here['alpha'][0]:g}"
+        curve(axis, here, "unlabeled_cdf", "proposal_cdf", Look(colour, line), label)
+    axis.set(xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$", ylabel=r"proposal CDF $\Phi$")
+    legend_below(figure, axis)
+    return figure
+
+
+def weight_curves(tau_plus: float) -> pl.DataFrame:
     """Importance weights against the CDF of unlabeled candidates.
 
     Args:
@@ -138,7 +121,7 @@ def weight_curves(tau_plus: float) -> Table:
         ValueError: if ``tau_plus`` is out of range.
 
     Example:
-        >>> weight_curves(0.1).number("weight", fixed="beta", alpha=0.5, unlabeled_cdf=0.5)
+        >>> weight_curves(0.1).filter(fixed="beta", alpha=0.5, unlabeled_cdf=0.5)["weight"].item()
         1.0
 
     Reference:
@@ -147,23 +130,121 @@ def weight_curves(tau_plus: float) -> Table:
     level = torch.linspace(0, 1, POINTS, dtype=torch.float64)
     pairs = [("alpha", FIXED_ALPHA, beta) for beta in BETAS]
     pairs += [("beta", alpha, FIXED_BETA) for alpha in ALPHAS]
-    records: list[dict[str, Value]] = []
+    records: list[Record] = []
     for fixed, alpha, beta in pairs:
         proposal = F.proposal_cdf(level, alpha=alpha, tau_plus=tau_plus)
         weight = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
-        constants: dict[str, Value] = {
-            "fixed": fixed,
-            "alpha": alpha,
-            "beta": beta,
-            "tau_plus": tau_plus,
-        }
-        records += _columns(constants, {"unlabeled_cdf": level, "weight": weight})
-    return Table.of(records)
+        constants: Record = {"fixed": fixed, "alpha": alpha, "beta": beta, "tau_plus": tau_plus}
+        records += columns_of(constants, {"unlabeled_cdf": level, "weight": weight})
+    return frame(records)
 
 
-def _columns(
-    constants: dict[str, Value], columns: dict[str, torch.Tensor]
-) -> list[dict[str, Value]]:
-    """Records from columns of equal length, with the constants in each."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [{**constants, **dict(zip(columns, row, strict=True))} for row in rows]
+def draw_weights(table: pl.DataFrame) -> Figure:
+    """Importance weights, at a fixed alpha and at a fixed beta."""
+    title = rf"Importance weights, $\tau^+$ = {table['tau_plus'][0]:g}"
+    figure, axes = sized_panels(1, 2, title=title)
+    for axis, fixed, varied in zip(axes, ("alpha", "beta"), ("beta", "alpha"), strict=True):
+        parts = table.filter(fixed=fixed).partition_by(varied, maintain_order=True)
+        for here, colour, line in zip(parts, LEVELS, LINES, strict=True):
+            label = rf"$\{varied}$ = {here[varied][0]:g}"
+            curve(axis, here, "unlabeled_cdf", "weight", Look(colour, line), label)
+        axis.set(
+            title=rf"$\{fixed}$ = {parts[0][fixed][0]:g}",
+            xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$",
+            ylabel="importance weight $w$",
+            ylim=(0, None),
+        )
+        legend_under(axis)
+    return figure
+
+
+def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[Tensor, "*shape"]:
+    r"""The ratio :math:`p^+/p^-` for which a score minimises the biased loss.
+
+    Args:
+        score: score of a positive in units of m, that is :math:`p^+/p_d`, at least 0.
+        tau_plus: prior probability that a candidate is a positive, in (0, 1).
+
+    Returns:
+        The ratio. It is negative, hence impossible, for scores above ``1 / tau_plus``.
+
+    Raises:
+        ValueError: if ``tau_plus`` is out of range.
+
+    Example:
+        >>> density_ratio(torch.tensor([1.0, 5.0, 20.0]), tau_plus=0.1)
+        tensor([ 1.,  9., -18.])
+
+    Reference:
+        Liu et al., ICML 2024, Eq. "fractional".
+    """
+    check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
+    return score * (1 - tau_plus) / (1 - score * tau_plus)
+
+
+def sampling_bias(tau_plus: float) -> pl.DataFrame:
+    """The curve with the jump, and the parts of it that the mixture model reaches.
+
+    Args:
+        tau_plus: prior probability that a candidate is a positive, in (0, 1).
+
+    Returns:
+        Records with ``kind`` "formula" trace the curve on both sides of the jump. Those with
+        ``kind`` "attained" are computed from the class-conditional densities at proposal CDF 0
+        to 1, for each alpha.
+
+    Raises:
+        ValueError: if ``tau_plus`` is out of range.
+
+    Reference:
+        Liu et al., ICML 2024, appendix "Sampling Bias Analysis".
+    """
+    jump = 1 / tau_plus
+    near = torch.linspace(0, 0.99 * jump, 150, dtype=torch.float64)
+    beyond = torch.linspace(1.01 * jump, 2 * jump, 150, dtype=torch.float64)
+    score = torch.cat([near, beyond])
+    records = columns_of(
+        {"kind": FORMULA, "alpha": 0.0, "tau_plus": tau_plus},
+        {"score": score, "ratio": density_ratio(score, tau_plus=tau_plus)},
+    )
+    # At alpha 1 the ratio is unbounded at CDF 1, so stop short of it.
+    cdf = torch.linspace(0, 0.99, 100, dtype=torch.float64)
+    one = torch.ones_like(cdf)
+    for alpha in ALPHAS:
+        positive = F.false_negative_density(one, cdf, alpha=alpha)
+        negative = F.true_negative_density(one, cdf, alpha=alpha)
+        unlabeled = F.unlabeled_density(one, cdf, alpha=alpha, tau_plus=tau_plus)
+        records += columns_of(
+            {"kind": ATTAINED, "alpha": alpha, "tau_plus": tau_plus},
+            {"score": positive / unlabeled, "ratio": positive / negative},
+        )
+    return frame(records)
+
+
+def draw_sampling_bias(table: pl.DataFrame) -> Figure:
+    """The curve with the jump, and how far along it the mixture model reaches."""
+    tau_plus = table["tau_plus"][0]
+    jump = 1 / tau_plus
+    title = rf"What the biased loss's score says of $p^+/p^-$, $\tau^+$ = {tau_plus:g}"
+    figure, axes = sized_panels(1, 2, title=title)
+    formula = table.filter(kind=FORMULA)
+    below, beyond = formula.filter(pl.col("score") < jump), formula.filter(pl.col("score") > jump)
+    curve(axes[0], below, "score", "ratio", Look(NEUTRAL), "Eq. fractional")
+    curve(axes[0], beyond, "score", "ratio", Look(NEUTRAL))
+    axes[0].axvline(jump, color=FALSE_COLOUR, ls=":", label=r"jump at $m/\tau^+$")
+    axes[0].axvspan(jump, 2 * jump, color=FALSE_COLOUR, alpha=0.1, label="no density is there")
+    axes[0].set(title="the formula on both sides", ylim=(-150, 150))
+    curve(axes[1], below, "score", "ratio", Look("#c3c8cf"), lw=5)
+    parts = table.filter(kind=ATTAINED).partition_by("alpha", maintain_order=True)
+    lines = ("none", *LINES[1:])
+    for here, colour, line in reversed(list(zip(parts, LEVELS, lines, strict=True))):
+        look = Look(colour, line, "o" if line == "none" else "")
+        label = rf"reached at $\alpha$ = {here['alpha'][0]:g}"
+        curve(axes[1], here, "score", "ratio", look, label, lw=2, ms=6)
+    axes[1].axvline(jump, color=FALSE_COLOUR, ls=":")
+    axes[1].set(title="what the mixture model reaches", xlim=(0, 1.05 * jump))
+    axes[1].set(yscale="log", ylim=(0.01, 1000))
+    for axis in axes:
+        axis.set(xlabel=r"score $\hat{x}^+/m = p^+/p_d$", ylabel="$p^+/p^-$")
+        legend_under(axis)
+    return figure

@@ -1,4 +1,4 @@
-r"""Estimators of the mean observation of an anchor's true negatives.
+r"""Estimators of the mean observation of an anchor's true negatives, and its expectation.
 
 Every contrastive loss here is :math:`-\log\frac{e^{s^+}}{e^{s^+} + N\hat\theta}` for some estimate
 :math:`\hat\theta` of that mean, so each estimate can be read off from the loss. The debiased and
@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 from bayescl import functional as F
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.functional.ranks import EXACT_RANKS
 from bayescl_lab.paper.simulation.process import Observations
+from bayescl_lab.paper.simulation.proposals import Proposals
 from bayescl_lab.paper.simulation.settings import Settings
 
 SUPERVISED = "supervised"
+
+NODES = 96
+"""Points of the Gauss-Legendre rule; for uniform proposals it is exact to rounding."""
 
 TITLES = {
     SUPERVISED: "supervised (true negatives only)",
@@ -32,6 +37,8 @@ TITLES = {
     "bayesian_mid_normalized": "Bayesian, mid-ranks, self-normalised",
 }
 """Every estimator by name; the paper's Bayesian one is ``bayesian_upper``."""
+
+VARIANTS = tuple(name for name in TITLES if name.startswith("bayesian"))
 
 
 def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
@@ -121,3 +128,43 @@ def implied_mean(
         (tensor([1.8591]), tensor(1.8591))
     """
     return positive.exp() * torch.expm1(loss) / count
+
+
+def true_negative_mean(
+    proposals: Proposals, anchors: int, *, alpha: float, temperature: float
+) -> PerAnchor:
+    r"""Expected observation of each anchor's true negatives.
+
+    With :math:`u = \Phi(x)` the expectation is an integral over the unit interval,
+
+    .. math::
+        \theta = \int e^{x/t}\,\phi_{TN}(x)\,dx
+               = \int_0^1 e^{\Phi^{-1}(u)/t}\,\frac{\phi_{TN}}{\phi}(u)\,du.
+
+    Args:
+        proposals: the anchors' distributions.
+        anchors: number of anchors.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        temperature: softmax scale, positive.
+
+    Returns:
+        Expectations in float64. Exact to rounding for uniform proposals whose logits span less
+        than a hundred; good to three digits or so for normal ones at ``temperature`` 0.5.
+
+    Raises:
+        ValueError: if ``alpha`` is out of range.
+
+    Example:
+        >>> from bayescl_lab.paper.simulation import UniformProposals
+        >>> wide = UniformProposals(torch.tensor([-1.0]), torch.tensor([1.0]))
+        >>> true_negative_mean(wide, 1, alpha=0.5, temperature=1.0)  # sinh(1)
+        tensor([1.1752], dtype=torch.float64)
+
+    Reference:
+        Liu et al., ICML 2024, the target of Eq. "sumtn".
+    """
+    nodes, shares = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
+    level, share = (nodes + 1) / 2, shares / 2
+    score = proposals.quantile(level.expand(anchors, NODES), torch.arange(anchors)[:, None])
+    ratio = F.true_negative_density(torch.ones_like(level), level, alpha=alpha)
+    return (torch.exp(score / temperature) * ratio * share).sum(dim=1)

@@ -1,56 +1,23 @@
-"""The experiments by name: their computation and their figure.
+"""The experiments by name: their computation, their figure, and what they say.
 
-Needs Matplotlib, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings both.
+Each takes the settings of the process, a seed, and a callback for the share that is done. Needs
+Matplotlib, Polars, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
 from matplotlib.figure import Figure
 
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.paper.simulation import figures
-from bayescl_lab.paper.simulation.acceptance import acceptance
-from bayescl_lab.paper.simulation.convergence import CANDIDATES, convergence
-from bayescl_lab.paper.simulation.curves import (
-    cdf_transform,
-    densities,
-    empirical_densities,
-    weight_curves,
-)
-from bayescl_lab.paper.simulation.error_bound import ALPHAS, PRIORS, error_bound
-from bayescl_lab.paper.simulation.latent import latent, latent_calibration
-from bayescl_lab.paper.simulation.latent import steps as latent_steps
-from bayescl_lab.paper.simulation.pair_order import pair_order
-from bayescl_lab.paper.simulation.reliability import reliability
-from bayescl_lab.paper.simulation.sampling_bias import sampling_bias
+from bayescl_lab.paper.simulation import curves, findings, latent, lemmas, model, sweeps
+from bayescl_lab.paper.simulation.estimators import SUPERVISED, VARIANTS
+from bayescl_lab.paper.simulation.frames import Tick
 from bayescl_lab.paper.simulation.settings import Proposal, Settings
-from bayescl_lab.paper.simulation.summaries import (
-    Summarise,
-    Summary,
-    of_columns,
-    of_error_bound,
-    of_latent,
-    of_reliability,
-    of_sweeps,
-    of_verdicts,
-)
-from bayescl_lab.paper.simulation.sweeps import SWEEPS, Tick, sweep
-from bayescl_lab.paper.simulation.tables import Table
-from bayescl_lab.paper.simulation.verdicts import SWEPT_PROPOSALS, verdicts
-
-Run = Callable[[Settings, int, Tick], Table]
-
-PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
-"""The swept parameters of the paper's figure, panel by panel."""
-
-
-def _nothing(_table: Table) -> list[Summary]:
-    """No table to print."""
-    return []
 
 
 @dataclass(frozen=True)
@@ -60,196 +27,166 @@ class Experiment:
     Args:
         name: name on the command line and of the files.
         summary: a short description.
-        run: computes the table from settings and a seed, and calls back after each step.
+        run: computes the table from settings and a seed, and calls back with the share done.
         draw: draws the figure from the table.
-        steps: number of times that ``run`` calls back.
-        summarise: the tables to print; none for curves.
+        finding: what the table says in a sentence or two; nothing for curves.
     """
 
     name: str
     summary: str
-    run: Run
-    draw: Callable[[Table], Figure]
-    steps: int = 0
-    summarise: Summarise = _nothing
+    run: Callable[[Settings, int, Tick], pl.DataFrame]
+    draw: Callable[[pl.DataFrame], Figure]
+    finding: Callable[[pl.DataFrame], str] = lambda _: ""
 
 
-def _swept(*parameters: str) -> tuple[Run, int]:
-    """A sweep over parameters, and its number of steps."""
-    steps = sum(len(SWEEPS[parameter]) for parameter in parameters)
-    return lambda settings, seed, tick: sweep(parameters, settings, seed, tick), steps
+def _sweep(*parameters: str, proposals: tuple[Proposal, ...] = ()) -> Callable[..., pl.DataFrame]:
+    """A sweep over parameters, with the settings' proposal or others."""
+    return lambda settings, seed, tick: sweeps.sweep(
+        parameters, settings, seed, tick, proposals=proposals
+    )
 
 
-def _sweep_experiment(
-    name: str,
-    summary: str,
-    draw: Callable[[Table], Figure],
-    summarise: Summarise,
-    *parameters: str,
-    proposal: Proposal | None = None,
-) -> Experiment:
-    """An experiment that is a sweep, with the settings' proposal or another."""
-    run, steps = _swept(*parameters)
-
-    def run_with_proposal(settings: Settings, seed: int, tick: Tick) -> Table:
-        here = settings if proposal is None else replace(settings, proposal=proposal)
-        return run(here, seed, tick)
-
-    return Experiment(name, summary, run_with_proposal, draw, steps, summarise)
-
-
-_ERRORS = of_sweeps("mse", ("biased", "debiased", "bayesian_upper", "bayesian_mid"))
-_VARIANTS = (
-    "bayesian_upper",
-    "bayesian_upper_normalized",
-    "bayesian_mid",
-    "bayesian_mid_normalized",
+_MSE = {"mse": "MSE to the supervised mean"}
+_DRAW_MSE = sweeps.draw_panels(
+    "Mean squared error, proposals: {proposal}",
+    sweeps.SHOWN,
+    _MSE,
+    across=3,
+    logarithmic=sweeps.PANELS,
 )
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "densities",
         "densities of true and false negatives",
-        lambda _settings, _seed, _tick: densities(),
-        figures.draw_densities,
+        lambda _settings, _seed, _tick: curves.densities(),
+        curves.draw_densities,
     ),
     Experiment(
         "empirical",
         "histograms of 20,000 observations beside these densities",
-        lambda settings, seed, _tick: empirical_densities(settings, seed),
-        figures.draw_empirical,
+        lambda settings, seed, _tick: model.empirical_densities(settings, seed),
+        model.draw_empirical,
     ),
     Experiment(
         "acceptance",
         "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
-        lambda settings, seed, _tick: acceptance(settings, seed),
-        figures.draw_acceptance,
-        0,
-        of_columns(
-            "Accept-reject: rate, and p-values of Kolmogorov-Smirnov tests",
-            "alpha",
-            "class",
-            "expected",
-            "rate",
-            "rejection_p",
-            "inversion_p",
-            "both_p",
-        ),
+        model.acceptance,
+        model.draw_acceptance,
+        findings.of_acceptance,
     ),
     Experiment(
         "cdf-transform",
         "proposal CDF against the CDF of unlabeled candidates",
-        lambda settings, _seed, _tick: cdf_transform(settings.tau_plus),
-        figures.draw_cdf_transform,
+        lambda settings, _seed, _tick: curves.cdf_transform(settings.tau_plus),
+        curves.draw_cdf_transform,
     ),
     Experiment(
         "weights",
         "importance weights at a fixed alpha and at a fixed beta",
-        lambda settings, _seed, _tick: weight_curves(settings.tau_plus),
-        figures.draw_weights,
+        lambda settings, _seed, _tick: curves.weight_curves(settings.tau_plus),
+        curves.draw_weights,
     ),
     Experiment(
         "sampling-bias",
         "what the biased loss's score says of the density ratio",
-        lambda settings, _seed, _tick: sampling_bias(settings.tau_plus),
-        figures.draw_sampling_bias,
+        lambda settings, _seed, _tick: curves.sampling_bias(settings.tau_plus),
+        curves.draw_sampling_bias,
     ),
-    _sweep_experiment(
-        "mse", "error of the estimators over six parameters", figures.draw_mse, _ERRORS, *PANELS
+    Experiment(
+        "mse",
+        "error of the estimators over six parameters",
+        _sweep(*sweeps.PANELS),
+        _DRAW_MSE,
+        findings.of_errors,
     ),
-    _sweep_experiment(
+    Experiment(
         "mse-script",
         "the same with the proposals of the authors' script",
-        figures.draw_mse,
-        _ERRORS,
-        *PANELS,
-        proposal="script",
+        _sweep(*sweeps.PANELS, proposals=("script",)),
+        _DRAW_MSE,
+        findings.of_errors,
     ),
     Experiment(
         "verdicts",
         "where the Bayesian estimator's error is below its rivals', point by point",
-        lambda settings, seed, tick: verdicts(PANELS, settings, seed, tick),
-        figures.draw_verdicts,
-        len(SWEPT_PROPOSALS) * _swept(*PANELS)[1],
-        of_verdicts,
+        sweeps.verdicts,
+        sweeps.draw_verdicts,
+        findings.of_verdicts,
     ),
-    _sweep_experiment(
+    Experiment(
         "means",
         "mean values of the estimators",
-        figures.draw_means,
-        of_sweeps("mean", ("supervised", "biased", "debiased", "bayesian_upper", "bayesian_mid")),
-        "gamma",
-        "alpha",
+        _sweep("gamma", "alpha"),
+        sweeps.draw_panels(
+            "Mean values of the estimators",
+            (*sweeps.SHOWN, SUPERVISED),
+            {"mean": "mean over anchors", "bias": "mean less supervised mean"},
+        ),
+        findings.of_means,
     ),
-    _sweep_experiment(
+    Experiment(
         "ranks",
         "variants of the Bayesian estimator",
-        figures.draw_ranks,
-        of_sweeps("mse", _VARIANTS),
-        "candidates",
-        "alpha",
+        _sweep("candidates", "alpha"),
+        sweeps.draw_panels(
+            "Variants of the Bayesian estimator", VARIANTS, _MSE, logarithmic=["candidates"]
+        ),
+        findings.of_errors,
     ),
-    _sweep_experiment(
+    Experiment(
         "hard",
         "how the hard estimator's error explodes",
-        figures.draw_hard,
-        of_sweeps("mse", ("hard", "biased", "debiased", "bayesian_upper", "bayesian_mid")),
-        "concentration",
-        "temperature",
+        _sweep("concentration", "temperature"),
+        sweeps.draw_panels(
+            "Error of the hard estimator",
+            ("hard", *sweeps.SHOWN),
+            _MSE,
+            logarithmic=["concentration", "temperature"],
+        ),
+        findings.of_errors,
     ),
     Experiment(
         "pair-order",
         "alpha against the AUC of independent pairs",
-        pair_order,
-        figures.draw_pair_order,
-        len(SWEEPS["alpha"]),
-        of_columns(
-            "AUC of independent pairs, and the Bayesian estimator's MSE given alpha or the AUC",
-            "alpha",
-            "closed_form",
-            "measured",
-            "mse_alpha",
-            "mse_auc",
-        ),
+        model.pair_order,
+        model.draw_pair_order,
+        findings.of_pair_order,
     ),
     Experiment(
         "lemma-1",
         "posterior against the frequency of true negatives",
-        reliability,
-        figures.draw_reliability,
-        6,
-        of_reliability,
+        lemmas.reliability,
+        lemmas.draw_reliability,
+        findings.of_reliability,
     ),
     Experiment(
         "lemma-2",
         "Bayesian loss against the supervised loss as N grows",
-        convergence,
-        figures.draw_convergence,
-        len(CANDIDATES),
-        of_columns("Lemma 2: loss less supervised loss", "candidates", "anchors", "loss", "gap"),
+        lemmas.convergence,
+        lemmas.draw_convergence,
+        findings.of_convergence,
     ),
     Experiment(
         "lemma-3",
         "error of the Bayesian loss under its bound",
-        error_bound,
-        figures.draw_error_bound,
-        len(ALPHAS) * (len(CANDIDATES) + len(PRIORS)),
-        of_error_bound,
+        lemmas.error_bound,
+        lemmas.draw_error_bound,
+        findings.of_error_bound,
     ),
     Experiment(
         "latent",
         "what latent classes find, over components, sizes of classes and noise of views",
-        latent,
-        figures.draw_latent,
-        latent_steps()[0],
-        of_latent,
+        latent.latent,
+        latent.draw_latent,
+        findings.of_latent,
     ),
     Experiment(
         "latent-calibration",
         "posterior of latent classes against the frequency of pairs of one class",
-        latent_calibration,
-        figures.draw_latent_calibration,
-        latent_steps()[1],
+        latent.latent_calibration,
+        latent.draw_latent_calibration,
+        findings.of_latent_calibration,
     ),
 )
 """Every experiment, in the order of the page that describes them."""
@@ -272,7 +209,12 @@ def chosen(names: list[str]) -> tuple[Experiment, ...]:
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
-def write(experiment: Experiment, table: Table, folder: Path) -> tuple[Path, Path]:
+def read_table(file: Path) -> pl.DataFrame:
+    """An experiment's table from its CSV file."""
+    return pl.read_csv(file, infer_schema_length=None)
+
+
+def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> tuple[Path, Path]:
     """Write an experiment's table, and the figure drawn from what was written.
 
     Args:
@@ -287,6 +229,6 @@ def write(experiment: Experiment, table: Table, folder: Path) -> tuple[Path, Pat
         OSError: if the folder cannot be written to.
     """
     data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-    write_atomically(data, table.as_csv())
-    save_figure(experiment.draw(Table.read(data)), picture)
+    write_atomically(data, table.write_csv())
+    save_figure(experiment.draw(read_table(data)), picture)
     return data, picture

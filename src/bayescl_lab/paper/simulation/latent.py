@@ -7,14 +7,16 @@ remembered item, and evaluated on other items of the same classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import polars as pl
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
+from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl.functional import (
     Mixtures,
     fit_latent_classes,
@@ -24,12 +26,14 @@ from bayescl.functional import (
     same_class,
     trust_of_agreement,
 )
-from bayescl_lab.paper.simulation.parallel import in_parallel
-from bayescl_lab.paper.simulation.seeds import generator
-from bayescl_lab.paper.simulation.settings import Settings
-from bayescl_lab.paper.simulation.statistics import spread
-from bayescl_lab.paper.simulation.sweeps import Tick
-from bayescl_lab.paper.simulation.tables import Table, Value, parsed
+from bayescl_lab.paper.simulation.figures import Look, bars, curve, sized_panels
+from bayescl_lab.paper.simulation.frames import (
+    Record,
+    Tick,
+    banded,
+    measured,
+)
+from bayescl_lab.paper.simulation.settings import Settings, generator
 
 DIM, KAPPA, NOISE = 32, 30.0, 0.5
 """Coordinates, concentration of the classes, and length of a view's noise beside an item's 1."""
@@ -58,8 +62,7 @@ NOISES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 SWEPT_WITH_NOISE = ("0.5", "1", "together")
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One setting: number of components, sizes of classes, and noise."""
 
     swept: str
@@ -68,8 +71,7 @@ class Point:
     noise: float
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(NamedTuple):
     """Two views of items and their classes."""
 
     view_1: Float[Tensor, "items dim"]
@@ -77,7 +79,7 @@ class Items:
     labels: Int[Tensor, " items"]
 
 
-def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
+def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Measure how well fitted components find classes, over their number and the views' noise.
 
     Args:
@@ -95,7 +97,7 @@ def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
 
     Example:
         >>> table = latent(Settings(tau_plus=0.25, draws=2), seed=0)
-        >>> table.number("recall", swept="components", components=1, classes="equal") > 0.8
+        >>> table.filter(swept="components", components="1", classes="equal")["recall"].item() > 0.8
         True
     """
     points = [
@@ -108,15 +110,10 @@ def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
         for components in SWEPT_WITH_NOISE
         for noise in NOISES
     ]
-    records = []
-    found = in_parallel(lambda point: _measured(point, settings, seed), points)
-    for point, record in zip(points, found, strict=True):
-        records.append(record)
-        tick(f"{point.components} components per class, noise {point.noise:g}")
-    return Table.of(records)
+    return measured(points, lambda point: [_measured(point, settings, seed)], tick)
 
 
-def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: None) -> Table:
+def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Compare the posterior of pairs with the frequency of one class, in bins of its value.
 
     Args:
@@ -133,18 +130,7 @@ def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: Non
         for classes in SIZES
         for components in (KNOWN, *COMPONENTS)
     ]
-    records: list[dict[str, Value]] = []
-    found = in_parallel(lambda point: _binned(point, settings, seed), points)
-    for point, some in zip(points, found, strict=True):
-        records += some
-        tick(f"{point.components} components per class, classes {point.classes}")
-    return Table.of(records)
-
-
-def steps() -> tuple[int, int]:
-    """Number of times that the two experiments call back."""
-    swept = len(SIZES) * len(COMPONENTS) + len(SWEPT_WITH_NOISE) * len(NOISES)
-    return swept, len(SIZES) * (len(COMPONENTS) + 1)
+    return measured(points, lambda point: _binned(point, settings, seed), tick)
 
 
 def class_sizes(count: int, classes: Classes) -> Float[Tensor, " classes"]:
@@ -244,50 +230,30 @@ def _known_responsibilities(
     return responsibilities(rows, mixtures)
 
 
-def _measured(point: Point, settings: Settings, seed: int) -> dict[str, Value]:
+def _measured(point: Point, settings: Settings, seed: int) -> Record:
     """All figures of one setting."""
     columns: dict[str, list[float]] = {}
     precise = []
     for draw in range(_draws(settings)):
         posterior, alike, agreement = _posterior(point, settings, seed, draw)
         sure = posterior > 0.5
+        predicted, observed, count = _bins(posterior, alike)
         here = {
             "agreement": agreement.mean(),
             "trust": trust_of_agreement(agreement).mean(),
             "posterior_same": posterior[alike].mean(),
             "posterior_other": posterior[~alike].mean(),
-            "ece": _calibration_error(posterior, alike),
+            "ece": ((predicted - observed).abs() * count).sum() / count.sum(),
             "recall": sure[alike].double().mean(),
         }
         for name, value in here.items():
             columns.setdefault(name, []).append(float(value))
         if bool(sure.any()):
             precise.append(float(alike[sure].double().mean()))
-    record: dict[str, Value] = {
-        "swept": point.swept,
-        "components": parsed(point.components),
-        "classes": point.classes,
-        "noise": point.noise,
-    }
-    for name, values in columns.items():
-        record |= _with_band(name, values)
-    return record | _with_band("precision", precise)
-
-
-def _with_band(name: str, values: Sequence[float]) -> dict[str, Value]:
-    """Mean, band and standard error as columns; empty if fewer than two draws have a value."""
-    ends = ("", "_low", "_high", "_error")
-    if len(values) < 2:
-        return {f"{name}{end}": "" for end in ends}
-    found = spread(torch.tensor(values, dtype=torch.float64))
-    each = (found.mean, found.low, found.high, found.error)
-    return {f"{name}{end}": value for end, value in zip(ends, each, strict=True)}
-
-
-def _calibration_error(posterior: Float[Tensor, " pairs"], alike: Tensor) -> Float[Tensor, ""]:
-    """Mean distance of posterior and frequency, in bins of equal width."""
-    predicted, observed, count = _bins(posterior, alike)
-    return ((predicted - observed).abs() * count).sum() / count.sum()
+    record: Record = dict(point._asdict())
+    for name, values in {**columns, "precision": precise}.items():
+        record |= banded(name, values)
+    return record
 
 
 def _bins(
@@ -302,25 +268,103 @@ def _bins(
     return predicted, zeros.index_add(0, place, alike.double()) / some, count
 
 
-def _binned(point: Point, settings: Settings, seed: int) -> list[dict[str, Value]]:
+def _binned(point: Point, settings: Settings, seed: int) -> list[Record]:
     """The bins in which two draws or more have pairs; draws without any do not count there."""
     draws = [
         torch.stack(_bins(*_posterior(point, settings, seed, draw)[:2]))
         for draw in range(_draws(settings))
     ]
     predicted, observed, count = torch.stack(draws).unbind(dim=1)
-    records: list[dict[str, Value]] = []
+    records: list[Record] = []
     for column in range(BINS):
         here = count[:, column] > 0
         if int(here.sum()) < 2:
             continue
-        record: dict[str, Value] = {
-            "components": parsed(point.components),
+        record: Record = {
+            "components": point.components,
             "classes": point.classes,
             "noise": point.noise,
             "bin": column + 1,
             "pairs": int(count[:, column].sum()),
             "posterior": float(predicted[here, column].mean()),
         }
-        records.append(record | _with_band("share", observed[here, column].tolist()))
+        records.append(record | banded("share", observed[here, column].tolist()))
     return records
+
+
+_LOOKS = {
+    KNOWN: Look("#000000", marker="x"),
+    "0.5": Look("#D55E00", marker="v"),
+    "1": Look("#E69F00", marker="s"),
+    "1.5": Look("#CC79A7", marker="P"),
+    "2": Look("#56B4E9", marker="^"),
+    "4": Look("#009E73", marker="D"),
+    "together": Look("#0072B2", marker="o"),
+}
+_NAMES = {KNOWN: "the classes' own components", "together": "2, 3, 4 and 6 together"}
+_FIGURES = {
+    "precision": ("precision of pairs above 1/2", Look(TRUE_COLOUR, marker="o")),
+    "recall": ("their recall", Look(LEVELS[1], marker="s")),
+    "agreement": ("agreement of views", Look(FALSE_COLOUR, marker="^")),
+}
+_UNIT = (-0.03, 1.03)
+
+
+def draw_latent(table: pl.DataFrame) -> Figure:
+    """What is found over the number of components and over noise, and agreement as its sign."""
+    figure, axes = sized_panels(2, 2, title="Latent classes: what fitted components find")
+    swept = table.filter(swept="components").partition_by("classes", maintain_order=True)
+    for axis, here in zip(axes[:2], swept, strict=True):
+        _draw_figures(axis, here.with_row_index("place"), "place")
+        axis.set_xticks(range(len(here)), here["components"].to_list())
+        axis.set(title=_title(here), xlabel="components per class")
+    over_noise = table.filter(swept="noise")
+    _draw_figures(axes[2], over_noise.filter(components="together"), "noise")
+    axes[2].set(title="2, 3, 4 and 6 components together", xlabel="length of a view's noise")
+    for here in over_noise.partition_by("components", maintain_order=True):
+        name = here["components"][0]
+        label = f"{_NAMES.get(name, name)} per class"
+        curve(axes[3], here.drop_nulls("precision"), "agreement", "precision", _LOOKS[name], label)
+    axes[3].axvspan(0.5, 0.8, color=NEUTRAL, alpha=0.12, label="trust rises from 0 to 1")
+    axes[3].set(
+        title="as noise grows, from right to left",
+        xlabel="agreement of views",
+        ylabel="precision of pairs above 1/2",
+        xlim=(0, 1.02),
+        ylim=_UNIT,
+    )
+    legend_under(axes[3], columns=1, size=8)
+    return figure
+
+
+def _draw_figures(axis: Axes, table: pl.DataFrame, x: str) -> None:
+    """Precision, recall and agreement with bars from the 5 % to the 95 % quantile over draws."""
+    for column, (label, look) in _FIGURES.items():
+        bars(axis, table, x, column, look, label, ms=4.5, lw=1.4)
+    axis.set_ylim(*_UNIT)
+    legend_under(axis, size=8)
+
+
+def draw_latent_calibration(table: pl.DataFrame) -> Figure:
+    """Posterior against the share of pairs of one class, by the number of components."""
+    figure, axes = sized_panels(1, 2, title="Latent classes: posterior against frequency")
+    for axis, here in zip(axes, table.partition_by("classes", maintain_order=True), strict=True):
+        axis.plot([0, 1], [0, 1], color=NEUTRAL, ls=":", lw=1.2, label="exact")
+        for part in here.partition_by("components", maintain_order=True):
+            name = part["components"][0]
+            label = _NAMES.get(name, name)
+            bars(axis, part, "posterior", "share", _LOOKS[name], label, errors=True, lw=1.2)
+        axis.set(
+            title=_title(here),
+            xlabel="posterior of one class",
+            ylabel="share of pairs of one class",
+            xlim=_UNIT,
+            ylim=_UNIT,
+        )
+    legend_below(figure, axes[0], note="components per class; bars: two standard errors")
+    return figure
+
+
+def _title(table: pl.DataFrame) -> str:
+    """The title of a panel of classes of one kind."""
+    return f"classes of {'one size' if table['classes'][0] == 'equal' else 'sizes 5:1'}"

@@ -14,57 +14,25 @@ Three families:
     :math:`N(0, 1)` for every anchor: the distribution of the figures of densities. ``gamma`` and
     ``temperature`` are not used.
 
-All numbers are float64.
+All numbers are float64. Methods take ``rows``, the index of the anchor of each value, of any shape
+that broadcasts with the values'.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice
-from bayescl_lab.paper.simulation.settings import PROPOSALS, Settings
+from bayescl_lab.paper.simulation.settings import Settings
 
 HALF_WIDTH = 0.5
 """Half the length of a sliding interval."""
 
 
-class Proposals(ABC):
-    """One proposal distribution per anchor.
-
-    Every method takes ``rows``, the index of the anchor of each value, of any shape that
-    broadcasts with the values'.
-    """
-
-    @abstractmethod
-    def density(
-        self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        r"""Density :math:`\phi`, at least 0."""
-
-    @abstractmethod
-    def cdf(
-        self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        r"""CDF :math:`\Phi`, in [0, 1]."""
-
-    @abstractmethod
-    def quantile(
-        self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        """Score at which the CDF reaches ``level``, in [0, 1]."""
-
-    def sample(
-        self, rows: Int[Tensor, " count"], generator: torch.Generator
-    ) -> Float[Tensor, " count"]:
-        """One score from each named anchor's distribution."""
-        level = torch.rand(rows.shape, generator=generator, dtype=torch.float64)
-        return self.quantile(level, rows)
-
-
-class UniformProposals(Proposals):
+@dataclass(frozen=True)
+class UniformProposals:
     """Uniform distributions between each anchor's ``low`` and ``high``.
 
     Example:
@@ -73,34 +41,32 @@ class UniformProposals(Proposals):
         tensor([1.])
     """
 
-    def __init__(self, low: Float[Tensor, " anchors"], high: Float[Tensor, " anchors"]) -> None:
-        self.low = low
-        self.high = high
+    low: Float[Tensor, " anchors"]
+    high: Float[Tensor, " anchors"]
 
     def density(
         self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
         """One over the length of the interval; 0 outside."""
         low, high = self.low[rows], self.high[rows]
-        inside = (score >= low) & (score <= high)
-        return inside / (high - low)
+        return ((score >= low) & (score <= high)) / (high - low)
 
     def cdf(
         self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Share of the interval below the score."""
+        """Share of the interval below the score, in [0, 1]."""
         low, high = self.low[rows], self.high[rows]
         return ((score - low) / (high - low)).clamp(0, 1)
 
     def quantile(
         self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
-        """A point of the interval."""
+        """The score at which the CDF reaches ``level``, in [0, 1]."""
         # A convex combination, so that rounding cannot leave the interval by more than an ulp.
         return self.low[rows] * (1 - level) + self.high[rows] * level
 
 
-class NormalProposals(Proposals):
+class NormalProposals:
     """The standard normal distribution for every anchor.
 
     Example:
@@ -133,6 +99,10 @@ def _spread(values: Tensor, rows: Tensor) -> Tensor:
     return values + torch.zeros_like(rows, dtype=values.dtype)
 
 
+Proposals = UniformProposals | NormalProposals
+"""One proposal distribution per anchor."""
+
+
 def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Proposals:
     """Draw the proposal distributions of ``count`` anchors.
 
@@ -150,7 +120,6 @@ def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -
         Liu et al., ICML 2024, section "Numerical Experiment" and Algorithm "Numerical
         experiments".
     """
-    check_choice("proposal", settings.proposal, PROPOSALS)
     if settings.proposal == "normal":
         return NormalProposals()
     slides = torch.rand((2, count), generator=generator, dtype=torch.float64)

@@ -110,43 +110,20 @@ def sample_by_rejection(
     pending: Int[Tensor, " pending"] = torch.arange(len(labels))
     while len(pending):
         rows = pending // columns
-        candidate = proposals.sample(rows, generator)
+        level = torch.rand(rows.shape, generator=generator, dtype=torch.float64)
+        candidate = proposals.quantile(level, rows)
         cdf = proposals.cdf(candidate, rows)
         chance = torch.rand(cdf.shape, generator=generator, dtype=torch.float64)
-        accepted = chance <= acceptance_probability(cdf, labels[pending], alpha=alpha)
+        # The ratio of a class's density to the proposal's is its density at proposal density 1.
+        one = torch.ones_like(cdf)
+        ratio = torch.where(
+            labels[pending],
+            F.true_negative_density(one, cdf, alpha=alpha),
+            F.false_negative_density(one, cdf, alpha=alpha),
+        )
+        accepted = chance <= ratio / (2 * alpha)
         scores[pending] = candidate
         proposed[pending] += 1
         pending = pending[~accepted]
     shape = true_negative.shape
     return AcceptReject(scores.view(shape), proposed.view(shape))
-
-
-def acceptance_probability(
-    proposal_cdf: Float[Tensor, "*shape"], true_negative: Bool[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    """Probability that a proposed score is accepted, given its proposal CDF and class.
-
-    Args:
-        proposal_cdf: proposal CDF of the score, in [0, 1].
-        true_negative: True where a true negative is wanted.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Probabilities; 1 at the end of the range where the class is densest.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> cdf = torch.tensor([0.0, 1.0])
-        >>> acceptance_probability(cdf, torch.tensor([True, True]), alpha=0.75)
-        tensor([1.0000, 0.3333])
-    """
-    # The ratio of a class's density to the proposal's is the density for a proposal density of 1.
-    one = torch.ones_like(proposal_cdf)
-    ratio = torch.where(
-        true_negative,
-        F.true_negative_density(one, proposal_cdf, alpha=alpha),
-        F.false_negative_density(one, proposal_cdf, alpha=alpha),
-    )
-    return ratio / (2 * alpha)

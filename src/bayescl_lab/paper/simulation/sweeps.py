@@ -1,24 +1,38 @@
-"""Mean squared errors and mean values of all estimators over ranges of one parameter."""
+"""Errors and mean values of all estimators over ranges of one parameter, and their verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import polars as pl
 import torch
+from matplotlib.figure import Figure
 
 from bayescl.axes import Float, Tensor
-from bayescl_lab.paper.simulation.estimators import SUPERVISED, estimates
-from bayescl_lab.paper.simulation.parallel import in_parallel
+from bayescl.figures import legend_below
+from bayescl_lab.paper.simulation.estimators import SUPERVISED, TITLES, VARIANTS, estimates
+from bayescl_lab.paper.simulation.figures import (
+    BAND_NOTE,
+    ESTIMATORS,
+    LABELS,
+    Look,
+    curve,
+    estimator_curves,
+    label_swept,
+    sized_panels,
+)
+from bayescl_lab.paper.simulation.frames import (
+    Record,
+    Tick,
+    banded,
+    frame,
+    measured,
+)
 from bayescl_lab.paper.simulation.process import observe
-from bayescl_lab.paper.simulation.seeds import generator
-from bayescl_lab.paper.simulation.settings import Settings
-from bayescl_lab.paper.simulation.statistics import spread
-from bayescl_lab.paper.simulation.tables import Table, Value
-
-Tick = Callable[[str], None]
-"""Called with a few words after each step of an experiment."""
+from bayescl_lab.paper.simulation.settings import Proposal, Settings, generator
 
 RIVALS = ("biased", "debiased")
 """Estimators whose error the paper compares with the Bayesian one."""
@@ -33,6 +47,17 @@ SWEEPS: dict[str, Sequence[float | int]] = {
     "concentration": (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0),
 }
 """Swept values by parameter; the other parameters keep their settings."""
+
+PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
+"""The swept parameters of the paper's figure, panel by panel."""
+
+STANDARD_ERRORS = 2.0
+"""A difference counts if it exceeds this many standard errors."""
+
+SWEPT_PROPOSALS: tuple[Proposal, ...] = ("slide", "script")
+SHOWN = (*RIVALS, "bayesian_upper", "bayesian_mid")
+WIDE = 1e6
+"""Ratio of a curve's ends beyond which errors are shown relative to the biased estimator's."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +95,9 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     kept: dict[str, list[Float[Tensor, " some"]]] = {}
     left_out = 0
     for chunk in observe(settings, source):
-        found = estimates(chunk, settings)
         known = chunk.true_negative.any(dim=1)
         left_out += int((~known).sum())
-        for name, value in found.items():
+        for name, value in estimates(chunk, settings).items():
             kept.setdefault(name, []).append(value[known])
     values = {name: torch.cat(parts) for name, parts in kept.items()}
     supervised = values[SUPERVISED]
@@ -85,8 +109,13 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
 
 
 def sweep(
-    parameters: Iterable[str], settings: Settings, seed: int, tick: Tick = lambda _: None
-) -> Table:
+    parameters: Iterable[str],
+    settings: Settings,
+    seed: int,
+    tick: Tick = lambda _: None,
+    *,
+    proposals: Sequence[Proposal] = (),
+) -> pl.DataFrame:
     """Repeat the experiment over the values of each parameter in turn.
 
     Args:
@@ -94,11 +123,12 @@ def sweep(
         settings: values of the other parameters, and the number of draws.
         seed: seed of the run. Draws depend only on it, the proposals and the value.
         tick: called after each value.
+        proposals: sweep with each of these; default: the settings' own.
 
     Returns:
-        One record per parameter, value and estimator. ``mse``, ``mean`` and ``bias`` (mean
-        over anchors less that of the supervised estimator, draw by draw) are averages over draws
-        with a band (``_low`` to ``_high``, quantiles 5 % to 95 % over draws) and the
+        One record per proposal, parameter, value and estimator. ``mse``, ``mean`` and ``bias``
+        (mean over anchors less that of the supervised estimator, draw by draw) are averages over
+        draws with a band (``_low`` to ``_high``, quantiles 5 % to 95 % over draws) and the
         average's standard error. ``below_biased`` is how far the estimator's MSE lies below that of
         the biased one on the same draws, with the standard error of this paired difference;
         ``below_debiased`` likewise. ``left_out`` counts anchors without a true negative over all
@@ -109,22 +139,22 @@ def sweep(
 
     Example:
         >>> table = sweep(["gamma"], Settings(anchors=10, draws=2), seed=0)
-        >>> table.number("mse", value=0.5, estimator="supervised")
+        >>> table.filter(value=0.5, estimator="supervised")["mse"].item()
         0.0
     """
-    points = [(parameter, value) for parameter in parameters for value in SWEEPS[parameter]]
-    records: list[dict[str, Value]] = []
-    found = in_parallel(lambda point: _records(*point, settings, seed), points)
-    for (parameter, value), some in zip(points, found, strict=True):
-        records += some
-        tick(f"{parameter} = {value:g}")
-    return Table.of(records)
+    points = [
+        (parameter, value, replace(settings, proposal=proposal))
+        for proposal in proposals or (settings.proposal,)
+        for parameter in parameters
+        for value in SWEEPS[parameter]
+    ]
+    return measured(points, lambda point: _records(*point, seed), tick)
 
 
 @lru_cache(maxsize=256)
 def _records(
     parameter: str, value: float | int, settings: Settings, seed: int
-) -> tuple[dict[str, Value], ...]:
+) -> tuple[Record, ...]:
     """The records of one value: all estimators over repeated draws.
 
     Cached, because several figures show parts of the same sweeps.
@@ -134,38 +164,176 @@ def _records(
         one_draw(point, generator(seed, "sweep", point.proposal, parameter, value, index))
         for index in range(settings.draws)
     ]
-    left_out = sum(drawn.left_out for drawn in draws)
     if any(drawn.left_out == point.anchors for drawn in draws):
         raise ValueError(
             f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
             "anchors, or lower tau_plus"
         )
-    errors = {
-        name: torch.tensor([drawn.error[name] for drawn in draws], dtype=torch.float64)
-        for name in draws[0].error
-    }
     records = []
-    for name, error in errors.items():
-        record: dict[str, Value] = {
+    for name in draws[0].error:
+        errors = [drawn.error[name] for drawn in draws]
+        biases = [drawn.value[name] - drawn.value[SUPERVISED] for drawn in draws]
+        record: Record = {
             "proposal": point.proposal,
             "parameter": parameter,
             "value": float(value),
             "estimator": name,
             "draws": settings.draws,
-            "left_out": left_out,
+            "left_out": sum(drawn.left_out for drawn in draws),
+            **banded("mse", errors),
+            **banded("mean", [drawn.value[name] for drawn in draws]),
+            **banded("bias", biases),
         }
-        means = torch.tensor([drawn.value[name] for drawn in draws], dtype=torch.float64)
-        supervised = torch.tensor([drawn.value[SUPERVISED] for drawn in draws], dtype=torch.float64)
-        columns = (("mse", error), ("mean", means), ("bias", means - supervised))
-        for column, numbers in columns:
-            found = spread(numbers)
-            record[column] = found.mean
-            record[f"{column}_low"] = found.low
-            record[f"{column}_high"] = found.high
-            record[f"{column}_error"] = found.error
         for rival in RIVALS:
-            margin = spread(errors[rival] - error)
-            record[f"below_{rival}"] = margin.mean
-            record[f"below_{rival}_error"] = margin.error
+            key = f"below_{rival}"
+            below = banded(key, [drawn.error[rival] - drawn.error[name] for drawn in draws])
+            record |= {column: below[column] for column in (key, f"{key}_error")}
         records.append(record)
     return tuple(records)
+
+
+def verdicts(
+    settings: Settings,
+    seed: int,
+    tick: Tick = lambda _: None,
+    *,
+    parameters: Sequence[str] = PANELS,
+) -> pl.DataFrame:
+    """Judge every point of the sweeps: is the Bayesian error below its rivals'?
+
+    Both estimators see the same draws, so the standard error is that of the paired difference.
+    With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
+    estimators were equally good.
+
+    Args:
+        settings: values of the other parameters; the proposals are ``slide`` and ``script``.
+        seed: seed of the run.
+        tick: called after each swept value.
+        parameters: names of swept parameters.
+
+    Returns:
+        One record per proposal, parameter, value, Bayesian variant and rival, with the ratio of
+        the two mean squared errors, how many standard errors the Bayesian one lies below, and
+        the verdict: "below", "tied" or "above".
+
+    Example:
+        >>> table = verdicts(Settings(anchors=200, draws=3), seed=0, parameters=["gamma"])
+        >>> table["verdict"].unique().to_list()
+        ['below']
+    """
+    swept = sweep(parameters, settings, seed, tick, proposals=SWEPT_PROPOSALS)
+    records: list[Record] = []
+    for point in swept.partition_by("proposal", "parameter", "value", maintain_order=True):
+        mse = dict(point.select("estimator", "mse").iter_rows())
+        for record in point.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
+            for rival in RIVALS:
+                margin, error = record[f"below_{rival}"], record[f"below_{rival}_error"]
+                place = ("proposal", "parameter", "value", "estimator")
+                records.append(
+                    {
+                        **{name: record[name] for name in place},
+                        "rival": rival,
+                        "ratio": _ratio(record["mse"], mse[rival]),
+                        "standard_errors_below": margin / error if error else 0.0,
+                        "verdict": verdict(margin, error),
+                    }
+                )
+    return frame(records)
+
+
+def _ratio(error: float, rival: float) -> float:
+    """The ratio of two errors; a rival without error is matched only by one without error."""
+    if rival == 0:
+        return 1.0 if error == 0 else math.inf
+    return error / rival
+
+
+def verdict(margin: float, error: float) -> str:
+    """Whether an estimator whose MSE lies ``margin`` below its rival's is better.
+
+    Args:
+        margin: how far it lies below; negative if it lies above.
+        error: the margin's standard error.
+
+    Example:
+        >>> verdict(1.0, 0.1), verdict(0.1, 0.1), verdict(-1.0, 0.1)
+        ('below', 'tied', 'above')
+    """
+    if abs(margin) <= STANDARD_ERRORS * error:
+        return "tied"
+    return "below" if margin > 0 else "above"
+
+
+def draw_panels(
+    title: str,
+    names: Sequence[str],
+    columns: Mapping[str, str],
+    *,
+    across: int = 0,
+    logarithmic: Sequence[str] = (),
+) -> Callable[[pl.DataFrame], Figure]:
+    """A drawing of a sweep: a panel for each column and swept parameter, a curve per estimator.
+
+    Where errors span many orders of magnitude along a curve, curves are divided by the biased
+    estimator's mean: side by side they could not be told apart.
+
+    Args:
+        title: of the figure; "{proposal}" stands for the proposals' family.
+        names: the estimators.
+        columns: labels of the drawn columns, by name.
+        across: panels in a row; default: one per parameter.
+        logarithmic: parameters whose panels have a logarithmic axis of values.
+    """
+
+    def draw(table: pl.DataFrame) -> Figure:
+        parts = table.partition_by("parameter", maintain_order=True)
+        panels = [(column, part) for column in columns for part in parts]
+        wide = across or len(parts)
+        proposal = table["proposal"][0]
+        rows = len(panels) // wide
+        figure, axes = sized_panels(rows, wide, title=title.format(proposal=proposal))
+        for axis, (column, part) in zip(axes, panels, strict=True):
+            parameter, label = part["parameter"][0], columns[column]
+            biased = part.filter(estimator="biased").select("value", scale=column)
+            scale = biased["scale"].to_numpy()
+            if column == "mse" and scale.max() > WIDE * scale.min() > 0:
+                ends = pl.col("mse", "mse_low", "mse_high")
+                part = part.join(biased, on="value").with_columns(ends / pl.col("scale"))
+                label = "MSE / mean MSE of biased"
+            estimator_curves(axis, part, names, y=column)
+            label_swept(axis, parameter, label)
+            if parameter in logarithmic:
+                axis.set_yscale("log")
+            if column == "bias":
+                axis.set_ylim(-0.03, 0.08)
+        legend_below(figure, axes[0], columns=2 if wide < 3 else 4, note=BAND_NOTE)
+        return figure
+
+    return draw
+
+
+def draw_verdicts(table: pl.DataFrame) -> Figure:
+    """MSE of the Bayesian estimator over that of each rival, for every swept point."""
+    title = "Every swept point: MSE of the Bayesian estimator over a rival's"
+    figure, axes = sized_panels(2, 1, title=title)
+    parameters = table["parameter"].unique(maintain_order=True).to_list()
+    places = table.with_columns(
+        place=pl.col("parameter").replace_strict(parameters, range(len(parameters)))
+    )
+    parts = places.partition_by("proposal", maintain_order=True)
+    for axis, part in zip(axes, parts, strict=True):
+        for shift, estimator in ((-0.24, "bayesian_upper"), (0.06, "bayesian_mid")):
+            for side, rival, marker in ((0.0, "biased", "s"), (0.16, "debiased", "^")):
+                here = part.filter(estimator=estimator, rival=rival).with_columns(
+                    pl.col("place") + shift + side
+                )
+                look = Look(ESTIMATORS[estimator].colour, "none", marker)
+                label = f"{TITLES[estimator]} over {rival}"
+                curve(axis, here, "place", "ratio", look, label, alpha=0.7)
+        axis.axhline(1, color="black", lw=1)
+        axis.set(title=f"proposals: {part['proposal'][0]}", yscale="log", ylabel="ratio of MSE")
+        axis.set_xticks(range(len(parameters)), [LABELS[name] for name in parameters])
+        axis.tick_params(axis="x", labelrotation=12)
+    legend_below(figure, axes[0], columns=2, note="below the line the Bayesian estimator is better")
+    figure.set_size_inches(8.5, 8)
+    return figure

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bayescl_lab.images.probes import PROBES
-from bayescl_lab.report.images.findings import findings
 from bayescl_lab.report.images.markdown import accuracy_table, difference_table
 from bayescl_lab.report.tables import counted
 from bayescl_lab.report.titles import data_title, loss_title, measure_title
+from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import read_json
 
 _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
@@ -40,7 +40,7 @@ def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str
     parts = [what_was_run(result), _how_settings_were_chosen(result, tuning)]
     for table in (accuracy_table(result), difference_table(result)):
         parts += [table.title, table.markdown()]
-    parts.append("\n".join(f"- {sentence}" for sentence in findings(result)))
+    parts.append("\n".join(f"- {sentence}" for sentence in comparison_verdict(result)))
     return "\n\n".join(parts)
 
 

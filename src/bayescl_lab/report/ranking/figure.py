@@ -39,9 +39,11 @@ def cells_figure(cells: Sequence[Mapping[str, Any]]) -> Figure:
         _draw(axis, cell, metric)
     marks = [
         Line2D([], [], color=_OURS, marker="o", lw=2.5, label="ours: seeds and mean"),
-        Line2D([], [], color=_THEIRS, marker="D", mfc="none", ls="", label="the paper"),
         Line2D([], [], color=NEUTRAL, lw=2.5, label="baselines"),
     ]
+    if any(theirs(cell, loss, metric) for cell, metric in places for loss in cell["losses"]):
+        paper = Line2D([], [], color=_THEIRS, marker="D", mfc="none", ls="", label="the paper")
+        marks.insert(1, paper)
     figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=8)
     return figure
 

@@ -25,8 +25,11 @@ _SETTINGS = (
     "alpha",
     "beta",
     "concentration",
+    "attraction",
     "item_norm_exponent",
 )
+PAGE_METRICS = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
+"""The metrics that fit a page; the Markdown table has all."""
 
 
 def tables_markdown(cells: Sequence[Cell]) -> str:
@@ -74,10 +77,10 @@ def note(cell: Cell) -> str:
     return " ".join(words)
 
 
-def figures_table(cell: Cell) -> Table:
+def figures_table(cell: Cell, metrics: Sequence[str] = METRICS) -> Table:
     """One row per loss and baseline, one column per metric; published rows at the end."""
     first = next(iter(cell["losses"].values()))["metrics"]
-    metrics = [metric for metric in METRICS if metric in first]
+    metrics = [metric for metric in metrics if metric in first]
     rows = []
     for name, entry in {**cell["losses"], **cell["baselines"]}.items():
         figures = [_plain(mean_text(entry["metrics"][metric], ".4f")) for metric in metrics]
@@ -124,7 +127,9 @@ def settings_table(cell: Cell) -> Table:
         rows.append([loss_title(loss), *tried, *values, str(entry["epochs"]), seconds])
     chosen_of = ["chosen of"] if tuning else []
     head = ["", *chosen_of, *_SETTINGS, "epochs", "s/epoch"]
-    return Table(head, rows, title=_shared(cell))
+    used = [number for number in range(len(head)) if not number or any(row[number] for row in rows)]
+    rows = [[row[at] for at in used] for row in rows]
+    return Table([head[at] for at in used], rows, title=_shared(cell))
 
 
 def theirs(cell: Cell, loss: str, metric: str) -> float | None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
+from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import (
-    Count,
-    CountOr0,
-    NonNegative,
-    Positive,
-    among,
-    at_least,
-    between,
-    check_fields,
-)
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
 from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.streaming import decoding_workers
 from bayescl_lab.runs.devices import Device, check_device, chosen_device
@@ -27,15 +19,17 @@ from bayescl_lab.runs.settings import StoredSettings
 KIND = "train images"
 """The kind of run: the command that makes it."""
 
-OptimizerName = Annotated[str, among(lambda: tuple(OPTIMIZERS))]
+if TYPE_CHECKING:
+    OptimizerName = str
+else:
+    OptimizerName = Literal[tuple(OPTIMIZERS)]
 
 
 @dataclass(frozen=True)
-class ImageSettings(StoredSettings):
-    """All settings that affect one run on images.
+class ImageOptions:
+    """All settings that affect a run on images, but for the loss.
 
     Attributes:
-        loss: the loss and its hyper-parameters.
         data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
             an .npz file with arrays "images" and "labels".
         evaluate_on: the part that probes are scored on; "validation" is for choosing settings, and
@@ -100,7 +94,6 @@ class ImageSettings(StoredSettings):
         ValueError: if a value is out of its range.
     """
 
-    loss: LossSettings
     data: str = "digits"
     evaluate_on: Literal["test", "validation"] = "test"
     classes: str | None = None
@@ -143,15 +136,12 @@ class ImageSettings(StoredSettings):
     may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.init is not None:  # absolute, to resume from another directory
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
             )
-        if self.alpha_schedule != "fixed":
-            self._check_alpha_schedule()
         processes = self.devices * self.num_nodes
         if self.batch_size % processes:
             raise ValueError(
@@ -159,6 +149,25 @@ class ImageSettings(StoredSettings):
                 f"got {self.batch_size} for {processes} devices"
             )
         check_device(self.device)
+
+
+@dataclass(frozen=True)
+class ImageSettings(ImageOptions, StoredSettings):
+    """All settings that affect one run on images; the loss's come to :class:`ImageOptions`.
+
+    Attributes:
+        loss: the loss and its hyper-parameters.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    loss: LossSettings = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alpha_schedule != "fixed":
+            self._check_alpha_schedule()
 
     def _check_alpha_schedule(self) -> None:
         """Refuse a schedule for a loss without alpha, or with values out of its range."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from bayescl_lab._fields import CountOr0, check_fields
+from pydantic import FiniteFloat
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab._fields import CountOr0
 
 if TYPE_CHECKING:
     from bayescl_lab.ranking.interactions import RankingParts
@@ -51,16 +54,13 @@ class RankingData:
     item_column: str | None = None
     rating_column: str | None = None
     timestamp_column: str | None = None
-    min_rating: float | None = None
+    min_rating: FiniteFloat | None = None
     k_core: CountOr0 = 0
     separator: str | None = None
     encoding: str | None = None
     no_header: bool = False
     skip_bad_rows: bool = False
     test_data: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def load(self, evaluate_on: str) -> RankingParts:
         """Read the data set.

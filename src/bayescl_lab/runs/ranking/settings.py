@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
+from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import (
-    Count,
-    CountOr0,
-    NonNegative,
-    Positive,
-    among,
-    at_least,
-    check_fields,
-)
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.scorers import Score, check_item_norm_exponent
 from bayescl_lab.runs.devices import Device, check_device, chosen_device
@@ -29,7 +22,10 @@ from bayescl_lab.runs.settings import StoredSettings
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
-EncoderName = Annotated[str, among(lambda: tuple(ENCODERS))]
+if TYPE_CHECKING:
+    EncoderName = str
+else:
+    EncoderName = Literal[tuple(ENCODERS)]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 BASELINES = (POPULARITY, EASE_NAME)
@@ -40,13 +36,10 @@ PAPER: Literal["paper"] = "paper"
 
 
 @dataclass(frozen=True)
-class RankingSettings(StoredSettings):
-    """All settings that affect one trained recommender.
+class RankingOptions:
+    """The settings of training and evaluating a recommender, whatever its data, encoder and loss.
 
     Attributes:
-        loss: the loss and its hyper-parameters.
-        data: the data set and how to read it.
-        encoder: model of the embeddings of users and items.
         dim: length of an embedding.
         layers: steps over the graph of users and items (lightgcn).
         score: cosine, or inner for inner products.
@@ -75,15 +68,11 @@ class RankingSettings(StoredSettings):
             knows; default: random values.
         seed: seed of weights, order and candidates.
         device: where to train; auto is a GPU if there is one.
-        processes: the devices that train together.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
     """
 
-    loss: RankingLoss = field(default_factory=RankingLoss)
-    data: RankingData = field(default_factory=RankingData)
-    encoder: EncoderName = "mf"
     dim: Count = 64
     layers: CountOr0 = 2
     score: Score = "cosine"
@@ -105,11 +94,9 @@ class RankingSettings(StoredSettings):
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
-    processes: Processes = field(default_factory=Processes)
     may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.init is not None:  # absolute, to resume from another directory
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         check_item_norm_exponent(self.item_norm_exponent, self.score)
@@ -117,6 +104,30 @@ class RankingSettings(StoredSettings):
             raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
+        check_device(self.device)
+
+
+@dataclass(frozen=True)
+class RankingSettings(RankingOptions, StoredSettings):
+    """All settings that affect one trained recommender; :class:`RankingOptions` has the others.
+
+    Attributes:
+        loss: the loss and its hyper-parameters.
+        data: the data set and how to read it.
+        encoder: model of the embeddings of users and items.
+        processes: the devices that train together.
+
+    Raises:
+        ValueError: if a value is out of range, or values contradict each other.
+    """
+
+    loss: RankingLoss = field(default_factory=RankingLoss)
+    data: RankingData = field(default_factory=RankingData)
+    encoder: EncoderName = "mf"
+    processes: Processes = field(default_factory=Processes)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.data.split == "none" and self.watch_every:
             raise ValueError(
                 "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
@@ -133,7 +144,6 @@ class RankingSettings(StoredSettings):
             )
         if self.extra_positives and self.candidates == "in-batch":
             raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
-        check_device(self.device)
 
     def continues(self, stored: RankingSettings) -> bool:
         """Whether at most the number of epochs differs; a ``ValueError`` if it cannot change so."""
@@ -192,9 +202,6 @@ class BaselineSettings(StoredSettings):
     regularization: Positive = 300.0
     evaluate_on: Literal["test", "validation"] = "test"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def epochs(self) -> int:
         """Always 1, since a baseline is fitted in a single step."""
@@ -239,9 +246,6 @@ class IALSSettings(StoredSettings):
     epochs: Count = 16
     seed: CountOr0 = 0
     evaluate_on: Literal["test", "validation"] = "test"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def encoder(self) -> Literal["ials"]:

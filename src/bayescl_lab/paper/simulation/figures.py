@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayescl.figures import panels
 from bayescl_lab.paper.simulation.estimators import TITLES
-from bayescl_lab.paper.simulation.tables import Table
 
 
 class Look(NamedTuple):
     """Colour, line style and marker."""
 
     colour: str
-    line: Any
-    marker: str
+    line: Any = "-"
+    marker: str = ""
 
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
@@ -33,6 +33,7 @@ ESTIMATORS = {
     "bayesian_mid_normalized": Look("#0072B2", ":", "."),
 }
 LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D")
 LABELS = {
     "alpha": r"encoder's quality $\alpha$",
     "candidates": "candidates per anchor $N$",
@@ -42,7 +43,7 @@ LABELS = {
     "anchors": "anchors $M$",
     "concentration": "concentration of the hard estimator",
 }
-LOGARITHMIC = {"candidates", "anchors"}
+LOGARITHMIC = {"candidates": 2, "anchors": 10}
 BAND_NOTE = "line: mean of the draws; band: their 5 % to 95 % quantiles"
 
 _PANEL = (4.0, 3.2)
@@ -54,35 +55,58 @@ def sized_panels(rows: int, columns: int, *, title: str) -> tuple[Figure, list[A
     return panels(rows, columns, width=max(width, 5.5), height=height, title=title)
 
 
-def banded(axis: Axes, table: Table, x: str, y: str, look: Look, label: str | None) -> None:
-    """A curve with the band that lies beside its column."""
-    places = table.numbers(x)
-    axis.plot(
-        places,
-        table.numbers(y),
-        color=look.colour,
-        ls=look.line,
-        marker=look.marker,
-        ms=4,
-        lw=1.6,
-        label=label,
-    )
-    axis.fill_between(
-        places,
-        table.numbers(f"{y}_low"),
-        table.numbers(f"{y}_high"),
-        color=look.colour,
-        alpha=0.18,
-        lw=0,
-    )
+def curve(
+    axis: Axes,
+    table: pl.DataFrame,
+    x: str,
+    y: str,
+    look: Look,
+    label: str | None = None,
+    *,
+    band: bool = False,
+    **more: Any,
+) -> None:
+    """A column over another one, with the band that lies beside it."""
+    style = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4, "lw": 1.6}
+    axis.plot(table[x], table[y], label=label, **{**style, **more})
+    if band:
+        low, high = table[f"{y}_low"], table[f"{y}_high"]
+        axis.fill_between(table[x], low, high, color=look.colour, alpha=0.18, lw=0)
+
+
+def bars(
+    axis: Axes,
+    table: pl.DataFrame,
+    x: str,
+    y: str,
+    look: Look,
+    label: str | None = None,
+    *,
+    errors: bool = False,
+    **more: Any,
+) -> None:
+    """A curve with error bars, its band or two standard errors; empty cells are left out."""
+    here = table.drop_nulls(y)
+    around = [2 * here[f"{y}_error"]] * 2
+    if not errors:
+        around = [here[y] - here[f"{y}_low"], here[f"{y}_high"] - here[y]]
+    style = {"color": look.colour, "ls": look.line, "marker": look.marker, "elinewidth": 1}
+    axis.errorbar(here[x], here[y], yerr=around, label=label, **{**style, "ms": 4, **more})
 
 
 def estimator_curves(
-    axis: Axes, table: Table, names: Sequence[str], *, x: str, y: str, by: str = "estimator"
+    axis: Axes,
+    table: pl.DataFrame,
+    names: Sequence[str],
+    *,
+    x: str = "value",
+    y: str,
+    by: str = "estimator",
 ) -> None:
     """One banded curve per estimator."""
     for name in names:
-        banded(axis, table.where(**{by: name}), x, y, ESTIMATORS[name], TITLES[name])
+        here = table.filter(pl.col(by) == name)
+        curve(axis, here, x, y, ESTIMATORS[name], TITLES[name], band=True)
 
 
 def label_swept(axis: Axes, parameter: str, y_label: str) -> None:
@@ -90,4 +114,4 @@ def label_swept(axis: Axes, parameter: str, y_label: str) -> None:
     axis.set_xlabel(LABELS[parameter])
     axis.set_ylabel(y_label)
     if parameter in LOGARITHMIC:
-        axis.set_xscale("log", base=2 if parameter == "candidates" else 10)
+        axis.set_xscale("log", base=LOGARITHMIC[parameter])

@@ -1,0 +1,410 @@
+r"""The three lemmas, measured.
+
+**Lemma 1.** The posterior says how often a candidate is a true negative.
+
+**Lemma 2.** With more candidates the Bayesian loss approaches the supervised loss.
+
+**Lemma 3** bounds the expected absolute difference between the loss with the estimated mean
+:math:`\hat\theta` of true negatives and the same loss with its expectation :math:`\theta`,
+
+.. math::
+    \mathbb{E}\,\Bigl|\log\frac{e^{s^+} + N\hat\theta}{e^{s^+} + N\theta}\Bigr|
+    \;\le\; \tau^-\sqrt{2\pi/N},
+
+for unit-length embeddings at temperature 1, where observations lie in :math:`[1/e, e]`.
+
+Two steps of its proof do not hold as printed. It takes that range to be :math:`[-1/e, 1/e]`, of
+length :math:`2/e`; its length is :math:`e - 1/e`. And with :math:`c_i = 2/(N e \tau^-)` the
+exponent of McDiarmid's inequality has :math:`(\tau^-)^2` as a factor, not as a divisor, so the
+bound grows with :math:`1/\tau^-` where the lemma has :math:`\tau^-`. With both steps corrected, the
+bound is
+
+.. math::
+    \frac{e^2 - 1}{\tau^-}\sqrt{\frac{\pi}{2N}} .
+
+Reference:
+    Liu et al., ICML 2024, Lemmas 1 to 3 and their proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import polars as pl
+import torch
+from matplotlib.figure import Figure
+
+from bayescl import functional as F
+from bayescl.axes import Float, PerAnchor, Tensor
+from bayescl.checks import check_count, check_interval
+from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
+from bayescl.functional.ranks import EXACT_RANKS, Ranks
+from bayescl_lab.paper.simulation.estimators import true_negative_mean
+from bayescl_lab.paper.simulation.figures import (
+    BAND_NOTE,
+    ESTIMATORS,
+    LABELS,
+    LINES,
+    MARKERS,
+    Look,
+    bars,
+    curve,
+    estimator_curves,
+    sized_panels,
+)
+from bayescl_lab.paper.simulation.frames import (
+    Record,
+    Tick,
+    banded,
+    fitted_rate,
+    measured,
+)
+from bayescl_lab.paper.simulation.process import Observations, observe
+from bayescl_lab.paper.simulation.samplers import sample_by_inversion
+from bayescl_lab.paper.simulation.settings import Settings, generator
+
+BINS = 16
+FEW_CANDIDATES = 8
+OTHER_MIXTURES = ((0.7, 0.3), (1.0, 0.5))
+"""Pairs of alpha and tau_plus at which Lemma 1 is measured besides the settings' own."""
+
+CANDIDATES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+ALPHAS = (0.5, 0.9, 1.0)
+PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+BAYESIAN = {f"bayesian_{ranks}": ranks for ranks in EXACT_RANKS}
+
+
+def _with_fewer_anchors(settings: Settings, scores: int, fewest: int) -> Settings:
+    """The settings, with fewer anchors if there are many candidates."""
+    return replace(
+        settings, anchors=min(settings.anchors, max(fewest, scores // settings.candidates))
+    )
+
+
+def _bayesian_loss(chunk: Observations, settings: Settings, ranks: Ranks) -> PerAnchor:
+    """The Bayesian loss of each anchor with its first positive."""
+    return F.bayesian_loss(
+        chunk.positives[:, 0],
+        chunk.unlabeled,
+        alpha=settings.alpha,
+        beta=settings.beta,
+        tau_plus=settings.tau_plus,
+        ranks=ranks,
+    )
+
+
+def reliability(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+    """Compare the posterior with the frequency of true negatives, in bins of equal rank.
+
+    Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
+    whose members have nearly equal posteriors.
+
+    Args:
+        settings: the process. Two other pairs of ``alpha`` and ``tau_plus`` are measured too,
+            and all three also with 8 candidates.
+        seed: seed of the run.
+        tick: called after each setting.
+
+    Returns:
+        One record per setting, kind of ranks and bin: the mean posterior, the share of true
+        negatives with its band over draws and standard error, and their difference ``excess``
+        (share less posterior).
+
+    Reference:
+        Liu et al., ICML 2024, Lemma 1 and Eq. "poster".
+    """
+    mixtures = [(settings.alpha, settings.tau_plus), *OTHER_MIXTURES]
+    points = [
+        replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=candidates, beta=0.5)
+        for candidates in dict.fromkeys((settings.candidates, FEW_CANDIDATES))
+        for alpha, tau_plus in dict.fromkeys(mixtures)
+    ]
+    return measured(points, lambda point: _reliability(point, seed), tick)
+
+
+def _reliability(settings: Settings, seed: int) -> list[Record]:
+    """All bins of one setting, for both kinds of ranks."""
+    draws: dict[Ranks, list[Tensor]] = {ranks: [] for ranks in EXACT_RANKS}
+    for index in range(settings.draws):
+        path = ("reliability", settings.alpha, settings.tau_plus, settings.candidates, index)
+        chunks = list(observe(settings, generator(seed, *path)))
+        orders = [chunk.unlabeled.argsort(dim=1) for chunk in chunks]
+        for ranks, drawn in draws.items():
+            drawn.append(_bins(chunks, orders, settings, ranks))
+    records: list[Record] = []
+    for ranks, drawn in draws.items():
+        posteriors, shares = torch.stack(drawn).unbind(dim=1)  # [draws, bins] each
+        for column in range(shares.shape[1]):
+            posterior = float(posteriors[:, column].mean())
+            share = banded("share", shares[:, column])
+            records.append(
+                {
+                    "alpha": settings.alpha,
+                    "tau_plus": settings.tau_plus,
+                    "candidates": settings.candidates,
+                    "ranks": ranks,
+                    "bin": column + 1,
+                    "posterior": posterior,
+                    **share,
+                    "excess": float(share["share"] or 0.0) - posterior,
+                }
+            )
+    return records
+
+
+def _bins(
+    chunks: list[Observations], orders: list[Tensor], settings: Settings, ranks: Ranks
+) -> Float[Tensor, "two bins"]:
+    """Mean posterior and share of true negatives by group of ranks."""
+    posteriors, labels = [], []
+    for chunk, order in zip(chunks, orders, strict=True):
+        cdf = F.empirical_cdf(chunk.unlabeled, ranks=ranks)
+        proposal = F.proposal_cdf(cdf, alpha=settings.alpha, tau_plus=settings.tau_plus)
+        posterior = F.posterior(proposal, alpha=settings.alpha, tau_plus=settings.tau_plus)
+        posteriors.append(posterior.gather(1, order))
+        labels.append(chunk.true_negative.gather(1, order).double())
+    groups = min(BINS, settings.candidates)
+    return torch.stack(
+        [
+            torch.stack([part.mean() for part in torch.cat(rows).tensor_split(groups, dim=1)])
+            for rows in (posteriors, labels)
+        ]
+    )
+
+
+def draw_reliability(table: pl.DataFrame) -> Figure:
+    """Posterior against the share of true negatives, by number of candidates and ranks."""
+    counts = table["candidates"].unique(maintain_order=True).to_list()
+    figure, axes = sized_panels(2, len(counts), title="Lemma 1: posterior against frequency")
+    panels = [(ranks, count) for ranks in ("upper", "mid") for count in counts]
+    for axis, (ranks, count) in zip(axes, panels, strict=True):
+        axis.plot([0, 1], [0, 1], color=NEUTRAL, ls=":", lw=1.2, label="exact")
+        here = table.filter(candidates=count, ranks=ranks)
+        mixtures = here.partition_by("alpha", "tau_plus", maintain_order=True)
+        for part, colour, marker in zip(mixtures, LEVELS, MARKERS, strict=False):
+            label = rf"$\alpha$ = {part['alpha'][0]:g}, $\tau^+$ = {part['tau_plus'][0]:g}"
+            bars(axis, part, "posterior", "share", Look(colour, "none", marker), label)
+        axis.set(
+            title=f"{ranks}{' ' if ranks == 'upper' else '-'}ranks, $N$ = {count}",
+            xlabel="posterior of a true negative",
+            ylabel="share of true negatives",
+            xlim=(-0.03, 1.03),
+            ylim=(-0.03, 1.03),
+        )
+    legend_below(figure, axes[0], note="bars: 5 % to 95 % quantiles over draws")
+    return figure
+
+
+def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+    """Measure each loss less the supervised loss, over numbers of candidates.
+
+    The supervised loss has the same number of candidates, all true negatives and drawn separately;
+    the anchor and its positive are shared. The positive is the first that the process draws, and
+    the only one that the debiased loss knows.
+
+    Args:
+        settings: the process; ``candidates`` is replaced. With many candidates there are fewer
+            anchors, so that a draw holds at most some hundred thousand scores.
+        seed: seed of the run.
+        tick: called after each number of candidates.
+
+    Returns:
+        One record per number of candidates and loss: the mean over anchors of its difference to
+        the supervised loss, averaged over draws, with band and standard error, and the mean
+        supervised loss.
+
+    Reference:
+        Liu et al., ICML 2024, Lemma 2 and Eq. "SupLoss".
+    """
+    points = [
+        _with_fewer_anchors(replace(settings, candidates=count), scores=2**17, fewest=1)
+        for count in CANDIDATES
+    ]
+    return measured(points, lambda point: _convergence(point, seed), tick)
+
+
+def _convergence(settings: Settings, seed: int) -> list[Record]:
+    """All losses at one number of candidates."""
+    gaps: dict[str, list[float]] = {}
+    supervised = []
+    for index in range(settings.draws):
+        source = generator(seed, "convergence", settings.candidates, index)
+        chunks = [_losses(chunk, settings, source) for chunk in observe(settings, source)]
+        losses = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
+        reference = losses.pop("supervised")
+        supervised.append(float(reference.mean()))
+        for name, loss in losses.items():
+            gaps.setdefault(name, []).append(float((loss - reference).mean()))
+    return [
+        {
+            "candidates": settings.candidates,
+            "anchors": settings.anchors,
+            "loss": name,
+            **banded("gap", values),
+            "supervised": sum(supervised) / len(supervised),
+        }
+        for name, values in gaps.items()
+    ]
+
+
+def _losses(
+    chunk: Observations, settings: Settings, source: torch.Generator
+) -> dict[str, PerAnchor]:
+    """Every loss, one value per anchor."""
+    all_true = torch.ones_like(chunk.true_negative)
+    scores = sample_by_inversion(all_true, chunk.proposals, alpha=settings.alpha, generator=source)
+    negatives = scores / settings.temperature
+    positive = chunk.positives[:, 0]
+    floor = -1 / settings.temperature
+    return {
+        "supervised": F.oracle_loss(positive, negatives, true_negative=all_true),
+        "biased": F.info_nce_loss(positive, chunk.unlabeled),
+        "debiased": F.debiased_loss(
+            positive, chunk.unlabeled, tau_plus=settings.tau_plus, minimum_logit=floor
+        ),
+        **{name: _bayesian_loss(chunk, settings, ranks) for name, ranks in BAYESIAN.items()},
+    }
+
+
+def draw_convergence(table: pl.DataFrame) -> Figure:
+    """Each loss less the supervised loss, over the number of candidates."""
+    figure, axes = sized_panels(1, 2, title="Lemma 2: difference to the supervised loss")
+    names = table["loss"].unique(maintain_order=True).to_list()
+    estimator_curves(axes[0], table, names, x="candidates", y="gap", by="loss")
+    axes[0].set(title="single draws scatter", ylabel="loss less supervised loss, nats")
+    for name in names:
+        here = table.filter(loss=name)
+        bars(axes[1], here, "candidates", "gap", ESTIMATORS[name], errors=True, capsize=2)
+    axes[1].set(title="mean, with two standard errors", ylim=(-0.1, 0.1))
+    for axis in axes:
+        axis.axhline(0, color="black", lw=0.8)
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel(LABELS["candidates"])
+    legend_below(figure, axes[0], columns=2, note=BAND_NOTE.replace("line", "left: line"))
+    return figure
+
+
+def stated_bound(candidates: int, tau_plus: float) -> float:
+    r"""The bound of Lemma 3 as stated, :math:`\tau^-\sqrt{2\pi/N}`.
+
+    Raises:
+        ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
+
+    Example:
+        >>> round(stated_bound(64, 0.1), 4)
+        0.282
+    """
+    check_count("candidates", candidates, 1)
+    check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
+    return (1 - tau_plus) * math.sqrt(2 * math.pi / candidates)
+
+
+def mended_bound(candidates: int, tau_plus: float) -> float:
+    r"""The bound that the proof gives with its two slips corrected.
+
+    It still treats weights as constants; their dependence on ranks is beyond the proof.
+
+    Raises:
+        ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
+
+    Example:
+        >>> round(mended_bound(64, 0.1), 4)
+        1.1122
+    """
+    return stated_bound(candidates, tau_plus) * (math.e**2 - 1) / 2 / (1 - tau_plus) ** 2
+
+
+def error_bound(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+    """Measure the error of the Bayesian loss beside both bounds.
+
+    Every anchor's scores lie in [-1, 1] at temperature 1, as the lemma assumes, with a uniform
+    proposal over the whole interval, the widest of the family. The error is measured over numbers
+    of candidates at the settings' ``tau_plus``, and over priors at the settings' number of
+    candidates.
+
+    Args:
+        settings: ``candidates``, ``tau_plus``, ``anchors``, ``positives`` and ``draws`` are used.
+        seed: seed of the run.
+        tick: called after each point.
+
+    Returns:
+        One record per axis (``"candidates"`` or ``"tau_plus"``), alpha, point and estimator: the
+        mean absolute error of the loss, averaged over draws, with band and standard error, and
+        the bounds.
+
+    Reference:
+        Liu et al., ICML 2024, Lemma 3 and its proof.
+    """
+    lemma = replace(settings, proposal="script", gamma=0.0, temperature=1.0, beta=0.5)
+    points = []
+    for alpha in ALPHAS:
+        here = replace(lemma, alpha=alpha)
+        points += [("candidates", replace(here, candidates=count)) for count in CANDIDATES]
+        points += [("tau_plus", replace(here, tau_plus=prior)) for prior in PRIORS]
+    return measured(points, lambda point: _error_bound(*point, seed), tick)
+
+
+def _error_bound(axis: str, settings: Settings, seed: int) -> list[Record]:
+    """Both kinds of ranks at one point."""
+    settings = _with_fewer_anchors(settings, scores=2**15, fewest=50)
+    errors: dict[str, list[float]] = {name: [] for name in BAYESIAN}
+    alpha, count = settings.alpha, settings.candidates
+    for index in range(settings.draws):
+        sums = dict.fromkeys(BAYESIAN, 0.0)
+        source = generator(seed, "bound", alpha, settings.tau_plus, count, index)
+        for chunk in observe(settings, source):
+            truth = true_negative_mean(
+                chunk.proposals,
+                len(chunk.unlabeled),
+                alpha=alpha,
+                temperature=settings.temperature,
+            )
+            limit = torch.log1p(count * truth / chunk.positives[:, 0].exp())
+            for name, ranks in BAYESIAN.items():
+                sums[name] += float((_bayesian_loss(chunk, settings, ranks) - limit).abs().sum())
+        for name in BAYESIAN:
+            errors[name].append(sums[name] / settings.anchors)
+    return [
+        {
+            "axis": axis,
+            "alpha": alpha,
+            "tau_plus": settings.tau_plus,
+            "candidates": count,
+            "anchors": settings.anchors,
+            "estimator": name,
+            **banded("error", values),
+            "bound": stated_bound(count, settings.tau_plus),
+            "mended_bound": mended_bound(count, settings.tau_plus),
+        }
+        for name, values in errors.items()
+    ]
+
+
+def measured_rate(table: pl.DataFrame) -> float:
+    """Exponent of N in the decrease of an error."""
+    return fitted_rate(table["candidates"].to_list(), table["error"].to_list())[0]
+
+
+def draw_error_bound(table: pl.DataFrame) -> Figure:
+    """The loss's error under its bound, over candidates and over priors."""
+    figure, axes = sized_panels(1, 2, title="Lemma 3: error of the Bayesian loss (upper ranks)")
+    fixed = {"candidates": ("tau_plus", r"\tau^+"), "tau_plus": ("candidates", "N")}
+    for axis, (swept, (other, symbol)) in zip(axes, fixed.items(), strict=True):
+        here = table.filter(axis=swept, estimator="bayesian_upper")
+        parts = here.partition_by("alpha", maintain_order=True)
+        for part, colour, line, marker in zip(parts, LEVELS, LINES, MARKERS, strict=False):
+            label = rf"measured, $\alpha$ = {part['alpha'][0]:g}"
+            if swept == "candidates":
+                label += f", falls as $N^{{{measured_rate(part):.2f}}}$"
+            curve(axis, part, swept, "error", Look(colour, line, marker), label, band=True)
+        stated = r"bound as stated, $\tau^-\sqrt{2\pi/N}$"
+        curve(axis, parts[0], swept, "bound", Look(FALSE_COLOUR), stated)
+        mended = "bound as the mended proof gives it"
+        curve(axis, parts[0], swept, "mended_bound", Look(NEUTRAL, "--"), mended)
+        axis.set_yscale("log")
+        axis.set(xlabel=LABELS[swept], ylabel="mean |error| of the loss, nats")
+        axis.set_title(f"${symbol}$ = {here[other][0]:g}")
+    axes[0].set_xscale("log", base=2)
+    legend_below(figure, axes[0], columns=2, note=BAND_NOTE)
+    return figure

@@ -1,0 +1,129 @@
+"""Every verdict names every loss compared, and is right about the sign and the spread."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bayescl_lab.compare.images.summary import summarise
+from bayescl_lab.report.titles import loss_title
+from bayescl_lab.report.verdicts import comparison_verdict, training_verdict
+
+ROOT = Path(__file__).parents[2]
+COMPARED = [*ROOT.glob("results/*/comparison.json"), *ROOT.glob("results/ranking/*.json")]
+
+
+def images(**losses: list[float]) -> dict:
+    """A comparison in which each loss takes a second a step, latent classes thirteen."""
+    return {
+        "summary": summarise(
+            [
+                {
+                    "settings": {"loss": loss},
+                    "seed": seed,
+                    "probes": {"few_label_1": value, "knn": 0.5},
+                    "seconds_per_epoch": 13.0 if loss == "latent" else 1.0,
+                }
+                for loss, values in losses.items()
+                for seed, value in enumerate(values)
+            ]
+        )
+    }
+
+
+def ranking(**losses: list[float]) -> dict:
+    entry = images(**losses)["summary"]["losses"]
+    return {
+        "losses": {
+            loss: {**one, "metrics": {"recall@20": one["probes"]["knn"], "ndcg@20": few}}
+            for loss, one in entry.items()
+            if (few := one["probes"]["few_label_1"])
+        }
+    }
+
+
+@pytest.mark.parametrize("file", COMPARED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file: Path) -> None:
+    result = json.loads(file.read_text())
+    said = comparison_verdict(result)
+    for loss in result.get("summary", result)["losses"]:
+        assert any(loss_title(loss).lower() in sentence.lower() for sentence in said)
+    assert 2 <= len(said) <= 4
+    assert said[-1].startswith("Next: ")
+
+
+def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart() -> None:
+    result = images(
+        info_nce=[0.5, 0.6, 0.7],
+        latent=[0.61, 0.7, 0.81],
+        debiased=[0.4, 0.51, 0.6],
+        hard=[0.4, 0.75, 0.68],
+        oracle=[0.7, 0.8, 0.9],
+    )
+    first, oracle, following = comparison_verdict(result)
+    assert first == (
+        "Above InfoNCE on 1 label/class: latent classes +10.67 ± 0.58 points; below InfoNCE on "
+        "1 label/class: debiased -9.67 ± 0.58 points; not told from InfoNCE by 3 seeds on "
+        "1 label/class: hard +1.00 ± 12.77 points."
+    )
+    assert oracle == (
+        "Knowing the labels, which nobody has: oracle +20.00 ± 0.00 points; latent classes "
+        "reaches 53% of the oracle's gain."
+    )
+    assert following == "Next: train with --loss latent."
+
+
+@pytest.mark.parametrize(
+    ("losses", "following"),
+    [
+        ({"latent": [0.7, 0.5]}, "keep InfoNCE, or repeat with more than 2 seeds"),
+        ({"latent": [0.4, 0.5]}, "keep InfoNCE; another temperature"),
+        ({"oracle": [0.7, 0.5]}, "keep InfoNCE: there is nothing here for another loss to gain"),
+        ({"hard": [0.6, 0.7], "bayesian": [0.7, 0.8]}, "train with --loss bayesian."),
+    ],
+)
+def test_the_next_step_follows_from_the_figures(losses: dict, following: str) -> None:
+    for result in (images(info_nce=[0.5, 0.6], **losses), ranking(info_nce=[0.5, 0.6], **losses)):
+        assert comparison_verdict(result)[-1].startswith(f"Next: {following}")
+
+
+def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
+    first, following = comparison_verdict(images(info_nce=[0.5], latent=[0.9]))
+    assert first.startswith("Not told from InfoNCE by 1 seed on 1 label/class: latent classes")
+    assert "--seeds 4" in following
+    assert "nothing to compare it with" in comparison_verdict(images(latent=[0.5]))[0]
+    without = images(info_nce=[0.5], latent=[0.5])
+    for entry in without["summary"]["losses"].values():
+        entry["probes"] = {}
+    assert "no labels" in comparison_verdict(without)[0]
+
+
+def test_a_measure_on_which_a_loss_does_otherwise_is_told() -> None:
+    result = images(info_nce=[0.5, 0.6, 0.7], hard=[0.5, 0.61, 0.69], latent=[0.6, 0.7, 0.8])
+    losses = result["summary"]["losses"]
+    losses["hard"]["probes"]["knn"]["values"] = [0.6, 0.61, 0.62]
+    losses["latent"]["probes"]["knn"]["values"] = [0.4, 0.41, 0.42]
+    _, better, worse, _ = comparison_verdict(result)
+    assert better == "But above InfoNCE: hard on k-NN."
+    assert worse == "But below InfoNCE: latent classes on k-NN."
+    del losses["latent"]
+    assert "unless those other measures" in comparison_verdict(result)[-1]
+
+
+def test_without_info_nce_the_first_loss_takes_its_place() -> None:
+    first, _ = comparison_verdict(images(bayesian=[0.5, 0.6], latent=[0.7, 0.8]))
+    assert first == "Above Bayesian on 1 label/class: latent classes +20.00 ± 0.00 points."
+
+
+def test_trust_that_stayed_0_is_said_with_its_cost() -> None:
+    result = images(info_nce=[0.5, 0.6], latent=[0.5, 0.6])
+    said = comparison_verdict(result, {"latent": [0.0, 0.0]})
+    assert said[1].startswith(
+        "Latent classes: trust stayed 0, so every step was InfoNCE, at 13.0 times the cost"
+    )
+    assert "in 1 of 2 runs" in comparison_verdict(result, {"latent": [0.0, 0.5]})[1]
+    assert len(comparison_verdict(result, {"latent": [0.2, 0.5]})) == 2
+    (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}])
+    assert "every step was InfoNCE" in sentence
