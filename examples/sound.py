@@ -6,7 +6,7 @@ Needs the Free Spoken Digit Dataset (3,000 recordings, 10 words, 6 speakers; CC 
 download https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz
 as ``spoken-digits.tar.gz`` into the folder ``$BAYESCL_DATA``. Training takes about two minutes.
 
-Pass ``--pitch 0`` for views that keep the pitch: then speakers are told apart, and words less.
+Pass ``--pitch 0`` for views that keep the pitch, by which speakers differ.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def view(pictures: Tensor, pitch: float = 0.15) -> Tensor:
 
     Args:
         pictures: ``[batch, 1, mel, time]``.
-        pitch: how far it may move, as a share of the bands; 0 keeps the speaker recognisable.
+        pitch: how far it may move, as a share of the bands; 0: not at all.
     """
     batch = len(pictures)
 
