@@ -93,7 +93,7 @@ def test_a_plan_tries_as_much_for_every_loss_with_seeds_of_its_own(plan):
         loss for loss in image_losses() if loss in plan.loss_grids
     )
     assert len({len(settings_of(grid)) for grid in plan.loss_grids.values()}) == 1
-    first = ImageSettings(LossSettings("info_nce")).seed
+    first = ImageSettings(loss=LossSettings("info_nce")).seed
     assert not set(range(first, first + 100)) & set(plan.seeds)
 
 
