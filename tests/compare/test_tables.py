@@ -228,9 +228,9 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": "huge"}, "size must be one of smoke, rehearsal, paper, got 'huge'"),
-        ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
-        ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+        ({"size": "huge"}, "Input should be 'smoke', 'rehearsal' or 'paper'"),
+        ({"seeds": 0}, "seeds\n  Input should be greater than or equal to 1"),
+        ({"device": "tpu"}, "Input should be 'auto', 'cpu' or 'cuda'"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(options, message):

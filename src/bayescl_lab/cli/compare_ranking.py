@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._losses import NO_RANKING_HYPERPARAMETERS, RankingHyperparameters, given
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
+from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.ranking.settings import EncoderName, RankingOptions, RankingSettings
+from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
+
+if TYPE_CHECKING:
+    _Encoder = str
+else:
+    _Encoder = Literal[tuple(ENCODERS)]
 
 
 def command(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
-    encoder: EncoderName = "mf",
+    encoder: _Encoder = "mf",
     losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
     seeds: Count = 4,
     shared: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,

@@ -110,12 +110,12 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     ("change", "message"),
     [
         ({"encoder": "gcn"}, "encoder must be one of mf, lightgcn, got 'gcn'"),
-        ({"candidates": "some"}, "candidates must be one of shared, per-pair, in-batch, all"),
+        ({"candidates": "some"}, "Input should be 'shared', 'per-pair', 'in-batch' or 'all'"),
         ({"patience": 2}, "patience must be 0 if watch_every is 0, got 2"),
         ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
-        ({"count": 0}, "count must be a whole number of at least 1, got 0"),
-        ({"weight_decay": -1.0}, "weight_decay must be at least 0, got -1.0"),
-        ({"schedule": "linear"}, "schedule must be one of constant, cosine, got 'linear'"),
+        ({"count": 0}, "count\n  Input should be greater than or equal to 1"),
+        ({"weight_decay": -1.0}, "weight_decay\n  Input should be greater than or equal to 0"),
+        ({"schedule": "linear"}, "Input should be 'constant' or 'cosine'"),
         (
             {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
             "the loss bpr needs drawn candidates, or all, got 'in-batch'",

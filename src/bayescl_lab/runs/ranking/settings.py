@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
+from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.scorers import Score, check_item_norm_exponent
@@ -22,10 +24,13 @@ from bayescl_lab.runs.settings import StoredSettings
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
-if TYPE_CHECKING:
-    EncoderName = str
-else:
-    EncoderName = Literal[tuple(ENCODERS)]
+
+def _known_encoder(name: str) -> str:
+    check_choice("encoder", name, tuple(ENCODERS))
+    return name
+
+
+EncoderName = Annotated[str, AfterValidator(_known_encoder)]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 BASELINES = (POPULARITY, EASE_NAME)
