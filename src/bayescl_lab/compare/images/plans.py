@@ -75,9 +75,9 @@ DIGITS = TuningPlan(
             "beta": (0.5,),
         },
         "latent": {
-            "temperature": (0.2, 0.25, 0.3, 0.4),
+            "temperature": (0.15, 0.2, 0.25, 0.3),
             "tau_plus": (0.1,),
-            "attraction": (1.0, 2.0, 4.0),
+            "attraction": (0.5, 1.0, 2.0),
         },
         "oracle": {"temperature": _TWELVE_TEMPERATURES},
         "attracting_oracle": {"temperature": _TWELVE_TEMPERATURES},
