@@ -49,7 +49,9 @@ class RivalSettings:
 
     method: str
     values: Mapping[str, Any] = field(default_factory=dict)
-    shared: ImageSettings = field(default_factory=lambda: ImageSettings(LossSettings("info_nce")))
+    shared: ImageSettings = field(
+        default_factory=lambda: ImageSettings(loss=LossSettings("info_nce"))
+    )
 
     @property
     def epochs(self) -> int:

@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     VIEWS = 2
     CANDIDATES = 3
     ESTIMATES = 4
+    LABELS = 5
 
 
 def derived_seed(seed: int, purpose: Purpose, *position: int) -> int:

@@ -17,7 +17,7 @@ from rivals.training import RIVALS, RivalSettings, build_rival, train_rival
 from bayescl_lab.runs.images.run import train_images
 
 SHARED = ImageSettings(
-    LossSettings("info_nce", {"temperature": 0.3}),
+    loss=LossSettings("info_nce", {"temperature": 0.3}),
     data="digits",
     max_train_images=128,
     width=4,

@@ -28,6 +28,19 @@ def test_an_example_runs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None
         pyplot.close("all")
 
 
+def test_the_example_on_sound_knows_words_and_speakers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("scipy", reason="needs SciPy")
+    monkeypatch.setattr(sys, "argv", ["sound.py", "--epochs", "1"])
+    try:
+        runpy.run_path(str(GALLERY.parent / "sound.py"), run_name="__main__")
+    except SystemExit as missing:
+        pytest.skip(str(missing))
+    said = capsys.readouterr().out
+    assert said.count("words, k-NN") == said.count("speakers, 5 labels") == 3
+
+
 @pytest.mark.distributed
 def test_two_processes_reach_the_gradient_of_one() -> None:
     said = subprocess.run(

@@ -28,16 +28,23 @@ from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
 from bayescl_lab.integrations.timm import TimmEncoder
 encoder = TimmEncoder("resnet18", image_size=32)
 """,
+    "docs/integrations/lightly.md": """
+import torch
+z0, z1 = torch.randn(2, 4, 8)
+labels = torch.tensor([0, 0, -1, -1])
+""",
     "docs/integrations/open_clip.md": """
 import torch
 from bayescl.integrations.open_clip import BayesianClipLoss
 loss, texts = BayesianClipLoss(), torch.tensor([[1, 2], [1, 2], [3, 4], [5, 6]])
 rows = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=-1)
+labels = torch.tensor([0, 0, -1, -1])
 model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale": torch.tensor(9.0)}
 """,
     "docs/integrations/pytorch_metric_learning.md": """
 import torch
 view_1, view_2 = torch.randn(2, 8, 4)
+labels = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1])
 """,
     "docs/serving.md": """
 from pathlib import Path
@@ -63,7 +70,7 @@ from sentence_transformers.sentence_transformer.training_args import (
 )
 from tokenizers import Tokenizer, models, pre_tokenizers
 from bayescl.integrations.sentence_transformers import BayesianRankingLoss, LossStateCallback
-pairs = Dataset.from_dict({"anchor": ["a b", "c d"], "positive": ["a c", "b d"]})
+questions, answers, intents = ["a b", "c d"], ["a c", "b d"], [0, -1]
 tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3, "d": 4}, "[UNK]"))
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
 model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import latent as reference
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bayescl import functional as F
+from bayescl.functional.latent import AIMS
 
 
 def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -21,41 +25,59 @@ def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor, Tenso
     return positive.requires_grad_(), unlabeled.requires_grad_(), posterior
 
 
-@pytest.mark.parametrize("attraction", [0.0, 1.0, 2.5])
-@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
-def test_values_and_gradients_equal_the_slow_loop(attraction: float, threshold: float) -> None:
+def settings_of(aims: tuple[str, ...] = AIMS) -> Iterator[dict[str, Any]]:
+    """Every aim, with and without labels that settle some pairs, and some strengths."""
+    _, _, posterior = drawn(5, 9, seed=3)
+    for aim, known in product(aims, (None, posterior < 0.4)):
+        numbers = ((0.0, 0.0, 1.0), (1.0, 0.5, 2.5), (2.5, 0.5, 1.0), (1.0, 1.0, 1.0))
+        for attraction, threshold, sharpness in numbers:
+            yield {
+                "attraction": attraction,
+                "threshold": threshold,
+                "aim": aim,
+                "sharpness": sharpness,
+                "certain": known,
+            }
+
+
+def test_values_and_gradients_equal_the_slow_loop() -> None:
     positive, unlabeled, posterior = drawn(5, 9)
-    expected = torch.stack(
-        [
-            reference.latent(
-                positive[i],
-                list(unlabeled[i]),
-                posterior[i].tolist(),
-                attraction=attraction,
-                threshold=threshold,
-            )
-            for i in range(5)
-        ]
-    )
-    result = F.latent_loss(
-        positive, unlabeled, posterior, attraction=attraction, threshold=threshold
-    )
-    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
     upstream = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
-    for mine, slow in zip(
-        torch.autograd.grad(result, (positive, unlabeled), upstream),
-        torch.autograd.grad(expected, (positive, unlabeled), upstream),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, slow, rtol=1e-10, atol=1e-10)
+    for chosen in settings_of():
+        certain = chosen["certain"]
+        expected = torch.stack(
+            [
+                reference.latent(
+                    positive[i],
+                    list(unlabeled[i]),
+                    posterior[i].tolist(),
+                    **chosen | {"certain": None if certain is None else certain[i].tolist()},
+                )
+                for i in range(5)
+            ]
+        )
+        result = F.latent_loss(positive, unlabeled, posterior, **chosen)
+        told = str(chosen)
+        assert torch.allclose(result, expected, rtol=1e-12, atol=1e-12), told
+        for mine, slow in zip(
+            torch.autograd.grad(result, (positive, unlabeled), upstream),
+            torch.autograd.grad(expected, (positive, unlabeled), upstream),
+            strict=True,
+        ):
+            assert torch.allclose(mine, slow, rtol=1e-10, atol=1e-10), told
 
 
 def test_gradients_of_first_and_second_order_are_right() -> None:
-    positive, unlabeled, posterior = drawn(3, 6)
-    for attraction in (0.0, 1.5):
+    positive, unlabeled, posterior = drawn(2, 4)
+    known = posterior < 0.4
+    for aim, certain in product(AIMS, (None, known)):
 
-        def loss(positive: Tensor, unlabeled: Tensor, attraction: float = attraction) -> Tensor:
-            return F.latent_loss(positive, unlabeled, posterior, attraction=attraction)
+        def loss(
+            positive: Tensor, unlabeled: Tensor, aim: str = aim, certain: Tensor | None = certain
+        ) -> Tensor:
+            return F.latent_loss(
+                positive, unlabeled, posterior, attraction=1.5, aim=aim, certain=certain
+            )
 
         assert torch.autograd.gradcheck(loss, (positive, unlabeled))
         assert torch.autograd.gradgradcheck(loss, (positive, unlabeled))
@@ -65,27 +87,52 @@ def test_the_gradient_is_a_weighted_softmax_less_its_targets() -> None:
     positive, unlabeled, posterior = drawn(4, 7)
     result = F.latent_loss(positive, unlabeled, posterior, attraction=2.0)
     gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
-    weights, pull = F.candidate_weights(posterior), 2 * F.attracting(posterior)
+    weights = (1 - posterior) / (1 - posterior).mean(dim=1, keepdim=True)
+    pull = 2 * torch.where(posterior > 0.5, posterior, 0)
     logits = torch.cat([positive[:, None], unlabeled + weights.log()], dim=1)
     targets = torch.cat([torch.ones(4, 1, dtype=torch.float64), pull], dim=1)
     expected = logits.softmax(dim=1) - targets / targets.sum(dim=1, keepdim=True)
     torch.testing.assert_close(torch.cat([gradients[0][:, None], gradients[1]], dim=1), expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_without_a_posterior_it_is_info_nce_bit_for_bit(dtype: torch.dtype) -> None:
-    positive, unlabeled, posterior = (value.detach().to(dtype) for value in drawn(6, 11))
-    values, gradients = [], []
-    for loss in (
-        lambda positive, unlabeled: F.latent_loss(positive, unlabeled, 0 * posterior),
-        F.info_nce_loss,
-    ):
-        leaves = positive.clone().requires_grad_(), unlabeled.clone().requires_grad_()
-        values.append(loss(*leaves))
-        gradients.append(torch.autograd.grad(values[-1].sum(), leaves))
-    assert torch.equal(*values)
-    for mine, theirs in zip(*gradients, strict=True):
-        assert torch.equal(mine, theirs)
+def test_members_are_drawn_past_others_and_the_exact_pair_is_left_to_info_nce() -> None:
+    """With both aims for pairs, the total pull is bounded however many members there are."""
+    positive, unlabeled, _ = drawn(1, 9)
+    same = torch.tensor([[1.0] * 6 + [0.0] * 3], dtype=torch.float64)
+    plain = torch.autograd.grad(F.info_nce_loss(positive, unlabeled).sum(), (positive, unlabeled))
+    for aim in ("pairs", "both"):
+        value = F.latent_loss(positive, unlabeled, same, aim=aim, attraction=0.7)
+        gradients = torch.autograd.grad(value.sum(), (positive, unlabeled))
+        assert torch.equal(gradients[0], plain[0])
+        added = gradients[1] - plain[1]
+        assert (added[0, :6] < 0).all()
+        assert (added[0, 6:] > 0).all()
+        assert -0.7 <= float(added[0, :6].sum()) < 0
+        # A member ahead of all that are not members is left alone.
+        ahead = unlabeled.detach() + 50 * same
+        far = F.latent_loss(positive, ahead, same, aim=aim) - F.info_nce_loss(positive, ahead)
+        assert far.detach().abs().max() < 1e-12
+    labels = {"aim": "both", "certain": same >= 0}
+    torch.testing.assert_close(
+        F.latent_loss(positive, unlabeled, same, **labels), F.latent_loss(positive, unlabeled, same)
+    )
+
+
+def test_without_a_posterior_it_is_info_nce_bit_for_bit() -> None:
+    for dtype, aim in product((torch.float32, torch.float64), AIMS):
+        positive, unlabeled, posterior = (value.detach().to(dtype) for value in drawn(6, 11))
+        for some in ({"attraction": 1.0}, {"attraction": 0.0}):
+            values, gradients = [], []
+            for loss in (
+                lambda *x: F.latent_loss(*x, 0 * posterior, aim=aim, **some),  # noqa: B023
+                F.info_nce_loss,
+            ):
+                leaves = positive.clone().requires_grad_(), unlabeled.clone().requires_grad_()
+                values.append(loss(*leaves))
+                gradients += torch.autograd.grad(values[-1].sum(), leaves)
+            assert torch.equal(*values), aim
+            assert torch.equal(gradients[0], gradients[2]), aim
+            assert torch.equal(gradients[1], gradients[3]), aim
 
 
 def test_an_equal_posterior_weighs_like_none() -> None:
@@ -119,26 +166,26 @@ def test_attraction_by_labels_is_a_cross_entropy_with_shared_targets() -> None:
 def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:
     positive, unlabeled, posterior = drawn(6, 9, seed=1)
     valid = torch.rand(6, 9, generator=torch.Generator().manual_seed(2)) < 0.6
-    valid[:, 0] = True
-    result = F.latent_loss(positive, unlabeled, posterior, valid=valid)
-    for i in range(6):
-        kept = valid[i]
-        alone = F.latent_loss(
-            positive[i : i + 1], unlabeled[i : i + 1, kept], posterior[None, i, kept]
+    valid[:, 0], valid[5] = True, False
+    certain = posterior < 0.4
+    for aim in AIMS:
+        result = F.latent_loss(
+            positive, unlabeled, posterior, valid=valid, certain=certain, aim=aim
         )
-        torch.testing.assert_close(result[i : i + 1], alone)
-    gradient = torch.autograd.grad(result.sum(), unlabeled)[0]
-    assert (gradient[~valid] == 0).all()
-
-
-def test_a_row_without_candidates_costs_nothing() -> None:
-    positive, unlabeled, posterior = drawn(2, 4)
-    valid = torch.tensor([[False] * 4, [True] * 4])
-    result = F.latent_loss(positive, unlabeled, posterior, valid=valid)
-    gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
-    assert result[0] == 0
-    assert gradients[0][0] == 0
-    assert (gradients[1][0] == 0).all()
+        for i in range(5):
+            some = valid[i]
+            alone = F.latent_loss(
+                positive[i : i + 1],
+                unlabeled[i : i + 1, some],
+                posterior[None, i, some],
+                certain=certain[None, i, some],
+                aim=aim,
+            )
+            torch.testing.assert_close(result[i : i + 1], alone)
+        assert result[5] == 0  # a row without candidates costs nothing
+        gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
+        assert gradients[0][5] == 0
+        assert (gradients[1][~valid] == 0).all()
 
 
 def test_a_row_of_one_class_has_no_negatives() -> None:
@@ -148,7 +195,12 @@ def test_a_row_of_one_class_has_no_negatives() -> None:
     result = F.latent_loss(positive, unlabeled, ones)
     gap = positive - torch.cat([positive[:, None], unlabeled], dim=1).mean(dim=1)
     torch.testing.assert_close(result, gap)
-    assert all(g.isfinite().all() for g in torch.autograd.grad(result.sum(), (positive, unlabeled)))
+    plain = F.info_nce_loss(positive, unlabeled)  # nobody to be drawn past
+    torch.testing.assert_close(F.latent_loss(positive, unlabeled, ones, aim="both"), plain)
+    for aim in AIMS:
+        result = F.latent_loss(positive, unlabeled, ones, aim=aim)
+        gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
+        assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 @settings(max_examples=40, deadline=None)
@@ -157,55 +209,32 @@ def test_a_row_of_one_class_has_no_negatives() -> None:
     positive=st.floats(-1e4, 1e4),
     columns=st.integers(1, 5),
     seed=st.integers(0, 99),
+    aim=st.sampled_from(AIMS),
 )
 def test_values_and_gradients_are_finite_at_extreme_logits(
-    scale: float, positive: float, columns: int, seed: int
+    scale: float, positive: float, columns: int, seed: int, aim: str
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     anchor = torch.tensor([positive], requires_grad=True)
     unlabeled = (scale * torch.randn(1, columns, generator=generator)).requires_grad_()
     posterior = torch.randint(0, 5, (1, columns), generator=generator) / 4
-    loss = F.latent_loss(anchor, unlabeled, posterior)
+    loss = F.latent_loss(anchor, unlabeled, posterior, aim=aim, sharpness=2.0)
     assert loss.isfinite().all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(loss.sum(), (anchor, unlabeled)))
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 999), attraction=st.floats(0, 3))
-def test_the_order_of_candidates_does_not_matter(seed: int, attraction: float) -> None:
-    positive, unlabeled, posterior = drawn(4, 12, seed)
-    order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
-    torch.testing.assert_close(
-        F.latent_loss(positive, unlabeled, posterior, attraction=attraction),
-        F.latent_loss(positive, unlabeled[:, order], posterior[:, order], attraction=attraction),
-    )
-
-
-def test_soft_targets_without_weights_are_the_cross_entropy_of_torch() -> None:
-    # Posteriors of one half throughout leave all weights at 1 and make every target 1/2.
-    positive, unlabeled, posterior = drawn(3, 5)
-    half = torch.full_like(posterior, 0.5)
-    logits = torch.cat([positive[:, None], unlabeled], dim=1)
-    targets = torch.cat([torch.ones(3, 1, dtype=torch.float64), half], dim=1) / 3.5
-    torch.testing.assert_close(
-        F.latent_loss(positive, unlabeled, half, threshold=0.4),
-        cross_entropy(logits, targets, reduction="none"),
-    )
-
-
-def test_weights_have_mean_one_over_the_valid_candidates() -> None:
-    _, _, posterior = drawn(6, 9)
-    valid = torch.rand(6, 9, generator=torch.Generator().manual_seed(2)) < 0.6
-    weights = F.candidate_weights(posterior, valid=valid)
-    torch.testing.assert_close(weights.sum(dim=1), valid.sum(dim=1).double())
-    assert (weights[~valid] == 0).all()
-
-
 def test_arguments_out_of_range_are_refused() -> None:
     positive, unlabeled, posterior = drawn(2, 3)
-    with pytest.raises(ValueError, match="attraction must be at least 0, got -1"):
-        F.latent_loss(positive, unlabeled, posterior, attraction=-1)
-    with pytest.raises(ValueError, match=r"threshold must lie in \[0, 1\], got 2"):
-        F.latent_loss(positive, unlabeled, posterior, threshold=2)
+    for bad, message in {
+        ("attraction", -1): r"attraction must lie in \[0, 1e\+06\], got -1",
+        ("attraction", 1e300): r"attraction must lie in \[0, 1e\+06\], got 1e\+300",
+        ("threshold", 2): r"threshold must lie in \[0, 1\], got 2",
+        ("sharpness", 0): "sharpness must be positive, got 0",
+        ("aim", "classes "): "aim must be one of pairs, both, classes, got 'classes '",
+        ("certain", posterior): "certain must be boolean",
+        ("certain", posterior[0] < 0): r"certain must have shape \[2, 3\], got \[3\]",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            F.latent_loss(positive, unlabeled, posterior, **dict([bad]))
     with pytest.raises(ValueError, match=r"same_class must have shape \[2, 3\], got \[2, 2\]"):
         F.latent_loss(positive, unlabeled, posterior[:, :2])

@@ -71,8 +71,9 @@ class Drawn:
 
     name: str
     make: Callable[..., bayescl.ContrastiveLoss]
-    row: Callable[[float, Row, Row | None, float], float]
-    """Of the positive's logit, those of candidates, their posterior, and the temperature."""
+    row: Callable[..., float]
+    """Of the positive's logit, those of candidates, their posterior, and the temperature; for the
+    latent-class loss also where labels settle that posterior, and the objective's settings."""
     ranks: str | None = None
     slope: float = 1.0
     """How much more than a logit its value may be off by."""
@@ -84,7 +85,7 @@ class Drawn:
 def draw_loss(dice: Dice) -> Drawn:
     name = dice.one(
         "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "attracting oracle",
-        "latent", "own", "own data",
+        "latent", "latent", "latent", "own", "own data",
     )  # fmt: skip
     tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
     floor = dice.one(-1.0, -1.0, -2.0)
@@ -132,21 +133,27 @@ def draw_loss(dice: Dice) -> Drawn:
     if name in ("latent", "attracting oracle"):
         pull = dice.one(0.0, 0.5, 1.0, 3.0)
         threshold = dice.one(0.0, 0.5, 0.9) if name == "latent" else 0.5
-        classes = 4
+        classes, aim = 4, dice.one("auto", "pairs", "both", "classes")
+        if name == "latent":
+            pull = dice.one(pull, 1e-3, 100.0)
 
-        def latent(p: float, u: Row, same: Row | None, t: float) -> float:
+        def latent(p: float, u: Row, same: Row | None, t: float, **more: Any) -> float:
             if same is None:
                 return reference.info_nce(p, u)
-            return reference.latent(p, u, same, attraction=pull, threshold=threshold)
+            return reference.latent(
+                p, u, same, **{"attraction": pull, "threshold": threshold} | more
+            )
 
         if name == "attracting oracle":
             make = lambda **k: bayescl.AttractingOracleContrastiveLoss(attraction=pull, **k)  # noqa: E731
         else:
             make = lambda **k: bayescl.LatentClassContrastiveLoss(  # noqa: E731
                 num_classes=classes, attraction=pull, threshold=threshold, memory_size=64,
-                refit_every=1, **k,
+                refit_every=1, aim=aim, **k,
             )  # fmt: skip
-        return Drawn(name, make, latent, signed=True, slope=2.0)
+        # The sharper members are told apart, the more rounding of a logit counts.
+        slope = 2.0 if name == "attracting oracle" or aim == "classes" else 2.0 + 2 * pull
+        return Drawn(name, make, latent, signed=True, slope=slope)
     if name == "own":
 
         def own(p: float, u: Row, _: Row | None, t: float) -> float:
@@ -220,8 +227,9 @@ class Call:
         per_anchor = loss._per_anchor
 
         def watched(batch: Any, scale: Any) -> Tensor:
-            known = batch.same_class
-            posteriors.append(None if known is None else known.tile(slice(0, batch.num_anchors)))
+            known = (None, None) if not batch.knows_pairs else batch.posterior()
+            objective = loss.objective_in(batch.layout, scale) if batch.knows_pairs else None
+            posteriors.append((*known, objective))
             return per_anchor(batch, scale)
 
         loss._per_anchor = watched  # type: ignore[method-assign]
@@ -441,6 +449,17 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
         tensors = {"positive": rows(batch, 1).squeeze(1), "unlabeled": logits}
         if masked or needs_groups:
             options["valid"] = valid(batch, columns)
+    if drawn.name == "latent" and layout != "from_logits" and dice.chance(0.6):
+
+        def known(*shape: int) -> Tensor:
+            found = dice.integers(dice.one(1, 3, 50), *shape).to(labels)
+            return found.where(dice.mask(dice.one(0.0, 0.3, 1.0), *shape), -1).to(labels)
+
+        options["labels"] = known(batch)
+        if "extra" in tensors and dice.chance(0.7):
+            options["extra_labels"] = known(columns)
+        if layout == "sampled" and dice.chance(0.7):
+            options["candidate_labels"] = known(*tensors["candidates"].shape[:-1])
     temperature = dice.one(0.5, 0.1, 0.07, 0.01, 1.0, 10.0, 1e-4, 1e-9, 1e4)
     where = dice.one("loss", "loss", "learnable", "call")
     call = Call(layout, tensors, options, temperature, dice.chance(0.7), where)
@@ -456,4 +475,7 @@ def remembered(dice: Dice, drawn: Drawn, dim: int) -> Any:
     for _ in range(4):
         item = centers[dice.integers(4, 24)]
         loss(*((item + 0.1 * dice.normal(24, dim)).float() for _ in range(2)))
-    return loss.memory.get_extra_state()
+    state = loss.memory.get_extra_state()
+    if dice.chance(0.5):  # trust it so far that many members attract
+        state["agreement"] = torch.full_like(state["agreement"], 0.66)
+    return state

@@ -52,18 +52,26 @@ def _reduced(losses: Tensor, reduction: str) -> Tensor:
     return reduce[reduction](losses)
 
 
-def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Logits, Tensor | None]]:
-    """Logits of each direction with what counts for this loss, and its posterior."""
-    found: list[tuple[Logits, Tensor | None]] = []
+Known = tuple[Tensor | None, Tensor | None, dict[str, Any]]
+"""A posterior, where labels settle it, and the objective's settings."""
+
+
+def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Logits, Known]]:
+    """Logits of each direction with what counts for this loss, and what it knows of pairs."""
+    found: list[tuple[Logits, Known]] = []
     for turn, logits in enumerate(call.logits()):
-        same = None
+        same = certain = None
+        settings: dict[str, Any] = {}
         if drawn.name == "attracting oracle" and call.layout != "from_logits":
             same = (~logits.apart).double()
         else:
             logits.counted &= logits.apart
-        if drawn.name == "latent" and answer.posteriors and answer.posteriors[turn] is not None:
-            same = answer.posteriors[turn].double()
-        found.append((logits, same))
+        if drawn.name == "latent" and answer.posteriors and answer.posteriors[turn][2] is not None:
+            same, certain, objective = answer.posteriors[turn]
+            same = same.double()
+            settings = {"attraction": objective.attraction, "threshold": objective.threshold}
+            settings |= {"aim": objective.aim, "sharpness": objective.sharpness}
+        found.append((logits, (same, certain, settings)))
     return found
 
 
@@ -80,7 +88,7 @@ def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
     losses = iter(answer.value.tolist())
     at_a_jump = drawn.name == "latent" and _at_a_jump(drawn, call, answer)
     largest = torch.finfo(call.dtype).max
-    for logits, same in _logits(call, drawn, answer):
+    for logits, (same, certain, settings) in _logits(call, drawn, answer):
         for row in range(len(logits.positive)):
             value, counted = next(losses), logits.counted[row]
             some = logits.unlabeled[row][counted]
@@ -97,9 +105,11 @@ def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
             if at_a_jump:
                 continue
             mine = None if same is None else same[row][counted].numpy()
+            if drawn.name == "latent" and mine is not None:
+                settings["certain"] = None if certain is None else certain[row][counted].numpy()
             positive = float(logits.positive[row])
             expected = [
-                drawn.row(positive, variant.numpy(), mine, call.temperature)
+                drawn.row(positive, variant.numpy(), mine, call.temperature, **settings)
                 for variant in (_variants(call, some) if drawn.ranks else [some])
             ]
             slack = _slack(call, drawn, expected[0], len(some))
@@ -142,12 +152,14 @@ def _at_a_jump(drawn: Drawn, call: Call, answer: Answer) -> bool:
     """Whether the loss jumps where rounding decides, so that no two ways need agree."""
     if drawn.ranks:
         return _any_nearly_tied(call)
-    for same in answer.posteriors:
+    for same, certain, _ in answer.posteriors:
         if same is not None and drawn.name == "latent":
+            if certain is not None:
+                same = same.masked_fill(certain, 2.0)  # settled, and the same in every way
             threshold = answer.loss.threshold
             near_threshold = bool(((same - threshold).abs() < 1e-5).any())
             # What weighs nothing but for rounding may be all there is, or have a large logit.
-            sure = bool((same > 1 - 1e-3).any())
+            sure = bool(((same > 1 - 1e-3) & (same <= 1)).any())
             if near_threshold or sure:
                 return True
     return False

@@ -9,6 +9,7 @@ import pytest
 import torch
 from ranks import launch
 
+import bayescl
 from bayescl.integrations import lightly as ours
 
 DIM = 5
@@ -72,6 +73,37 @@ def test_latent_classes_are_info_nce_until_they_are_found(bank) -> None:
     for seed in range(3):
         torch.testing.assert_close(mine(*views(3, seed)), reference(*views(3, seed)))
     assert mine.loss.memory.state_dict(), "what it remembers is part of the state"
+
+
+def test_labels_of_some_images_reach_the_loss_and_stay_in_its_bank() -> None:
+    labels = torch.tensor([0, 0, -1])
+    options = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1, "aim": "both"}
+    mine, direct = ours.LatentClassNTXentLoss(0.5, **options), losses_of(options)
+    banked, by_hand = ours.LatentClassNTXentLoss(0.5, (6, DIM), **options), losses_of(options)
+    for seed in range(3):
+        torch.testing.assert_close(
+            mine(*views(3, seed), labels=labels), direct(*views(3, seed), labels=labels)
+        )
+    banked(*views(3, 0))  # without labels, its rows are of unknown class
+    banked(*views(3, 1), labels=labels)
+    assert banked.memory_bank.groups.tolist() == [-1, -1, -1, 0, 0, -1]
+    stored = banked.memory_bank.candidates
+    by_hand.load_state_dict(banked.loss.state_dict())
+    torch.testing.assert_close(
+        banked(*views(3, 2), labels=labels),
+        by_hand.sampled(
+            *views(3, 2),
+            stored,
+            labels=labels,
+            candidate_labels=torch.tensor([-1] * 3 + [0, 0, -1]),
+        ),
+    )
+    with pytest.raises(ValueError, match="labels must be None"):
+        ours.NTXentLoss()(*views(3, 0), labels=labels)
+
+
+def losses_of(options: dict) -> bayescl.LatentClassContrastiveLoss:
+    return bayescl.LatentClassContrastiveLoss(temperature=0.5, **options)
 
 
 @pytest.mark.parametrize("made", [ours.DebiasedNTXentLoss, ours.HardNTXentLoss])

@@ -54,6 +54,21 @@ def test_the_others_are_our_own_losses_at_the_models_temperature(name: str) -> N
         )
 
 
+def test_labels_of_some_pairs_reach_the_loss() -> None:
+    images, texts = open_clip_ranks.rows(0), open_clip_ranks.rows(1)
+    labels = torch.tensor([0, 0, 1, 1, -1, -1])
+    options = {"tau_plus": 0.3, "memory_size": 12, "refit_every": 1, "aim": "classes"}
+    wrapped = ours.LatentClassClipLoss(**options)
+    direct = bayescl.LatentClassContrastiveLoss(**options, temperature=0.1)
+    for _ in range(3):
+        torch.testing.assert_close(
+            wrapped(images, texts, torch.tensor(10.0), labels=labels),
+            direct.in_batch(images, texts, labels=labels, both_directions=True),
+        )
+    with pytest.raises(ValueError, match="labels must be None"):
+        ours.ClipLoss()(images, texts, torch.tensor(10.0), labels=labels)
+
+
 def test_a_bias_gets_a_gradient_of_zero() -> None:
     bias = torch.tensor(-10.0, requires_grad=True)
     images, texts = open_clip_ranks.rows(0), open_clip_ranks.rows(1)

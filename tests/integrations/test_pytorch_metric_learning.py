@@ -178,6 +178,45 @@ def test_latent_classes_of_two_views_are_those_of_our_own_loss() -> None:
     assert memory(rows(8, 0), LABELS).isfinite()
 
 
+SOME = torch.tensor([0, 0, 0, 1, 1, -1, -1, -1])
+LATENT = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
+
+
+def test_some_labels_of_two_views_are_those_of_our_own_loss() -> None:
+    wrapped = ours.SelfSupervisedLoss(ours.LatentClassNTXentLoss(0.3, **LATENT, aim="classes"))
+    direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **LATENT, aim="classes")
+    for seed in range(3):
+        views = rows(8, seed), rows(8, seed + 100)
+        torch.testing.assert_close(wrapped(*views, labels=SOME), direct(*views, labels=SOME))
+    with pytest.raises(ValueError, match="labels need symmetric"):
+        ours.SelfSupervisedLoss(wrapped.loss, symmetric=False)(*views, labels=SOME)
+    with pytest.raises(ValueError, match="labels must be None"):
+        ours.SelfSupervisedLoss(ours.NTXentLoss())(*views, labels=SOME)
+
+
+def test_a_row_without_a_label_is_a_candidate_and_nobodys_positive() -> None:
+    direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **LATENT)
+    embeddings = rows(8, 0)
+    anchors, positives = torch.where((SOME[:, None] == SOME) & (SOME >= 0) & ~torch.eye(8).bool())
+    value = direct.sampled(
+        embeddings[anchors],
+        embeddings[positives],
+        embeddings,
+        groups=SOME[anchors],
+        candidate_groups=SOME,
+        labels=SOME[anchors],
+        candidate_labels=SOME,
+    )
+    same = SOME[:, None] == SOME  # as a miner sees it, to which -1 is a class
+    mined = (*torch.where(same & ~torch.eye(8).bool()), *torch.where(~same))
+    for indices in (None, mined):
+        loss = ours.LatentClassNTXentLoss(0.3, **LATENT)
+        torch.testing.assert_close(loss(embeddings, SOME, indices), value)
+    assert loss(embeddings, torch.full((8,), -1)) == 0
+    memory = ours.CrossBatchMemory(loss, 6, memory_size=20)
+    assert all(memory(rows(8, seed), SOME).isfinite() for seed in range(4))
+
+
 def test_latent_classes_need_embeddings() -> None:
     with pytest.raises(ValueError, match="distance must be CosineSimilarity"):
         ours.LatentClassNTXentLoss(distance=distances.LpDistance())

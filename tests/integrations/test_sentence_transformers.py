@@ -176,6 +176,38 @@ def test_latent_classes_are_remembered_once_a_step_cached_or_not(folder: Path) -
     torch.testing.assert_close(wrapped.loss.state_dict(), states[2])
 
 
+@pytest.mark.parametrize("options", [{}, {"both_directions": True, "margin": 2.0}])
+def test_a_label_column_reaches_a_loss_that_uses_some_labels(options: dict, folder: Path) -> None:
+    labels = torch.tensor([0, 0, 1, -1, -1])
+    model = model_of("bert", folder).train()
+    columns = COLUMNS["pairs"]
+    direct = bayescl.LatentClassContrastiveLoss(
+        tau_plus=0.3, memory_size=20, refit_every=1, temperature=0.05, aim="classes"
+    )
+    plain, cached = (
+        made(model, tau_plus=0.3, memory_size=20, refit_every=1, aim="classes", **more, **options)
+        for made, more in (
+            (ours.LatentClassRankingLoss, {}),
+            (ours.CachedLatentClassRankingLoss, {"mini_batch_size": 2}),
+        )
+    )
+    for _ in range(3):
+        first, second = (
+            model(column)["sentence_embedding"] for column in tiny_models.features(model, columns)
+        )
+        wanted = direct.in_batch(
+            first, second, labels=labels, both_directions="both_directions" in options
+        )
+        for loss in (plain, cached):
+            value = loss(tiny_models.features(model, columns), labels)
+            torch.testing.assert_close(value, wanted)
+    assert direct.memory.evidence == plain.loss.memory.evidence == cached.loss.memory.evidence
+    scores = torch.rand(5)  # a column that other losses read
+    assert ours.InfoNCERankingLoss(model)(tiny_models.features(model, columns), scores).isfinite()
+    with pytest.raises(ValueError, match="labels must hold integers"):
+        plain(tiny_models.features(model, columns), scores)
+
+
 @pytest.mark.parametrize("cached", [False, True])
 def test_matryoshka_around_info_nce_is_matryoshka_around_theirs(cached: bool, folder: Path) -> None:
     model = model_of("bert", folder)

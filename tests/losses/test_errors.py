@@ -106,6 +106,10 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS.from_logits(A[:, 0], B[:2]), r"unlabeled must have shape \[4, candidates\]"),
         (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
         (lambda: CHECKED.from_logits(NAN[:, 0], B), "positive must be finite"),
+        (lambda: LOSS(A, B, labels=LABELS), "labels must be None, because InfoNCELoss cannot use"),
+        (lambda: LOSS.in_batch(A, B, labels=LABELS), "labels must be None, because InfoNCELoss"),
+        (lambda: LOSS.sampled(A, B, A, labels=LABELS), "labels must be None, because InfoNCELoss"),
+        (lambda: LOSS.sampled(A, B, A, candidate_labels=LABELS), "candidate_labels needs labels"),
         (lambda: OracleContrastiveLoss()(A, B), "OracleContrastiveLoss needs groups"),
         (lambda: OracleContrastiveLoss().sampled(A, B, A), "OracleContrastiveLoss needs groups"),
         (

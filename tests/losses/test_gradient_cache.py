@@ -72,6 +72,21 @@ def test_the_step_equals_the_uncached_one_with_dropout(name: str, sizes: tuple[i
     assert_same_state(loss, other)
 
 
+def test_further_arguments_of_the_loss_are_for_all_rows_at_once() -> None:
+    labels = torch.tensor([0, 0, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1])
+    cached, plain = encoder(), encoder()
+    loss, other = [
+        bayescl.LatentClassContrastiveLoss(num_classes=3, memory_size=24, refit_every=1)
+        for _ in range(2)
+    ]
+    for seed in range(3):
+        views = [rows(12, 2 * seed + view).split((5, 7)) for view in range(2)]
+        value = cached_backward(loss, cached, *views, labels=labels)
+        whole = partial(other, labels=labels)
+        torch.testing.assert_close(value, uncached(whole, [plain, plain], *views))
+    assert_same_state(cached, plain)
+
+
 @pytest.mark.gpu
 @each("half", [False, True])
 def test_dropout_on_a_gpu_is_replayed(half: bool) -> None:

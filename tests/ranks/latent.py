@@ -14,13 +14,16 @@ from ranks.equality import BATCHES, DIM, EXTRA, distance, parts
 from ranks.launch import Findings
 
 STEPS = 8
-LAYOUTS = {
-    "two views": "dense",
-    "pairs": "chunked",
-    "both directions": "chunked",
-    "sampled": "dense",
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "two views": {"engine": "dense"},
+    "pairs": {"engine": "chunked"},
+    "both directions": {"engine": "chunked", "aim": "classes"},
+    "sampled": {"engine": "dense", "aim": "both"},
+    "two views, labels": {"engine": "chunked"},
+    "both directions, labels": {"engine": "dense"},
+    "sampled, labels": {"engine": "chunked", "aim": "both"},
 }
-"""Layouts, and the engine that each is tried on."""
+"""Layouts, and the settings that each is tried with. The last process alone knows labels."""
 
 
 def make(**settings: Any) -> LatentClassContrastiveLoss:
@@ -39,13 +42,34 @@ def drawn(step: int, *counts: int) -> list[Tensor]:
     return [(items + 0.2 * noise())[:count].requires_grad_() for count in counts]
 
 
-def call(loss: LatentClassContrastiveLoss, layout: str, rows: list[Tensor]) -> Tensor:
+def call(
+    loss: LatentClassContrastiveLoss, layout: str, rows: list[Tensor], labels: list[Tensor] | None
+) -> Tensor:
     first, second, extra = rows
-    if layout == "two views":
-        return loss(first, second)
-    if layout == "sampled":
-        return loss.sampled(first, second, extra)
-    return loss.in_batch(first, second, extra=extra, both_directions=layout == "both directions")
+    of_rows, of_extra = (None, None) if labels is None else labels
+    if layout.startswith("two views"):
+        return loss(first, second, labels=of_rows)
+    if layout.startswith("sampled"):
+        return loss.sampled(first, second, extra, labels=of_rows, candidate_labels=of_extra)
+    return loss.in_batch(
+        first,
+        second,
+        extra=extra,
+        both_directions="both" in layout,
+        labels=of_rows,
+        extra_labels=of_extra,
+    )
+
+
+def labels_of(step: int, *counts: int, first: tuple[int, ...]) -> list[Tensor]:
+    """The labels of every other row that is drawn, but those before the last process's."""
+    generator = torch.Generator().manual_seed(step)
+    labels = torch.randint(0, 2, (max(counts),), generator=generator)
+    labels[::2] = -1
+    every = [labels[:count].clone() for count in counts]
+    for some, start in zip(every, first, strict=True):
+        some[:start] = -1
+    return every
 
 
 def tensors(loss: LatentClassContrastiveLoss) -> dict[str, Tensor]:
@@ -64,9 +88,8 @@ def gathered(rank: int, world_size: int) -> Findings:
     batches, extras = BATCHES[world_size], EXTRA[world_size]
     mine = parts(batches, extras)[rank]
     found: Findings = {}
-    for layout, engine in LAYOUTS.items():
-        one = make(engine=engine, chunk_size=3)
-        own = make(engine=engine, chunk_size=3, gather=True)
+    for layout, chosen in LAYOUTS.items():
+        one, own = (make(chunk_size=3, gather=gather, **chosen) for gather in (False, True))
         value_apart = gradient_apart = 0.0
         for step in range(STEPS):
             if step == STEPS - 1:
@@ -76,7 +99,13 @@ def gathered(rank: int, world_size: int) -> Findings:
                 leaf.detach()[places].requires_grad_()
                 for leaf, places in zip(whole, (mine.rows, mine.rows, mine.extra), strict=True)
             ]
-            expected, value = call(one, layout, whole), call(own, layout, rows)
+            labels = own_labels = None
+            if "labels" in layout:
+                before = sum(batches[:-1]), sum(extras[:-1])
+                labels = labels_of(step, sum(batches), sum(extras), first=before)
+                if rank == world_size - 1:  # the others pass none
+                    own_labels = [labels[0][mine.rows], labels[1][mine.extra]]
+            expected, value = call(one, layout, whole, labels), call(own, layout, rows, own_labels)
             expected.backward()
             value.backward()
             total = summed(value) / world_size

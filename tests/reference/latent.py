@@ -129,13 +129,35 @@ def latent(
     *,
     attraction: float,
     threshold: float,
+    aim: str = "classes",
+    sharpness: float = 1.0,
+    certain: list[bool] | None = None,
 ) -> Tensor:
-    mean = sum(1 - probability for probability in same_class) / len(same_class)
-    total = positive.exp()
-    pulled, pull = positive, 1.0
-    for logit, probability in zip(unlabeled, same_class, strict=True):
-        total = total + (1 - probability) / mean * logit.exp()
-        if probability > threshold:
-            pulled = pulled + attraction * probability * logit
-            pull += attraction * probability
-    return total.log() - pulled / pull
+    """One anchor's loss; where labels settle a pair, the aim "both" does as "classes" does."""
+    columns = list(zip(unlabeled, same_class, certain or [False] * len(unlabeled), strict=True))
+    trusted = [aim == "classes" or (aim == "both" and sure) for *_, sure in columns]
+    weights = [
+        1 - same if plain else 1.0 for (_, same, _), plain in zip(columns, trusted, strict=True)
+    ]
+    mean = sum(weights) / max(1, len(weights)) or 1.0
+    total, pulled, pull = positive.exp(), positive, 1.0
+    drawn: list[tuple[Tensor, float]] = []
+    for (logit, same, _), plain, weight in zip(columns, trusted, weights, strict=True):
+        total = total + weight / mean * logit.exp()
+        if same > threshold and plain:
+            pulled = pulled + attraction * same * logit
+            pull += attraction * same
+        elif same > threshold:
+            drawn.append((logit, same))
+    loss = total.log() - pulled / pull
+    # Members past all that are not members.
+    others = sum(1 - same for same in same_class) / max(1, len(same_class))
+    if not drawn or others == 0:
+        return loss
+    rest = torch.stack(
+        [(1 - same) / others * (sharpness * logit).exp() for logit, same, _ in columns]
+    ).sum()
+    strength = attraction / max(1.0, sum(same for _, same in drawn)) / sharpness
+    for logit, same in drawn:
+        loss = loss + strength * same * (1 + rest / (sharpness * logit).exp()).log()
+    return loss

@@ -73,15 +73,34 @@ def hard(
 
 
 def latent(
-    positive: float, unlabeled: Row, same_class: Row, *, attraction: float, threshold: float
+    positive: float,
+    unlabeled: Row,
+    same_class: Row,
+    *,
+    attraction: float,
+    threshold: float,
+    aim: str = "classes",
+    sharpness: float = 1.0,
+    certain: Row | None = None,
 ) -> float:
     if not len(unlabeled):
         return 0.0
-    negative = 1 - same_class
-    loss = 0.0
-    if negative.sum() > 0:
-        weights = negative * len(negative) / negative.sum()
+    trusted = np.full(len(unlabeled), aim == "classes")
+    if aim == "both" and certain is not None:
+        trusted = certain.astype(bool)
+    attracts, loss = np.where(same_class > threshold, same_class, 0.0), 0.0
+    weights = np.where(trusted, 1 - same_class, 1.0)
+    if weights.sum() > 0:
+        weights = weights * len(weights) / weights.sum()
         loss = softplus(logsumexp(unlabeled, b=weights) - positive)
-    pulls = attraction * np.where(same_class > threshold, same_class, 0.0)
+    pulls = attraction * np.where(trusted, attracts, 0.0)
     apart = np.where(pulls > 0, positive - unlabeled, 0.0)
-    return loss + float((pulls * apart).sum() / (1 + pulls.sum()))
+    loss += float((pulls * apart).sum() / (1 + pulls.sum()))
+    members, others = np.where(trusted, 0.0, attracts), 1 - same_class
+    if not members.any() or not others.any():
+        return loss
+    rest = logsumexp(sharpness * unlabeled, b=others * len(others) / others.sum())
+    for logit, share in zip(unlabeled[members > 0], members[members > 0], strict=True):
+        strength = attraction * share / max(1.0, float(members.sum())) / sharpness
+        loss += strength * softplus(rest - sharpness * logit)
+    return loss

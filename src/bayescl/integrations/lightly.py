@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
-from bayescl.axes import Float, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.functional.similarity import unit_vectors
 from bayescl.integrations.extras import is_distributed, loss_named
@@ -65,10 +66,14 @@ class NTXentLoss(nn.Module):
         super().__init__()
         self.loss = loss_named(self.loss_name)(temperature=temperature, **options)
         self.gather_distributed = gather_distributed
-        self.memory_bank = _bank(memory_bank_size)
+        self.memory_bank = _bank(memory_bank_size, labels=self.loss.uses_labels)
 
     def forward(
-        self, out0: Float[Tensor, "batch dim"], out1: Float[Tensor, "batch dim"]
+        self,
+        out0: Float[Tensor, "batch dim"],
+        out1: Float[Tensor, "batch dim"],
+        *,
+        labels: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, ""]:
         """Compute the loss of two views of a batch.
 
@@ -76,20 +81,32 @@ class NTXentLoss(nn.Module):
             out0: embeddings of the first views.
             out1: embeddings of the second views of the same images, in the same order. A bank
                 stores them if ``out0`` needs a gradient.
+            labels: class of each image, -1 where it is not known; a bank keeps them with its rows.
+                Only for :class:`LatentClassNTXentLoss`.
+
+        Raises:
+            ValueError: if shapes do not match, or labels are given to a loss that cannot use some.
         """
         gather = self.gather_distributed and is_distributed()
         if self.memory_bank is None:
             self.loss.gather = gather
-            value: Tensor = self.loss(out0, out1)
+            value: Tensor = self.loss(out0, out1, labels=labels)
             return value
         candidates = self.memory_bank.candidates
         if candidates is None:
-            value = self.loss.in_batch(out0, out1)
+            value = self.loss.in_batch(out0, out1, labels=labels)
         else:
-            value = self.loss.sampled(out0, out1, candidates)
+            stored = None if labels is None else self.memory_bank.groups
+            value = self.loss.sampled(
+                out0, out1, candidates, labels=labels, candidate_labels=stored
+            )
         if out0.requires_grad:
             self.memory_bank.gather = gather
-            self.memory_bank.enqueue(unit_vectors(out1.detach().float()))
+            kept = None
+            if self.loss.uses_labels:
+                unknown = torch.full((len(out1),), -1, device=out1.device)
+                kept = unknown if labels is None else labels
+            self.memory_bank.enqueue(unit_vectors(out1.detach().float()), kept)
         return value
 
 
@@ -112,13 +129,17 @@ class BayesianNTXentLoss(NTXentLoss):
 
 
 class LatentClassNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with ``LatentClassContrastiveLoss``."""
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
+
+    Call it with ``labels=`` if some images are labelled. Pass ``aim="pairs"`` to keep retrieval of
+    the exact pair, which ``aim="classes"`` loses; a bank has "pairs" as its default.
+    """
 
     loss_name = "LatentClassContrastiveLoss"
 
 
-def _bank(size: int | Sequence[int]) -> CandidateQueue | None:
-    """A bank of a size in lightly's notation, or None."""
+def _bank(size: int | Sequence[int], *, labels: bool) -> CandidateQueue | None:
+    """A bank of a size in lightly's notation, with a label for each row if asked; or None."""
     if isinstance(size, int):
         if check_count("memory_bank_size", size, 0) > 0:
             raise ValueError(
@@ -128,4 +149,6 @@ def _bank(size: int | Sequence[int]) -> CandidateQueue | None:
     if len(size) != 2:
         raise ValueError(f"memory_bank_size must be (rows, coordinates), got {tuple(size)}")
     rows, dim = size
-    return CandidateQueue(rows, dim) if check_count("memory_bank_size", rows, 0) else None
+    if check_count("memory_bank_size", rows, 0) == 0:
+        return None
+    return CandidateQueue(rows, dim, groups=labels)

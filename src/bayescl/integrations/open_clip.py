@@ -78,6 +78,7 @@ class ClipLoss(nn.Module):
         output_dict: bool = False,
         *,
         groups: Int[Tensor, " batch"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, ""] | dict[str, Tensor]:
         """Compute the loss of a batch of pairs.
 
@@ -89,12 +90,15 @@ class ClipLoss(nn.Module):
             output_dict: whether to return ``{"contrastive_loss": value}``.
             groups: one integer per pair; pairs of one group, such as equal captions, are never
                 each other's negatives. See :func:`caption_groups`.
+            labels: class of each pair, -1 where it is not known; only for
+                :class:`LatentClassClipLoss`.
         """
         self.loss.gather = self.world_size > 1 and is_distributed()
         value: Tensor = self.loss.in_batch(
             image_features,
             text_features,
             groups=groups,
+            labels=labels,
             both_directions=True,
             temperature=1 / logit_scale,
         )
@@ -122,7 +126,11 @@ class BayesianClipLoss(ClipLoss):
 
 
 class LatentClassClipLoss(ClipLoss):
-    """:class:`ClipLoss` with ``LatentClassContrastiveLoss``."""
+    """:class:`ClipLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
+
+    Retrieval of the exact caption is kept by ``aim="pairs"``, the default here, and lost by
+    ``aim="classes"``.
+    """
 
     loss_name = "LatentClassContrastiveLoss"
 

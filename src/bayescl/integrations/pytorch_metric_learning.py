@@ -114,7 +114,13 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
             rows = torch.arange(len(embeddings), device=embeddings.device)
             there = torch.cat([rows[first], rows[second]])
             return self._for_reducer(losses, (there, there.roll(len(rows) // 2)))
-        pairs = _named_pairs(*call)
+        known = None
+        if self.loss.uses_labels:
+            known = _classes(labels, ref_labels)
+        if known is not None and indices_tuple is not None:
+            indices_tuple = _without_unknown(indices_tuple, *known)
+            call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        pairs = _named_pairs(*call, known)
         if pairs is None:
             return super().compute_loss(*call)
         if pairs.are_none:
@@ -131,14 +137,19 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
 
     def of_two_views(
-        self, view_1: Float[Tensor, "batch dim"], view_2: Float[Tensor, "batch dim"]
+        self,
+        view_1: Float[Tensor, "batch dim"],
+        view_2: Float[Tensor, "batch dim"],
+        labels: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the mean loss of two views in which every row is its own class."""
+        """Return the mean loss of two views in which every row is its own item."""
         if len(view_1) > 1 and self._on_inner_products and self._is_mean:
-            value: Tensor = self._ours(mean=True)(view_1, view_2)
+            value: Tensor = self._ours(mean=True)(view_1, view_2, labels=labels)
             return value
-        labels = torch.arange(len(view_1), device=view_1.device).repeat(2)
-        return self(torch.cat([view_1, view_2]), labels)  # type: ignore[no-any-return]
+        if labels is not None and len(view_1) > 1:
+            raise ValueError("labels need the default distance and reducer of the loss")
+        items = torch.arange(len(view_1), device=view_1.device).repeat(2)
+        return self(torch.cat([view_1, view_2]), items)  # type: ignore[no-any-return]
 
     def _compute_loss(
         self,
@@ -195,6 +206,14 @@ class LatentClassNTXentLoss(NTXentLoss):
 
     Classes are found in embeddings, so the distance must be a cosine or an inner product. If a
     miner names a pair twice, that step is InfoNCE.
+
+    Integer labels are the labels of some rows: a row of -1 is a candidate of unknown class, and
+    nobody's positive. Labels that number items, as in ``SelfSupervisedLoss``, are not classes: each
+    stands on two rows of the batch, or on one row and one reference. For two views of items of
+    which some are labelled, call :class:`SelfSupervisedLoss` with ``labels=``.
+
+    Retrieval of the exact pair is kept by ``aim="pairs"``, the default for labels and miners, and
+    lost by ``aim="classes"``.
     """
 
     loss_name = "LatentClassContrastiveLoss"
@@ -216,6 +235,8 @@ class _Pairs(NamedTuple):
     negative: Bool[Tensor, "rows columns"]
     groups: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
     """Labels equivalent to ``negative``."""
+    labels: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
+    """Classes of some rows, for a loss that can use them."""
 
     @property
     def are_none(self) -> bool:
@@ -224,10 +245,14 @@ class _Pairs(NamedTuple):
 
     def counted(self) -> dict[str, Tensor]:
         """What the loss must know of the pairs."""
+        known = {}
+        if self.labels is not None:
+            labels, columns = self.labels
+            known = {"labels": labels[self.anchors], "candidate_labels": columns}
         if self.groups is None:
-            return {"valid": self.negative[self.anchors]}
+            return {"valid": self.negative[self.anchors], **known}
         groups, columns = self.groups
-        return {"groups": groups[self.anchors], "candidate_groups": columns}
+        return {"groups": groups[self.anchors], "candidate_groups": columns, **known}
 
 
 def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
@@ -251,18 +276,28 @@ def _named_pairs(
     indices_tuple: tuple[Tensor, ...] | None,
     ref_emb: Tensor,
     ref_labels: Tensor | None,
+    known: tuple[Tensor, Tensor] | None = None,
 ) -> _Pairs | None:
-    """The pairs that labels or a miner name; None if a miner names a pair twice."""
+    """The pairs that labels or a miner name; None if a miner names a pair twice.
+
+    With labels that are ``known`` to be classes, one of -1 says nothing.
+    """
     if indices_tuple is None:
         assert labels is not None
         assert ref_labels is not None
+        alone = ref_labels is labels
+        if known is not None:
+            if not alone and max(map(_most_frequent, (labels, ref_labels))) < 2:
+                known = None  # labels number items: an anchor and its other view
+            labels, columns = _each_unknown_apart(labels, ref_labels)
+            ref_labels = labels if alone else columns
         same = labels[:, None] == ref_labels
         negative = ~same
-        if ref_labels is labels:
+        if alone:
             same.fill_diagonal_(False)
         groups = None if labels.is_floating_point() else (labels, ref_labels)
         anchors, positives = torch.where(same)
-        return _Pairs(anchors, positives, negative, groups)
+        return _Pairs(anchors, positives, negative, groups, known)
     anchors, positives, *others, negatives = indices_tuple
     (rows,) = others or (anchors,)
     negative = torch.zeros(
@@ -270,7 +305,41 @@ def _named_pairs(
     )
     negative[rows, negatives] = True
     once = int(negative.sum()) == len(negatives)
-    return _Pairs(anchors, positives, negative, None) if once else None
+    return _Pairs(anchors, positives, negative, None, known) if once else None
+
+
+def _classes(labels: Tensor | None, ref_labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """The labels of both sides if they can be classes."""
+    if labels is None or ref_labels is None:
+        return None
+    if labels.is_floating_point() or ref_labels.is_floating_point():
+        return None
+    return labels, ref_labels
+
+
+def _most_frequent(labels: Tensor) -> int:
+    """Number of rows of the most frequent label."""
+    return int(labels.unique(return_counts=True)[1].max())
+
+
+def _each_unknown_apart(labels: Tensor, ref_labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Labels that are equal where they were equal and known."""
+    both = torch.cat([labels, ref_labels])
+    numbers = torch.arange(len(both), device=both.device)
+    apart = torch.where(both < 0, -1 - numbers, both.long())
+    first, second = apart.split([len(labels), len(ref_labels)])
+    return first, second
+
+
+def _without_unknown(
+    indices_tuple: tuple[Tensor, ...], labels: Tensor, ref_labels: Tensor
+) -> tuple[Tensor, ...]:
+    """What a miner found, without pairs or triplets that are positive because both are -1."""
+    anchors, positives, *others = indices_tuple
+    kept = (labels[anchors] >= 0) | (ref_labels[positives] >= 0)
+    if len(others) == 1:  # triplets: the negative goes with them
+        others = [others[0][kept]]
+    return (anchors[kept], positives[kept], *others)
 
 
 _NAMES = (
@@ -296,11 +365,28 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
     """
 
     def forward(
-        self, embeddings: Float[Tensor, "batch dim"], ref_emb: Float[Tensor, "batch dim"]
+        self,
+        embeddings: Float[Tensor, "batch dim"],
+        ref_emb: Float[Tensor, "batch dim"],
+        *,
+        labels: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, ""]:
-        """Compute the loss of two views of the same items, in the same order."""
+        """Compute the loss of two views of the same items, in the same order.
+
+        Args:
+            embeddings: of the first views.
+            ref_emb: of the second views.
+            labels: class of each item, -1 where it is not known; only for a symmetric
+                :class:`LatentClassNTXentLoss`, which retrieves exact pairs worse with
+                ``aim="classes"``.
+
+        Raises:
+            ValueError: if labels are given to a loss that cannot use some.
+        """
         if self.symmetric and isinstance(self.loss, NTXentLoss):
-            return self.loss.of_two_views(embeddings, ref_emb)
+            return self.loss.of_two_views(embeddings, ref_emb, labels)
+        if labels is not None:
+            raise ValueError("labels need symmetric=True and a LatentClassNTXentLoss of bayescl")
         value: Tensor = super().forward(embeddings, ref_emb)
         return value
 

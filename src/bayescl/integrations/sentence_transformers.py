@@ -63,10 +63,16 @@ STATE_FILE = "bayescl_loss.pt"
 
 
 class BatchNotes(NamedTuple):
-    """What is known of a batch besides its embeddings, with one entry per column of texts."""
+    """What is known of each column of texts, and of the pairs, besides their embeddings."""
 
     keys: list[Int[Tensor, " rows"]]
     guide: list[Float[Tensor, "rows dim"]]
+    labels: Int[Tensor, " rows"] | None = None
+
+    @property
+    def turned(self) -> BatchNotes:
+        """The same with positives as anchors, without hard negatives."""
+        return BatchNotes(self.keys[1::-1], self.guide[1::-1], self.labels)
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -140,17 +146,17 @@ class ContrastiveRankingLoss(nn.Module):
 
         Args:
             sentence_features: the tokenized columns: anchors, positives, hard negatives.
-            labels: not used.
+            labels: the data set's label column: class of each pair, -1 where it is not known. Only
+                a loss that can use some labels reads it.
 
         Raises:
-            ValueError: if there are fewer than two columns.
+            ValueError: if there are fewer than two columns, or the loss cannot use such labels.
         """
-        del labels
         columns = list(sentence_features)
-        notes = self._notes(columns)
+        notes = self._notes(columns, labels)
         return self._value(embed_columns(self.model, columns), notes)
 
-    def _notes(self, columns: Sequence[Features]) -> BatchNotes:
+    def _notes(self, columns: Sequence[Features], labels: Tensor | None) -> BatchNotes:
         """Compute keys and the guide's embeddings before the model changes the features."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
@@ -165,7 +171,7 @@ class ContrastiveRankingLoss(nn.Module):
                 guide.append(
                     self.guide.encode(texts, convert_to_tensor=True, show_progress_bar=False)
                 )
-        return BatchNotes(keys, guide)
+        return BatchNotes(keys, guide, labels if getattr(self.loss, "uses_labels", False) else None)
 
     def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
@@ -189,7 +195,7 @@ class ContrastiveRankingLoss(nn.Module):
         apart = self.margin is not None or self.guide is not None or (gather and "valid" in counted)
         if not apart and not self._is_alone(embeddings[:2]):
             return self._in_batch(embeddings, counted, both_directions=True)
-        turned, back = BatchNotes(*(column[1::-1] for column in notes)), embeddings[1::-1]
+        turned, back = notes.turned, embeddings[1::-1]
         there = self._in_batch(embeddings, counted)
         self.loss.eval()  # a loss with a memory has seen these pairs
         total = there + self._in_batch(back, self._counted(back, turned))
@@ -219,7 +225,7 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
         """Return the arguments of the loss that say which candidates count; empty if all do."""
-        counted: dict[str, Tensor] = {}
+        counted: dict[str, Tensor] = {} if notes.labels is None else {"labels": notes.labels}
         # Mostly no text of the batch is another's, which is all there is to know.
         if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
             anchors, positives, *rest = notes.keys
@@ -322,12 +328,12 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
 
         Args:
             sentence_features: the tokenized columns: anchors, positives, hard negatives.
-            labels: not used.
+            labels: the data set's label column: class of each pair, -1 where it is not known. Only
+                a loss that can use some labels reads it.
 
         Raises:
-            ValueError: if there are fewer than two columns.
+            ValueError: if there are fewer than two columns, or the loss cannot use such labels.
         """
-        del labels
         columns = list(sentence_features)
         trained = [each for each in self.loss.parameters() if each.requires_grad]
         earlier = [each.grad for each in trained]
@@ -335,7 +341,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
             each.grad = None
         # What is known of the texts takes the way of the labels, which reaches calculate_loss
         # under wrappers too.
-        value: Tensor = CachedLossMixin.forward_cached(self, columns, self._notes(columns))
+        value: Tensor = CachedLossMixin.forward_cached(self, columns, self._notes(columns, labels))
         found = [each.grad for each in trained]
         for each, gradient in zip(trained, earlier, strict=True):
             each.grad = gradient
@@ -532,13 +538,17 @@ class BayesianRankingLoss(_ScalePreset):
 
 
 class LatentClassRankingLoss(_ScalePreset):
-    """:class:`InfoNCERankingLoss` with ``LatentClassContrastiveLoss``.
+    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
+
+    If the data set has a column ``label``, it holds the class of each pair, -1 where it is not
+    known. Retrieval of the exact positive is kept by ``aim="pairs"``, the default here, and lost by
+    ``aim="classes"``.
 
     Args:
         model: the model to train.
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
-        **options: those of the loss and of :class:`ContrastiveRankingLoss`.
+        **options: those of the loss, such as ``aim``, and of :class:`ContrastiveRankingLoss`.
     """
 
     loss_name = "LatentClassContrastiveLoss"

@@ -137,7 +137,8 @@ def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
         ((20, 30, 40, 60), (512, 512, 512, 512))
     """
     most = max(1, min(_MOST_COMPONENTS, items // _ITEMS_PER_COMPONENT))
-    return tuple(max(1, min(most, max(2, round(each / tau_plus)))) for each in COMPONENTS_PER_CLASS)
+    wanted = (min(each / tau_plus, _MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf
+    return tuple(max(1, min(most, max(2, round(each)))) for each in wanted)
 
 
 class ClassMemory(nn.Module):
@@ -325,8 +326,8 @@ class ClassMemory(nn.Module):
         same = labels[known, None] == labels[known]
         right = float((attracted & same).sum())
         wrong = float((attracted & ~same).sum())
-        # A few items make many pairs, which do not say more than the items do.
-        scale = min(1.0, len(known) / max(1.0, right + wrong))
+        # A few items make many pairs, which say no more than as many as share no item.
+        scale = min(1.0, len(known) / 2 / max(1.0, right + wrong))
         self._right = _INERTIA * self._right + scale * right
         self._wrong = _INERTIA * self._wrong + scale * wrong
 
@@ -389,7 +390,7 @@ class ClassMemory(nn.Module):
         if self.classes is None or trust is None or self._agreement is None:
             if tau_plus is not None and self.is_hopeless(tau_plus):
                 return (
-                    f"{1 / tau_plus:.0f} classes are more than {_MOST_COMPONENTS} components or "
+                    f"{1 / tau_plus:.10g} classes are more than {_MOST_COMPONENTS} components or "
                     f"{self.size} remembered items can tell apart, so no classes are looked for "
                     "and the loss is InfoNCE. With so many classes, few candidates of a batch are "
                     "false negatives."

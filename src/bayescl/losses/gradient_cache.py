@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from bayescl.axes import Float, Tensor
 
 Loss = Callable[..., Tensor]
-"""Called with one tensor of embeddings per view; returns a scalar."""
+"""Called with one tensor of embeddings per view, and further arguments; returns a scalar."""
 
 
 def cached_backward(
@@ -21,6 +21,7 @@ def cached_backward(
     encoder: nn.Module | Sequence[nn.Module],
     *views: Sequence[Any],
     backward: Callable[[Tensor], Any] = torch.Tensor.backward,
+    **whole: Any,
 ) -> Float[Tensor, ""]:
     r"""Compute a loss over many chunks and its gradients, holding one chunk's graph at a time.
 
@@ -43,13 +44,14 @@ def cached_backward(
 
     Args:
         loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;
-            returns a scalar. A loss of this package, or ``lambda users, items:
-            loss.in_batch(users, items, groups=groups)``.
+            returns a scalar. A loss of this package, or its ``loss.in_batch``.
         encoder: one encoder for all views, or one per view. It returns one embedding per row.
         *views: the chunks of each view, one or more. A chunk is the encoder's input: a tensor, or
             a tuple of positional or a mapping of named arguments.
         backward: how to differentiate the scalar; default: ``value.backward()``. With a scaler:
             ``lambda value: scaler.scale(value).backward()``.
+        **whole: further arguments of the loss, for all rows at once, such as ``groups=`` or
+            ``labels=`` (-1 for an item without).
 
     Returns:
         The loss, without a graph.
@@ -93,7 +95,7 @@ def cached_backward(
 
     wholes = [torch.cat(parts).requires_grad_() for parts in embeddings]
     with torch.enable_grad():
-        value = loss(*wholes)
+        value = loss(*wholes, **whole)
         if value.numel() != 1:
             raise ValueError(f"loss must return a scalar, got shape {list(value.shape)}")
         backward(value)

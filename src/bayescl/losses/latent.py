@@ -14,6 +14,7 @@ from bayescl.checks import check_choice, check_count, check_interval
 from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
+from bayescl.functional.sorting import can_look
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.class_memory import SCALES, ClassMemory, Precision, memory_for
 from bayescl.losses.gathering import Gathering
@@ -229,6 +230,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             # What is remembered changes with every call: traced, it would be compiled each time.
             value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
             return value
+        batches = [_without_unknown(batch) for batch in batches]
         first, memory = batches[0], self.memory
         if not self._learns:
             with gathering.refusals():
@@ -325,3 +327,12 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)
         return replace(batch, same_class=SameClass(items, columns))
+
+
+def _without_unknown(batch: ContrastiveBatch) -> ContrastiveBatch:
+    """The same batch, without labels if none is known: the loss is then the same bit for bit."""
+    labels = batch.labels
+    if labels is None or not can_look(labels.anchors):
+        return batch
+    known = bool((labels.anchors >= 0).any()) or bool((labels.candidates >= 0).any())
+    return batch if known else replace(batch, labels=None)

@@ -16,10 +16,11 @@ from bayescl_lab.images.streaming import ImageStream
 
 
 class ImageBatch(NamedTuple):
-    """Some images and their labels."""
+    """Some images and their labels; and the labels that the loss may know, -1 for the others."""
 
     images: UInt8[Tensor, "batch channels height width"]
     labels: Int[Tensor, " batch"]
+    known: Int[Tensor, " batch"] | None = None
 
 
 class EpochOrder:
@@ -90,11 +91,18 @@ class StoreBatches:
     Args:
         store: the images.
         sampler: the rows of each batch.
+        known: for each image the label that the loss may know, -1 if it may not; default: none.
     """
 
-    def __init__(self, store: ImageStore, sampler: EpochOrder) -> None:
+    def __init__(
+        self,
+        store: ImageStore,
+        sampler: EpochOrder,
+        known: Int[Tensor, " images"] | None = None,
+    ) -> None:
         self.store = store
         self.sampler = sampler
+        self.known = None if known is None else known.to(store.device)
         self._epoch = 0
         self._given = 0
         self._resume = (0, 0)
@@ -126,4 +134,6 @@ class StoreBatches:
         self.sampler.begin = self._given
         for rows, images in zip(self.sampler, self._images, strict=True):
             self._given += 1
-            yield ImageBatch(images, self.store.labels[rows.to(self.store.device)])
+            there = rows.to(self.store.device)
+            known = None if self.known is None else self.known[there]
+            yield ImageBatch(images, self.store.labels[there], known)

@@ -34,8 +34,9 @@ class SimCLR(pl.LightningModule):
         encoder: images to features; kept after training.
         projection_head: features to embeddings; discarded after training.
         loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, and with
-            ``groups=labels`` if it ``needs_groups``, as the oracle does; no other loss sees a
-            label. It is a part of the module, so its state is in every checkpoint.
+            ``groups=labels`` if it ``needs_groups``, as the oracle does. With ``labels=`` it gets
+            the labels that the batch says are known; no other loss sees a label. It is
+            a part of the module, so its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
         optimizer: makes the optimizer; see :mod:`bayescl_lab.images.optimizers`.
@@ -125,6 +126,8 @@ class SimCLR(pl.LightningModule):
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch; with a gradient cache, the whole step."""
         labels = {"groups": batch.labels} if getattr(self.loss, "needs_groups", False) else {}
+        if batch.known is not None:
+            labels = {"labels": batch.known}
         if self.cache_chunk is not None:
             return self._cached_step(batch, batch_idx, labels, self.cache_chunk)
         if self.joint_views:

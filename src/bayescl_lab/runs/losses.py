@@ -228,6 +228,12 @@ class LossSettings(_ChosenLoss):
         loss: ContrastiveLoss = made(**{**self.hyperparameters, **options})
         return loss
 
+    @property
+    def uses_labels(self) -> bool:
+        """Whether the loss can use the labels of some images."""
+        made = LOSSES[self.loss].images
+        return made is not None and made.uses_labels
+
     def resolved(self) -> dict[str, float]:
         """Every hyper-parameter of the loss, including defaults."""
         return self._values(self.build())

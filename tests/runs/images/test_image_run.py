@@ -48,6 +48,28 @@ def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
     assert torch.equal(*embeddings)
 
 
+def test_latent_classes_know_the_labels_drawn_and_other_losses_do_not(settings, tmp_path):
+    latent = replace(settings, loss=LossSettings("latent"), labels_per_class=3, aim="classes")
+    runs = [ImageRun(replace(latent, seed=seed)) for seed in (0, 0, 1)]
+    labels, classes = runs[0].parts.train.labels, len(runs[0].parts.train.class_names)
+    for run in runs:
+        drawn = run.known >= 0
+        assert run.known[drawn].bincount().tolist() == [3] * classes
+        assert torch.equal(run.known[drawn], labels[drawn])
+    assert torch.equal(runs[0].known, runs[1].known)
+    assert not torch.equal(runs[0].known, runs[2].known)
+    assert runs[0].model.loss.aim == "classes"
+    result = train_images(latent, tmp_path / "latent")
+    assert result["labels_known"] == 3 * classes
+    assert f"labels of {3 * classes} of {len(labels)}" in result["remarks"][-1]
+    assert result["settings"]["labels_per_class"] == 3
+    other = replace(latent, loss=settings.loss)
+    assert ImageRun(other).known is None
+    assert "labels_per_class" not in other.as_config()
+    with pytest.raises(ValueError, match="labels_per_class must be at most"):
+        ImageRun(replace(latent, labels_per_class=10**6))
+
+
 def test_training_separates_the_classes_of_plain_bars(settings, tmp_path):
     result = train_images(replace(settings, epochs=12), tmp_path / "run")
     assert result["probes"]["few_label_5"] > 0.9

@@ -26,7 +26,7 @@ class ImageComparison(Comparison[ImageSettings, LossSettings]):
     kind = KIND
     settings_type = ImageSettings
     loss_type = LossSettings
-    kept = ("settings", "images", "probes", "seconds_per_epoch")
+    kept = ("settings", "images", "labels_known", "probes", "seconds_per_epoch")
 
     @property
     def train(self) -> Train:

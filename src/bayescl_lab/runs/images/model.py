@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -45,7 +47,8 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    loss = settings.loss.build(gather=settings.devices * settings.num_nodes > 1)
+    options: dict[str, Any] = {"aim": settings.aim} if settings.loss.uses_labels else {}
+    loss = settings.loss.build(gather=settings.devices * settings.num_nodes > 1, **options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from torch import nn
 from typing_extensions import Unpack
 
+from bayescl.axes import Int, Tensor
+from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, load_images
+from bayescl_lab.images.few_label_probe import few_label_draws
 from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.model import build_model
@@ -91,7 +96,8 @@ class ImageRun(TrainedRun[ImageSettings]):
             settings, self.parts.train, steps_per_epoch=len(order), encoder=encoder
         )
         self.parts = self.parts.to(self.device)
-        self.batches = StoreBatches(self.parts.train, order)
+        self.known = _known_labels(self.parts.train, settings)
+        self.batches = StoreBatches(self.parts.train, order, self.known)
         self.alpha = alpha_callback(settings, self.parts.train)
 
     @classmethod
@@ -185,17 +191,41 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Evaluate the trained encoder: the content of ``result.json`` without its provenance."""
         del folder
         settings = self.settings
+        remarks, labels_known = list(self.parts.remarks), 0
+        if self.known is not None:
+            labels_known = int((self.known != UNLABELLED).sum())
+            remarks.append(
+                f"the loss knew the labels of {labels_known} of {len(self.known)} training images"
+            )
         return {
             "settings": settings.as_config(),
             "seed": settings.seed,
             "epochs": settings.epochs,
             "images": self.images(),
-            "remarks": list(self.parts.remarks),
+            "labels_known": labels_known,
+            "remarks": remarks,
             "seconds_per_epoch": journal.seconds_per_epoch(),
             **journal.medians("images_per_second"),
             "loss": journal.rows[-1]["loss"],
             "probes": self.evaluate() if self.parts.has_labels else {},
         }
+
+
+def _known_labels(train: ImageStore, settings: ImageSettings) -> Int[Tensor, " images"] | None:
+    """The labels that the loss may know, -1 for the others; None if it knows none."""
+    if settings.labels_per_class is None or not settings.loss.uses_labels:
+        return None
+    train.labelled()  # refuses images without labels
+    (rows,) = few_label_draws(
+        train.labels,
+        num_classes=len(train.class_names),
+        labels_per_class=settings.labels_per_class,
+        draws=1,
+        seed=derived_seed(settings.seed, Purpose.LABELS),
+    )
+    known = torch.full_like(train.labels, UNLABELLED)
+    known[rows] = train.labels[rows]
+    return known
 
 
 def train_images(
@@ -223,7 +253,8 @@ def train_images(
         **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
 
     Returns:
-        The content of ``result.json``: settings, probes, seconds per epoch, and provenance.
+        The content of ``result.json``: settings, the number of labels that the loss knew, probes,
+        seconds per epoch, and provenance.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or

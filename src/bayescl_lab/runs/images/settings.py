@@ -75,6 +75,11 @@ class ImageOptions:
         alpha_reading: how a measured AUC becomes alpha: by the paper's model, or as the auc itself,
             as the paper's authors do.
         alpha_labels: labelled images per class for measuring alpha.
+        labels_per_class: labelled training images of each class that the latent-class loss knows,
+            drawn by the seed; other losses do not see them. Default: none.
+        aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views,
+            classes loses it for tight classes, both is between; auto goes from both to classes
+            if known labels show that the classes found are right.
         knn_every: epochs between k-NN scores during training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
@@ -119,6 +124,8 @@ class ImageOptions:
     alpha_every: Count = 20
     alpha_reading: Literal["model", "auc"] = "model"
     alpha_labels: Annotated[int, at_least(2)] = 20
+    labels_per_class: Count | None = None
+    aim: Literal["auto", "pairs", "both", "classes"] = "auto"
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
@@ -199,7 +206,8 @@ class ImageSettings(ImageOptions, StoredSettings):
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, with every hyper-parameter of the loss.
 
-        The settings of alpha are included only if it changes.
+        The settings of alpha are included only if it changes, those of latent classes only for a
+        loss that has them.
         """
         config = asdict(self)
         del config["loss"]
@@ -207,6 +215,8 @@ class ImageSettings(ImageOptions, StoredSettings):
             del config["init"]
         if self.alpha_schedule == "fixed":
             config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
+        if not self.loss.uses_labels:
+            config = {key: value for key, value in config.items() if key not in _OF_LATENT_CLASSES}
         return {"loss": self.loss.loss, **self.loss.resolved(), **config}
 
     @classmethod
@@ -214,4 +224,5 @@ class ImageSettings(ImageOptions, StoredSettings):
         return {"loss": LossSettings(*pop_loss(values))}
 
 
+_OF_LATENT_CLASSES = ("labels_per_class", "aim")
 _OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")
