@@ -79,7 +79,7 @@ def test_a_run_that_cannot_be_is_refused_before_there_is_a_folder(
         ),
         ("train images --tau_plus 1.0", "tau_plus must lie in [0, 1), got 1.0"),
         ("train images --alpha 1 --beta 1", "alpha and beta"),
-        ("train images --num_classes 1", "num_classes must be a whole number of at least 2, got 1"),
+        ("train images --num_classes 1", "num_classes must be at least 2, got 1"),
         (f"{COMPARE} --alpha 0.9", "none of the losses info_nce takes alpha"),
         ("compare images --losses ,", "losses must name at least one loss"),
         ("compare images --losses hard,hard", "losses must name every loss once"),

@@ -172,9 +172,10 @@ def _safetensors(path: Path) -> Opened:
         if not 2 <= length <= min(size - 8, _LARGEST_HEADER):
             raise ValueError("it is not a safetensors file")
         header = json.loads(file.read(length))
-    if not isinstance(header, dict):
-        raise ValueError("it is not a safetensors file")
-    header.pop("__metadata__", None)
+    try:
+        header.pop("__metadata__", None)
+    except (AttributeError, TypeError):
+        raise ValueError("it is not a safetensors file") from None
 
     def read(name: str) -> Array:
         entry = header[name]
