@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +79,7 @@ def test_a_run_that_cannot_be_is_refused_before_there_is_a_folder(
         ),
         ("train images --tau_plus 1.0", "tau_plus must lie in [0, 1), got 1.0"),
         ("train images --alpha 1 --beta 1", "alpha and beta"),
-        ("train images --num_classes 1", "num_classes must be a whole number of at least 2, got 1"),
+        ("train images --num_classes 1", "num_classes must be at least 2, got 1"),
         (f"{COMPARE} --alpha 0.9", "none of the losses info_nce takes alpha"),
         ("compare images --losses ,", "losses must name at least one loss"),
         ("compare images --losses hard,hard", "losses must name every loss once"),
@@ -202,6 +204,69 @@ def test_a_hostile_command_line_gets_one_line_and_leaves_nothing_behind(
     assert outcome.status == 2
     assert message in outcome.complaint
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def npy(shape: str) -> bytes:
+    """A file of NumPy's format whose header says a shape that its values do not have."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
+
+
+def safetensors(header: bytes) -> bytes:
+    return struct.pack("<Q", len(header)) + header + bytes(64)
+
+
+def entry(shape: str, offsets: str = "[0, 16]") -> bytes:
+    said = f'{{"dtype": "F32", "shape": {shape}, "data_offsets": {offsets}}}'
+    return safetensors(f'{{"embeddings": {said}}}'.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.npy", npy("(-3, 4)"), "it does not hold the shape (-3, 4)"),
+        ("a.npy", npy("(1000000000000, 4)"), "it does not hold the shape"),
+        ("a.npy", npy("(2, 2, 2)"), "one or two dimensions, got shape (2, 2, 2)"),
+        ("a.npy", npy("(1.5, 4)"), "shape is not valid"),
+        ("a.npz", {"embeddings": b"hello"}, "has no array"),
+        ("a.npz", {"embeddings.npy": b"hello"}, "magic string"),
+        ("a.npz", {"embeddings.npy": npy("(-3, 4)")}, "it does not hold the shape (-3, 4)"),
+        ("a.npz", {"embeddings.npy": npy("(9, 99999999)")}, "it does not hold the shape"),
+        ("a.safetensors", safetensors(b'{"a":' * 50_000), "nested too deeply"),
+        ("a.safetensors", safetensors(b"[1]"), "it is not a safetensors file"),
+        ("a.safetensors", safetensors(b'{"embeddings": 1}'), "what its header says of embeddings"),
+        ("a.safetensors", entry("[Infinity, 2]"), "what its header says of embeddings"),
+        ("a.safetensors", entry("[2, 2]", "[0, NaN]"), "what its header says of embeddings"),
+        ("a.safetensors", entry("[2, 2]", "[0, 999999]"), "embeddings has the wrong size"),
+    ],
+)
+def test_a_hostile_file_of_embeddings_is_refused_by_its_header(bayescl, name, content, message):
+    if isinstance(content, bytes):
+        Path(name).write_bytes(content)
+    else:
+        with zipfile.ZipFile(name, "w") as archive:
+            for member, values in content.items():
+                archive.writestr(member, values)
+    outcome = bayescl(f"inspect {name}")
+    assert outcome.status == 2
+    assert outcome.complaint.startswith(f"cannot read {name}: ")
+    assert message in outcome.complaint
+
+
+def test_deeply_nested_files_of_a_run_are_damaged(bayescl, image_run):
+    deep = "[" * 50_000
+    for name, line in (
+        ("result.json", "report run"),
+        ("config.yaml", "evaluate run"),
+        ("config.yaml", "train images --config run/config.yaml"),
+    ):
+        file = Path(image_run, name)
+        file.write_text(file.read_text().splitlines()[0] + "\n" + deep)
+        if name == "result.json":
+            file.write_text(deep)
+        outcome = bayescl(line)
+        assert outcome.status == 2
+        assert f"run/{name}" in outcome.complaint
 
 
 @pytest.mark.parametrize("command", ["train images", COMPARE])

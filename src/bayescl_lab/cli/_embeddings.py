@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,12 @@ _NAMES = {
     "labels": ("labels", "label"),
 }
 """Accepted names of each array in a file that holds several."""
+
+_UNREADABLE = (
+    *(ValueError, OSError, EOFError, KeyError, TypeError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
+)
+"""What a damaged file raises, depending on its damage."""
 
 _LARGEST_HEADER = 100_000_000
 _SAFETENSORS = {
@@ -103,9 +111,11 @@ def _read(path: Path, roles: Mapping[str, Iterable[str]]) -> dict[str, Array]:
             shown = ", ".join(names[:8]) or "no array"
             raise ValueError(f"it needs an array called {first}, but has {shown}")
         return {role: read(name) for role, name in chosen.items()}
-    except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except RecursionError:
+        raise ValueError(f"cannot read {path}: its header is nested too deeply") from None
+    except _UNREADABLE as error:
         reason = str(error).partition("\n")[0] or "it is damaged"
-        if "bject" in reason or "pickle" in reason:
+        if "Object arrays" in reason or "Python objects" in reason or "pickle" in reason:
             reason = "it holds Python objects, which may run code when loaded"
         raise ValueError(f"cannot read {path}: {reason}") from None
 
@@ -115,19 +125,44 @@ Opened = tuple[list[str], Callable[[str], Array]]
 
 
 def _npy(path: Path) -> Opened:
-    return ["embeddings"], lambda _: np.lib.format.open_memmap(path, mode="r")
+    def read(_: str) -> Array:
+        with path.open("rb") as file:
+            _check_header(file, path.stat().st_size)
+        return np.lib.format.open_memmap(path, mode="r")
+
+    return ["embeddings"], read
 
 
 def _npz(path: Path) -> Opened:
     with zipfile.ZipFile(path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        sizes = {one.filename: one.file_size for one in archive.infolist()}
 
     def read(name: str) -> Array:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+            _check_header(file, sizes[f"{name}.npy"])
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             array: Array = arrays[name]
         return array
 
-    return names, read
+    return [name.removesuffix(".npy") for name in sizes if name.endswith(".npy")], read
+
+
+def _check_header(file: IO[bytes], size: int) -> None:
+    """Refuse an array of NumPy's format by its header, before its values take memory.
+
+    Args:
+        file: the file from its start.
+        size: its declared size in bytes.
+    """
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0
+    shape, _, dtype = (read if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if len(shape) > 2:
+        raise ValueError(f"arrays must have one or two dimensions, got shape {shape}")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - file.tell():
+        raise ValueError(f"it is damaged: it does not hold the shape {shape} of its header")
 
 
 def _safetensors(path: Path) -> Opened:
@@ -137,13 +172,19 @@ def _safetensors(path: Path) -> Opened:
         if not 2 <= length <= min(size - 8, _LARGEST_HEADER):
             raise ValueError("it is not a safetensors file")
         header = json.loads(file.read(length))
-    header.pop("__metadata__", None)
+    try:
+        header.pop("__metadata__", None)
+    except (AttributeError, TypeError):
+        raise ValueError("it is not a safetensors file") from None
 
     def read(name: str) -> Array:
         entry = header[name]
-        kind, (begin, end) = entry["dtype"], entry["data_offsets"]
-        shape = [int(one) for one in entry["shape"]]
-        if kind not in _SAFETENSORS:
+        try:
+            kind, (begin, end) = entry["dtype"], map(operator.index, entry["data_offsets"])
+            shape = [operator.index(one) for one in entry["shape"]]
+        except (TypeError, KeyError, ValueError):
+            raise ValueError(f"it is damaged: what its header says of {name}") from None
+        if str(kind) not in _SAFETENSORS:
             raise ValueError(f"{name} is of type {kind}, which is not supported")
         dtype = np.dtype(_SAFETENSORS[kind])
         count = math.prod(shape)

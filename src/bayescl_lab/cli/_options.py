@@ -119,7 +119,12 @@ def read_config(file: Path) -> dict[str, Any]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no configuration file {file}") from None
-    except (OSError, ValueError, yaml.YAMLError):  # an impossible date is a ValueError
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+        yaml.YAMLError,
+    ):  # an impossible date is a ValueError
         raise ValueError(f"cannot read the configuration file {file}") from None
     if isinstance(content, dict):
         return content

@@ -198,7 +198,7 @@ class RunFolder:
         try:
             text = self.config_file.read_text(encoding="utf-8")
             config = yaml.safe_load(text)
-        except (yaml.YAMLError, UnicodeDecodeError):
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
             raise ValueError(f"{self.config_file} is damaged") from None
         first, second, *_ = *text.split("\n", 2), ""
         if not first.startswith(_HEADER) or not isinstance(config, dict):
@@ -244,7 +244,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"{path} is damaged") from None
     if isinstance(value, dict):
         return value
