@@ -147,7 +147,7 @@ def test_latent_classes_are_shown_with_their_trust_and_their_images(bayescl, lat
     report = report_of("run")
     latent = report["latent_classes"]
     assert latent["fitted"]
-    assert [mixture["components"] for mixture in latent["mixtures"]] == [6, 9, 12, 18]
+    assert [mixture["components"] for mixture in latent["mixtures"]] == [6, 12]
     assert 0 < latent["trust"] <= 1
     assert report["posteriors"][0]["source"] == "latent classes"
     assert report["confident_pairs"]["precision"] > 0.9
