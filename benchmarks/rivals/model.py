@@ -29,7 +29,7 @@ class ItemBatches(StoreBatches):
         """Yield the batches of the sampler's current epoch."""
         rows = list(self.sampler)
         for batch in super().__iter__():
-            yield ItemBatch(*batch, rows[self.state_dict()["batches"] - 1])
+            yield ItemBatch(batch.images, batch.labels, rows[self.state_dict()["batches"] - 1])
 
 
 class RivalSimCLR(SimCLR):

@@ -19,5 +19,5 @@ def test_both_programs_give_batches_of_one_shape(tmp_path, monkeypatch):
     image_loader.write_images(tmp_path / "photos", 24)
     monkeypatch.setattr(image_loader, "BATCH", 8)
     for program in image_loader.PROGRAMS.values():
-        batches = [images for images, _ in program(tmp_path / "photos", 0)]
+        batches = [images for images, *_ in program(tmp_path / "photos", 0)]
         assert [images.shape for images in batches] == [torch.Size((8, 3, 224, 224))] * 3

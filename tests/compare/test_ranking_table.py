@@ -260,7 +260,7 @@ def test_a_page_is_brought_up_to_date_from_the_cells(tmp_path):
     assert "yesterday" not in once
     assert refreshed(once, tmp_path) == once
     paired = "1<!-- quote: paired a.json bayesian ndcg@20/mean:~+.4f -->"
-    rest = f"{paired} 2<!-- quote: best a.json ndcg@20:~.4f -->"
+    rest = f"{paired} 2<!-- quote: value a.json losses/max/metrics/ndcg@20/mean:~.4f -->"
     assert re.findall(r"([+.\d]+)<!--", refreshed(rest, tmp_path)) == ["+.0250", ".5350"]
     for place, message in (("losses/none", "there is nothing at"), ("seeds/x", "nothing at")):
         with pytest.raises(ValueError, match=message):

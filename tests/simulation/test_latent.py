@@ -7,10 +7,8 @@ import pytest
 import torch
 from scipy.special import ive
 
-from bayescl.losses.class_memory import COMPONENTS_PER_CLASS
 from bayescl_lab.paper.simulation import Settings
 from bayescl_lab.paper.simulation.latent import (
-    TOGETHER,
     class_sizes,
     latent,
     latent_calibration,
@@ -52,10 +50,6 @@ def test_unequal_classes_fall_evenly_to_a_fifth() -> None:
     ratios = sizes[:-1] / sizes[1:]
     torch.testing.assert_close(ratios, ratios[:1].expand(4))
     torch.testing.assert_close(class_sizes(5, "equal"), torch.full_like(sizes, 0.2))
-
-
-def test_together_are_the_mixtures_of_the_loss() -> None:
-    assert TOGETHER == COMPONENTS_PER_CLASS
 
 
 @pytest.mark.parametrize("classes", ["equal", "5:1"])

@@ -134,7 +134,7 @@ def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
 
     Example:
         >>> mixture_sizes(0.1, 1024), mixture_sizes(0.001, 8192)
-        ((20, 30, 40, 60), (512, 512, 512, 512))
+        ((20, 40), (512, 512))
     """
     most = max(1, min(_MOST_COMPONENTS, items // _ITEMS_PER_COMPONENT))
     wanted = (min(each / tau_plus, _MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf

@@ -45,7 +45,7 @@ Classes = Literal["equal", "5:1"]
 SIZES: tuple[Classes, ...] = ("equal", "5:1")
 """Classes of one size, or of sizes in equal ratios from the largest to a fifth of it."""
 
-TOGETHER = (2.0, 3.0, 4.0, 6.0)
+TOGETHER = (2.0, 4.0)
 """Components per class of the mixtures that the loss fits side by side."""
 COMPONENTS: dict[str, tuple[float, ...]] = {
     "0.5": (0.5,),
