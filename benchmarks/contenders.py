@@ -32,6 +32,10 @@ def views_of_classes(batch: int, dim: int, seed: int) -> list[torch.Tensor]:
     return [items + 0.3 * torch.randn(batch, dim, generator=generator) for _ in range(2)]
 
 
+_BY_CLASSES = 256
+"""The batch at which the latent-class loss is also told other numbers of classes."""
+
+
 def contenders(batch: int = 0) -> dict[str, Loss]:
     """Losses on two views, the reference first; those that do not fit the batch are left out.
 
@@ -48,6 +52,11 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
         ),
         "Bayesian, dense engine": bayescl.BayesianContrastiveLoss(**BAYESIAN, engine="dense"),
     }
+    if batch == _BY_CLASSES:
+        for count in (100, 1000, 10000):
+            found[f"latent classes, {count:,} of them"] = bayescl.LatentClassContrastiveLoss(
+                num_classes=count, temperature=TEMPERATURE
+            )
     if find_spec("pytorch_metric_learning") and batch <= CUBIC_LIMIT:
         found["pytorch-metric-learning NTXentLoss"] = _metric_learning()
     if find_spec("lightly"):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bayescl.functional import class_agreement, class_responsibilities, same_class
 from bayescl.losses.class_memory import (
+    _MOST_COMPONENTS,
     COMPONENTS_PER_CLASS,
     SCALES,
     ClassMemory,
@@ -70,7 +71,10 @@ def test_neither_components_nor_memories_grow_without_bound() -> None:
         for items in (2, 7, 1024, 8192):
             sizes = mixture_sizes(tau_plus, items)
             assert len(sizes) == len(COMPONENTS_PER_CLASS)
-            assert 1 <= min(sizes) <= max(sizes) <= min(items // 2, 512), (tau_plus, items)
+            assert 1 <= min(sizes) <= max(sizes) <= min(items // 2, _MOST_COMPONENTS), (
+                tau_plus,
+                items,
+            )
         assert 16 / memory_for(tau_plus) <= tau_plus or memory_for(tau_plus) == 8192
     assert memory_for(1 / 64) == 1024 == memory_for(0.5)
     assert memory_for(1 / 65) == 2048

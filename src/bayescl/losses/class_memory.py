@@ -30,7 +30,7 @@ COMPONENTS_PER_CLASS = (2.0, 4.0)
 """Components of each mixture per expected class. Transitions of views rejoin the parts of a split
 class, but nothing separates two classes merged in one component."""
 
-_MOST_COMPONENTS = 512
+_MOST_COMPONENTS = 384
 """In a mixture. It bounds the cost of a step and of a fit, whatever the number of classes."""
 
 _ITEMS_PER_COMPONENT = 2
@@ -134,7 +134,7 @@ def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
 
     Example:
         >>> mixture_sizes(0.1, 1024), mixture_sizes(0.001, 8192)
-        ((20, 40), (512, 512))
+        ((20, 40), (384, 384))
     """
     most = max(1, min(_MOST_COMPONENTS, items // _ITEMS_PER_COMPONENT))
     wanted = (min(each / tau_plus, _MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf
