@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from graphlib import TopologicalSorter
+
+import grimp
 
 
 def loaded_by(statement: str, *, before: str = "") -> set[str]:
@@ -37,3 +40,9 @@ def test_an_overview_of_the_commands_loads_what_shows_it_and_nothing_else() -> N
 
 def test_a_list_of_the_data_sets_does_without_torch() -> None:
     assert "torch" not in loaded_by("from bayescl_lab.cli import main; main(['data', 'list'])")
+
+
+def test_imports_make_no_circle() -> None:
+    graph = grimp.build_graph("bayescl", "bayescl_lab")
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle

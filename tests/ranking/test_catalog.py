@@ -20,9 +20,8 @@ from bayescl_lab.ranking.catalog import (
     SOURCES,
     Published,
     fetch_interactions,
-    verify_interactions,
 )
-from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 from bayescl_lab.ranking.readers.formats import READERS
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))

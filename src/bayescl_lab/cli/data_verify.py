@@ -16,7 +16,7 @@ def command(name: str) -> int:
     """
     from bayescl_lab.cli._console import console
     from bayescl_lab.cli._data import source_of
-    from bayescl_lab.ranking.catalog import verify_interactions
+    from bayescl_lab.ranking.datasets import verify_interactions
 
     source = source_of(name)
     lines = _verified_images(source) if source.kind == "images" else verify_interactions(name)

@@ -22,7 +22,7 @@ def command(run: str, *, data: str | None = None, encoder: str | None = None) ->
     from bayescl_lab.runs.folder import RunFolder
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import evaluate_images
-    from bayescl_lab.runs.ranking.run import evaluate_run
+    from bayescl_lab.runs.ranking.evaluation import evaluate_run
 
     path = Path(run)
     is_ranking = RunFolder.find(path).kind == "train ranking"

@@ -19,7 +19,6 @@ from bayescl_lab._downloads import (
     data_folder,
     extract_archive,
     fetch_source,
-    verify_file,
 )
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens"
@@ -199,45 +198,3 @@ def fetch_interactions(source: DataSource, *, progress: Progress | None = None) 
     if known_folder(source.name) is None:
         raise ValueError(f"the archive of {source.name} lacks its files")
     return folder
-
-
-def verify_interactions(name: str) -> list[str]:
-    """Compare a known data set in the data folder with the published one.
-
-    Archives and files must match their published checksums, if any; everything must be readable;
-    and the numbers of users, items and interactions must be as published.
-
-    Args:
-        name: one of the names of :data:`SOURCES`.
-
-    Returns:
-        One line per finding: the counts, the files whose checksum matches, and what reading left
-        out or merged.
-
-    Raises:
-        ValueError: if the data set is missing, damaged or a different one.
-    """
-    from bayescl_lab.ranking.datasets import read_interactions  # loads Polars
-    from bayescl_lab.ranking.filters import numbered_interactions
-
-    source = next(source for source in SOURCES if source.name == name)
-    published, folder = PUBLISHED[name], required_folder(name)
-    checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
-    checksums |= {folder / file: checksum for file, checksum in published.checksums.items()}
-    there = [path for path in checksums if path.is_file()]
-    for path in there:
-        verify_file(path, checksums[path])
-    train, test, report = numbered_interactions(read_interactions(name))
-    parts = [part.num_interactions for part in (train, test) if part is not None]
-    counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
-    for what, count in counts.items():
-        expected = getattr(published, what)
-        if expected not in (None, count):
-            raise ValueError(f"{folder} is not {name} as published: {expected} {what}, got {count}")
-    pairs = " + ".join(f"{count:,}" for count in parts)
-    return [
-        f"{folder} is {name} as published: {train.num_users:,} users, {train.num_items:,} items, "
-        f"{pairs} interactions",
-        *(f"{path.name} is the published file (its checksum matches)" for path in there),
-        *(f"{count:,} {phrase}" for phrase, count in report.items()),
-    ]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bayescl.checks import check_choice
-from bayescl_lab._downloads import data_folder
+from bayescl_lab._downloads import data_folder, verify_file
+from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
@@ -277,3 +278,42 @@ def _parts(folder: Path) -> list[Path]:
         for file in tables
         if file.is_file() and not any(part[0] in "._" for part in file.relative_to(folder).parts)
     )
+
+
+def verify_interactions(name: str) -> list[str]:
+    """Compare a known data set in the data folder with the published one.
+
+    Archives and files must match their published checksums, if any; everything must be readable;
+    and the numbers of users, items and interactions must be as published.
+
+    Args:
+        name: one of the names of :data:`~bayescl_lab.ranking.catalog.SOURCES`.
+
+    Returns:
+        One line per finding: the counts, the files whose checksum matches, and what reading left
+        out or merged.
+
+    Raises:
+        ValueError: if the data set is missing, damaged or a different one.
+    """
+    source = next(source for source in catalog.SOURCES if source.name == name)
+    published, folder = PUBLISHED[name], required_folder(name)
+    checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
+    checksums |= {folder / file: checksum for file, checksum in published.checksums.items()}
+    there = [path for path in checksums if path.is_file()]
+    for path in there:
+        verify_file(path, checksums[path])
+    train, test, report = numbered_interactions(read_interactions(name))
+    parts = [part.num_interactions for part in (train, test) if part is not None]
+    counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
+    for what, count in counts.items():
+        expected = getattr(published, what)
+        if expected not in (None, count):
+            raise ValueError(f"{folder} is not {name} as published: {expected} {what}, got {count}")
+    pairs = " + ".join(f"{count:,}" for count in parts)
+    return [
+        f"{folder} is {name} as published: {train.num_users:,} users, {train.num_items:,} items, "
+        f"{pairs} interactions",
+        *(f"{path.name} is the published file (its checksum matches)" for path in there),
+        *(f"{count:,} {phrase}" for phrase, count in report.items()),
+    ]

@@ -16,8 +16,9 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
-from bayescl_lab.runs.ranking.run import PAPER_NOTE, RankingRun, evaluate_run, train_ranking
+from bayescl_lab.runs.ranking.run import PAPER_NOTE, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import BaselineSettings, IALSSettings, RankingSettings
 from bayescl_lab.runs.ranking.watch import best_epoch, stopping_epoch

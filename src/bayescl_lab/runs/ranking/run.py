@@ -1,9 +1,9 @@
-"""One trained recommender: train, resume, evaluate."""
+"""One trained recommender: train and resume."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,18 @@ from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.journal import Journal
 from bayescl_lab.runs.loop import fit_in_folder
-from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.ranking.baselines import (
-    LIST_LENGTHS,
     evaluate_baselines,
     ranking_figures,
     sizes,
 )
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
-from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
 from bayescl_lab.runs.ranking.watch import Rows, Watch, best_epoch, stopping_epoch
 from bayescl_lab.runs.run import Result, RunStart, TrainedRun, Watching
 from bayescl_lab.runs.weights import read_weights
 
-__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "evaluate_run", "train_ranking"]
+__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
 """Note on results of the paper's protocol."""
@@ -262,47 +259,6 @@ def train_ranking(
         given = RankingRun.restore(start.folder)
     run = RankingRun(settings, baselines=baselines, **given)
     return run.train(start, settings.init, **watching)
-
-
-def evaluate_run(
-    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
-) -> dict[str, Any]:
-    """Evaluate a run's weights by full ranking, and write ``evaluation.json``.
-
-    Args:
-        path: the run folder.
-        ks: lengths of lists.
-        data: other interactions to evaluate on, without those that the run was trained on;
-            default: the run's own.
-
-    Returns:
-        The content of ``evaluation.json``: metrics, also of the baselines, the epochs the weights
-        saw, and provenance.
-
-    Raises:
-        ValueError: if the folder does not hold a recommender with a usable checkpoint, or the run's
-            data have changed.
-    """
-    folder = RunFolder.open(path, KIND)
-    config = folder.config()
-    recommender = load_recommender(path)
-    if data is None:
-        recommender.record.refuse_changes()
-        parts = recommender.parts
-    else:
-        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
-    evaluation = {
-        "epochs": recommender.epochs,
-        "of_epochs": recommender.of_epochs,
-        "evaluated_on": parts.evaluated_on if data is None else data,
-        **ranking_figures(recommender.scorer, parts, ks),
-        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
-        "report": dict(parts.report),
-        "settings": config,
-        **provenance(),
-    }
-    folder.write_result(evaluation, name="evaluation.json")
-    return evaluation
 
 
 def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:

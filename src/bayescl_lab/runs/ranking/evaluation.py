@@ -1,0 +1,54 @@
+"""Full ranking with the weights of a run, finished or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.ranking.baselines import LIST_LENGTHS, evaluate_baselines, ranking_figures
+from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.settings import KIND
+
+
+def evaluate_run(
+    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
+) -> dict[str, Any]:
+    """Evaluate a run's weights by full ranking, and write ``evaluation.json``.
+
+    Args:
+        path: the run folder.
+        ks: lengths of lists.
+        data: other interactions to evaluate on, without those that the run was trained on;
+            default: the run's own.
+
+    Returns:
+        The content of ``evaluation.json``: metrics, also of the baselines, the epochs the weights
+        saw, and provenance.
+
+    Raises:
+        ValueError: if the folder does not hold a recommender with a usable checkpoint, or the run's
+            data have changed.
+    """
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    recommender = load_recommender(path)
+    if data is None:
+        recommender.record.refuse_changes()
+        parts = recommender.parts
+    else:
+        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
+    evaluation = {
+        "epochs": recommender.epochs,
+        "of_epochs": recommender.of_epochs,
+        "evaluated_on": parts.evaluated_on if data is None else data,
+        **ranking_figures(recommender.scorer, parts, ks),
+        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        "report": dict(parts.report),
+        "settings": config,
+        **provenance(),
+    }
+    folder.write_result(evaluation, name="evaluation.json")
+    return evaluation
