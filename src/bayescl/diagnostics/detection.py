@@ -48,19 +48,20 @@ def false_negative_detection(
         >>> found
         Detection(roc_auc=1.0, average_precision=1.0, share=0.25)
     """
-    from torchmetrics.functional.classification import binary_auroc, binary_average_precision
-
     check_shape("suspicion", suspicion, false_negative.shape)
     share = float(false_negative.double().mean())
     if share in (0.0, 1.0):
         return None
-    # torchmetrics takes numbers outside [0, 1] for logits, and its sigmoid could make ties.
-    scores = suspicion.flatten().double()
-    low, high = scores.aminmax()
-    scores = (scores - low) / torch.where(high > low, high - low, 1.0)
-    truth = false_negative.flatten().int()
+    values, order = suspicion.flatten().double().sort(descending=True)
+    # One entry for each run of equal values: candidates of both kinds up to its end, and in it.
+    ends = torch.cat([values[1:] != values[:-1], torch.tensor([True], device=values.device)])
+    false = false_negative.flatten()[order].cumsum(0)[ends].double()
+    true = ends.nonzero().flatten() + 1 - false
+    start = false.new_zeros(1)
+    of_false, of_true = false.diff(prepend=start), true.diff(prepend=start)
+    wins = of_false * (true[-1] - true + of_true / 2)  # over what comes later; a tie counts as half
     return Detection(
-        roc_auc=float(binary_auroc(scores, truth, validate_args=False)),
-        average_precision=float(binary_average_precision(scores, truth, validate_args=False)),
+        roc_auc=float(wins.sum() / (false[-1] * true[-1])),
+        average_precision=float((of_false * false / (false + true)).sum() / false[-1]),
         share=share,
     )
