@@ -22,6 +22,7 @@ import json
 import statistics
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -222,7 +223,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--adapters", action="store_true", help="through other libraries")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
-    origin, console = provenance(), Console()
+    origin: dict[str, Any] = provenance()
+    console = Console()
     seeds = range(1, options.seeds + 1)
     records: list[dict[str, Any]] = []
 
@@ -254,6 +256,8 @@ def main(arguments: list[str] | None = None) -> None:
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     content = {"seeds": options.seeds, "records": records, **origin}
     if options.adapters:
+        installed = {name: version(name) for name in ("open_clip_torch", "sentence-transformers")}
+        content["versions"] = {**origin["versions"], **installed}
         content = {**earlier, "adapters": content}
     elif "adapters" in earlier:
         content["adapters"] = earlier["adapters"]
