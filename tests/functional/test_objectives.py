@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import pytest
 import torch
 from cases import each
@@ -17,35 +14,7 @@ from torch.nn.functional import cross_entropy
 from bayescl import functional as F
 
 FLOOR = -2.0
-Loss = Callable[..., Tensor]
-
-OBJECTIVES: dict[str, tuple[Loss, Loss]] = {
-    "info_nce": (F.info_nce_loss, reference.info_nce),
-    "debiased": (
-        partial(F.debiased_loss, tau_plus=0.1, minimum_logit=FLOOR),
-        partial(reference.debiased, tau_plus=0.1, minimum_logit=FLOOR),
-    ),
-    "debiased, floored": (
-        partial(F.debiased_loss, tau_plus=0.6, minimum_logit=FLOOR),
-        partial(reference.debiased, tau_plus=0.6, minimum_logit=FLOOR),
-    ),
-    "hard": (
-        partial(F.hard_loss, tau_plus=0.1, concentration=1.0, minimum_logit=FLOOR),
-        partial(reference.hard, tau_plus=0.1, concentration=1.0, minimum_logit=FLOOR),
-    ),
-    "bayesian": (
-        partial(F.bayesian_loss, alpha=0.9, beta=0.5, tau_plus=0.1),
-        partial(reference.bayesian, alpha=0.9, beta=0.5, tau_plus=0.1),
-    ),
-    "bayesian, hard, upper": (
-        partial(F.bayesian_loss, alpha=0.7, beta=1.0, tau_plus=0.01, ranks="upper"),
-        partial(reference.bayesian, alpha=0.7, beta=1.0, tau_plus=0.01, ranks="upper"),
-    ),
-    "bayesian, perfect": (
-        partial(F.bayesian_loss, alpha=1.0, beta=0.7, tau_plus=0.1, ranks="upper"),
-        partial(reference.bayesian, alpha=1.0, beta=0.7, tau_plus=0.1, ranks="upper"),
-    ),
-}
+OBJECTIVES = {name: row.on_logits(FLOOR) for name, row in reference.WEIGHTINGS.items()}
 names = each("name", list(OBJECTIVES))
 
 

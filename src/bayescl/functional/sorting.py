@@ -80,24 +80,6 @@ def can_look(tensor: Tensor) -> bool:
     )
 
 
-def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort each row in ascending order; also return the columns in that order.
-
-    Not differentiable: detach first. The order of equal values is undefined.
-
-    Args:
-        values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
-
-    Returns:
-        The sorted values and the column that each came from, both of the shape of ``values``.
-    """
-    if not can_look(values):
-        ordered, columns = torch.sort(values, dim=1)
-        return ordered, columns
-    columns = columns_in_order(values).columns
-    return values.gather(1, columns), columns
-
-
 def columns_in_order(
     values: Tensor,
     excluded: NDArray[np.int64] | None = None,
@@ -353,7 +335,8 @@ def _flips(pieces: int) -> list[tuple[int, Tensor]]:
     runs = [1 << place for place in range(pieces.bit_length())]
     descends = [torch.zeros_like(number), *(-(number // run & 1) for run in runs)]
     return [
-        (run, one ^ other) for run, one, other in zip(runs, descends, descends[1:], strict=False)
+        (run, earlier ^ now)
+        for run, earlier, now in zip(runs, descends, descends[1:], strict=False)
     ]
 
 
