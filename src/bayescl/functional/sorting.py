@@ -248,15 +248,9 @@ def _settled(
     excluded: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> OrderedColumns:
-    """Order columns that share a level by their values, in place.
+    """Order columns that share a level by their values, in place; see :func:`_settle`.
 
-    Args:
-        values: of each column.
-        columns: sorted by level.
-        level: flat positions of columns that share their level with the next.
-        clear: whether a row's levels mean anything; None if all rows' do.
-        excluded: as in :func:`columns_in_order`, and so is ``counts``.
-        counts: see there.
+    ``clear`` says whether a row's levels mean anything; None if all rows' do.
     """
     rows, width = values.shape
     anew = np.empty(0, dtype=np.int64)  # ties of rows that are sorted again
@@ -296,11 +290,8 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
 
     A bitonic merge: the elementwise minima of an ascending and a descending run of equal length are
     all below the maxima, and each half can be split again in the same way. Whole pieces are
-    compared at a time, and each is sorted once it holds the right elements.
-
-    Args:
-        keys: ``[rows, columns]``, int32, contiguous; the columns are a multiple of ``pieces``.
-        pieces: number of pieces that each row is cut into, a power of 2.
+    compared at a time, and each is sorted once it holds the right elements. The columns are a
+    multiple of ``pieces``, which is a power of 2.
     """
     if pieces == 1:
         keys.numpy().sort(axis=1)
@@ -384,10 +375,10 @@ def _settle(
     # Longer runs: sort by run and then by value, which leaves every run in its place.
     starts, sizes, members = runs_of(level)
     run = np.repeat(np.arange(len(starts)), sizes)
-    found = columns[members]
-    mine = values[members // width * width + found]
+    unsorted = columns[members]
+    mine = values[members // width * width + unsorted]
     order = np.lexsort((mine, run))
-    columns[members] = found[order]
+    columns[members] = unsorted[order]
     mine = mine[order]
     tied = (mine[1:] == mine[:-1]) & (run[1:] == run[:-1])
     still: NDArray[np.int64] = members[:-1][tied]
