@@ -59,7 +59,7 @@ def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1
     """
     if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
         return None
-    lengths = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
     if lengths.numel() == 0:
         return lengths
     shortest, longest = lengths.aminmax()
