@@ -17,8 +17,6 @@ import torch
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_positive, check_shape
 from bayescl.functional.latent_classes._rows import (
-    by_component,
-    by_mixture,
     check_shares,
     mean_product,
     unit_by_mixture,
@@ -79,6 +77,11 @@ class LatentClasses:
     def sizes(self) -> tuple[int, ...]:
         """Number of components of each mixture."""
         return self.mixtures.sizes
+
+    @cached_property
+    def offset(self) -> Float[Tensor, " dim"]:
+        """What is added to a transformed row for the center."""
+        return -(self.center @ self.transform)
 
     @cached_property
     def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
@@ -155,6 +158,8 @@ def fit_latent_classes(
     check_positive("max_kappa", max_kappa)
     check_shape("view_2", view_2, view_1.shape)
     check_sizes(view_1, sizes)
+    # With n items and d coordinates: views, rows and what is made of them are [n, d], metrics
+    # [d, d], and shares [n, components].
     first, largest_1 = unit_rows(view_1)
     second, largest_2 = unit_rows(view_2)
     rows, largest = unit_rows(first + second)
@@ -178,18 +183,13 @@ def fit_latent_classes(
     # The same components, seen in the new metric.
     start = replace(mixtures, directions=unit_rows(shares.T @ unit)[0])
     mixtures = fitted(unit, usable(largest).to(unit.dtype), start, iterations, max_kappa)
-    shares_1, shares_2 = (
-        softmax_by_mixture(unit_rows((view - center) @ transform)[0], mixtures) * counted
-        for view in (first, second)
-    )
+    metric = -(center @ transform), transform
+    shares_1, shares_2 = (_shares(view, *metric, mixtures) * counted for view in (first, second))
     unjoined = transitions = component_transitions(shares_1, shares_2, sizes)
     if labelled is not None:
         *views, labels = labelled
-        seen = [
-            softmax_by_mixture(unit_rows((unit_rows(view)[0] - center) @ transform)[0], mixtures)
-            for view in views
-        ]
-        joins = _label_joins(seen[0] + seen[1], labels)
+        both = sum(_shares(unit_rows(view)[0], *metric, mixtures) for view in views)
+        joins = _label_joins(both, labels)
         transitions = component_transitions(shares_1, shares_2, sizes, joins=joins)
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
@@ -257,7 +257,8 @@ def component_transitions(
     """
     check_shares(first, second, sizes)
     matrices, start = [], 0
-    for part_1, part_2 in zip(*by_mixture(sizes, first, second), strict=True):
+    parts = (torch.split(shares, list(sizes), dim=1) for shares in (first, second))
+    for part_1, part_2 in zip(*parts, strict=True):
         moved = part_1.T @ part_2
         moved = moved + moved.T
         if joins is not None:
@@ -296,10 +297,17 @@ def class_responsibilities(
     """
     check_floating("rows", rows)
     check_shape("rows", rows, ("rows", len(classes.center)))
-    unit, largest = unit_rows(rows)
-    seen, _ = unit_rows((unit - classes.center) @ classes.transform)
-    shares = softmax_by_mixture(seen, classes.mixtures)
-    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
+    unit, size = unit_rows(rows)
+    shares = _shares(unit, classes.offset, classes.transform, classes.mixtures)
+    return shares.add_((size * 0)[:, None])  # NaN where a size is not finite
+
+
+def _shares(
+    unit: Float[Tensor, "rows dim"], offset: Tensor, transform: Tensor, mixtures: Mixtures
+) -> Float[Tensor, "rows components"]:
+    """Responsibilities of rows of unit length that are yet to be seen in the metric."""
+    seen, _ = unit_rows(torch.addmm(offset, unit, transform))
+    return softmax_by_mixture(seen, mixtures)
 
 
 def item_responsibilities(
@@ -402,10 +410,20 @@ def signatures(
                 [0.0000, 0.0000, 1.0000]])
     """
     check_count("hops", hops, 0)
+    return _signatures(responsibility, transitions, hops)
+
+
+def _signatures(
+    responsibility: Float[Tensor, "rows components"],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    hops: int,
+    lengths: Float[Tensor, " mixtures"] | None = None,
+) -> Float[Tensor, "rows components"]:
+    """Signatures of length 1 in each mixture, or of the given lengths."""
     ahead = responsibility.detach()
     for _ in range(hops):
         ahead = further_views(ahead, transitions)
-    return unit_by_mixture(ahead, [len(matrix) for matrix in transitions])
+    return unit_by_mixture(ahead, [len(matrix) for matrix in transitions], lengths)
 
 
 def further_views(
@@ -474,10 +492,10 @@ def same_class_factors(
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.2500]])
     """
-    ahead = signatures(responsibility, transitions, hops=hops)
-    sizes = [len(matrix) for matrix in transitions]
-    check_shape("trust", trust, (len(sizes),))
-    return ahead * by_component((trust / len(sizes)).sqrt(), sizes)
+    check_count("hops", hops, 0)
+    check_shape("trust", trust, (len(transitions),))
+    lengths = (trust / len(transitions)).sqrt()
+    return _signatures(responsibility, transitions, hops, lengths)
 
 
 def same_class(
