@@ -18,6 +18,8 @@ from bayescl.functional.latent_classes import (
     class_responsibilities,
     fit_latent_classes,
     further_views,
+    outlook_factors,
+    outlooks,
     same_class_factors,
     signatures,
     trust_of_agreement,
@@ -61,7 +63,7 @@ _LABELLED = 1024
 """Labelled items that are remembered, beside the memory, where few items have a label."""
 
 _LABELLED_PER_CLASS = 20
-"""Of each label, as many of the latest join components."""
+"""Of each label, as many of the latest say which class a component is of."""
 
 _WORTH_OF_TRUST = 10.0
 """Pairs with known labels that weigh as much as what views and mixtures say."""
@@ -81,7 +83,7 @@ _FIT = (
     "alignment",
     "closeness",
     "share",
-    "unjoined",
+    "known",
 )
 _TENSORS = ("items", "labelled", "labels", "agreement", *_FIT)
 """Contents of a state. Each tensor may be missing at first. Transitions lie end to end."""
@@ -242,7 +244,7 @@ class ClassMemory(nn.Module):
         if self.classes is None:
             return None
         shares = class_responsibilities(rows.to(self.classes.center), self.classes)
-        return further_views(shares, self.classes.moves)
+        return outlooks(shares, self.classes)
 
     def factors(
         self, outlook: Float[Tensor, "rows components"]
@@ -260,7 +262,7 @@ class ClassMemory(nn.Module):
             return None
         if trust.device.type == "cpu" and not bool(trust.any()):  # looking costs nothing there
             return None
-        return same_class_factors(outlook.nan_to_num(0.0), trust, self.classes.moves, hops=0)
+        return outlook_factors(outlook.nan_to_num(0.0), trust, self.classes)
 
     @property
     def is_due_to_observe(self) -> bool:
@@ -282,7 +284,8 @@ class ClassMemory(nn.Module):
             second: outlook of their second views.
         """
         assert self.classes is not None  # else there is no outlook
-        both = signatures(torch.cat([first, second]), self.classes.moves, hops=0)
+        both = torch.cat([first, second])[:, : sum(self.classes.sizes)]  # without what labels say
+        both = signatures(both, self.classes.moves, hops=0)
         one, other = both.chunk(2)
         agreement = view_agreement(one, other, self.classes.sizes) * self.classes.alignment
         before = self._agreement
@@ -302,7 +305,7 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Count attracting pairs of labelled items that are right and that are wrong.
 
-        Labels join components, so a pair of one label would attract because of its own labels. So
+        Components know their labels, so a pair of one label would attract because of its own. So
         pairs are judged by the classes as they are without labels.
 
         Args:
@@ -320,7 +323,7 @@ class ClassMemory(nn.Module):
         mean = ((shares[0] + shares[1]) / 2).nan_to_num(0.0)
         whole = mean.new_ones(len(self.classes.sizes))
 
-        moves = self.classes.unjoined_moves
+        moves = self.classes.moves
         factors = same_class_factors(further_views(mean, moves), whole, moves, hops=0)
         attracted = (factors @ factors.T > threshold).triu(1)
         same = labels[known, None] == labels[known]
@@ -541,34 +544,26 @@ class ClassMemory(nn.Module):
         if self.classes is None:
             return {}
         mixtures = self.classes.mixtures
-        transitions, unjoined = (
-            torch.cat([matrix.flatten() for matrix in matrices])
-            for matrices in (
-                self.classes.transitions,
-                self.classes.unjoined or self.classes.transitions,
-            )
-        )
+        transitions = torch.cat([matrix.flatten() for matrix in self.classes.transitions])
+        known = self.classes.known
+        known = mixtures.weights.new_zeros(len(mixtures.weights), 0) if known is None else known
         found = (mixtures.directions, mixtures.weights, mixtures.kappa, transitions)
         metric = (self.classes.center, self.classes.transform)
         signs = (self.classes.alignment, self.classes.closeness, self.classes.share)
-        return dict(zip(_FIT, (*metric, *found, *signs, unjoined), strict=True))
+        return dict(zip(_FIT, (*metric, *found, *signs, known), strict=True))
 
     def _take(self, fit: Mapping[str, Tensor], sizes: tuple[int, ...]) -> None:
         """Adopt a fit given as tensors."""
-
-        def matrices(name: str) -> tuple[Tensor, ...]:
-            parts = torch.split(fit[name], [size * size for size in sizes])
-            return tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True))
-
+        parts = torch.split(fit["transitions"], [size * size for size in sizes])
         self.classes = LatentClasses(
             fit["center"],
             fit["transform"],
             Mixtures(fit["directions"], fit["weights"], fit["kappa"], sizes),
-            matrices("transitions"),
+            tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True)),
             fit["alignment"],
             fit["closeness"],
             fit["share"],
-            matrices("unjoined"),
+            fit["known"] if fit["known"].shape[1] else None,
         )
 
     def _follow(self, rows: Tensor) -> None:
@@ -665,6 +660,10 @@ def _checked_tensors(
     wide = 0 if items is None or items.ndim != 2 else items.shape[1]
     count, squares, dim = sum(sizes), sum(size * size for size in sizes), wide // 2
     labelled = 0 if tensors.get("labels") is None else len(tensors["labels"].reshape(-1))
+    known = tensors.get("known")
+    known_columns = 0 if known is None or known.ndim != 2 else known.shape[1]
+    if known_columns % max(1, len(sizes)):
+        raise ValueError(f"known must have as many columns for each mixture, got {known_columns}")
     shapes: dict[str, tuple[int, ...]] = {
         "items": (memory, wide),
         "labelled": (labelled, wide),
@@ -679,7 +678,7 @@ def _checked_tensors(
         "alignment": (len(sizes),),
         "closeness": (),
         "share": (),
-        "unjoined": (squares,),
+        "known": (count, known_columns),
     }
     needed = {*(_FIT if sizes else ()), *(("labels",) if "labelled" in tensors else ())}
     if missing := sorted(needed - tensors.keys()):
