@@ -22,7 +22,7 @@ import bayescl
 from bayescl import LatentClassContrastiveLoss
 from bayescl import functional as F
 from bayescl.functional.latent import AIMS
-from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, SCALES
+from bayescl.losses.class_fits import COMPONENTS_PER_CLASS, SCALES
 from bayescl.losses.latent import STRENGTHS
 
 DIM, CLASSES = 8, 4

@@ -24,7 +24,7 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl.losses.class_memory import memory_for
+from bayescl.losses.class_fits import memory_for
 from bayescl.losses.hyperparameters import class_prior
 
 if TYPE_CHECKING:
