@@ -11,9 +11,8 @@ import torch
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_interval, check_shape
 from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
-from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
 from bayescl.diagnostics.summary import Diagnosis, diagnose
-from bayescl.diagnostics.weights import candidate_weights
+from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import (
