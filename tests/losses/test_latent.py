@@ -215,6 +215,7 @@ def test_the_aim_follows_the_layout_and_the_labels() -> None:
     loss = make()
     layouts = ("two_views", "in_batch", "sampled", "logits")
     assert [loss.aim_in(layout) for layout in layouts] == ["both", "pairs", "pairs", "both"]
+    assert repr(make(aim="pairs")).startswith("LatentClassContrastiveLoss(\n  aim='pairs', ")
     assert [make(aim="classes").aim_in(layout) for layout in layouts] == ["classes"] * 4
     for wrong, found in ((200.0, "both"), (1.0, "classes")):
         loss.memory.set_extra_state(state_of(loss) | {"right": 200.0, "wrong": wrong})
@@ -783,6 +784,7 @@ def odd_rows(kind: str, count: int, seed: int) -> Tensor:
     }[kind]()
 
 
+@pytest.mark.filterwarnings("ignore:.*so no classes are looked for")
 @settings(max_examples=30, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(["random", *KINDS]), min_size=2, max_size=4),
@@ -874,11 +876,24 @@ def test_a_memory_of_nothing_but_nan_is_info_nce_and_recovers() -> None:
 def test_more_classes_than_can_be_told_apart_are_info_nce() -> None:
     for more in ({"num_classes": 10**6}, {"num_classes": None, "tau_plus": 5e-324}):
         loss = make(refit_every=1, **more)
-        for step in range(6):
-            views = classes(16, 16, seed=step)
-            assert torch.equal(loss(*views), plain()(*views))
+        with pytest.warns(UserWarning, match="so no classes are looked for") as told:
+            for step in range(6):
+                views = classes(16, 16, seed=step)
+                assert torch.equal(loss(*views), plain()(*views))
+        assert len(told) == 1
         assert loss.memory.classes is None
         assert "so no classes are looked for" in loss.explain()
+
+
+def test_fits_in_vain_bring_one_warning() -> None:
+    loss = make(refit_every=1)
+    with pytest.warns(UserWarning, match="nothing was trusted in 100 fits .* not more, bec") as told:
+        for step in range(110):
+            loss(*torch.randn(2, 16, DIM, generator=torch.Generator().manual_seed(step)))
+    assert len(told) == 1
+    trusted = fitted(refit_every=1)
+    train(trusted, 3)
+    assert trusted.memory.fits_without_trust == 0
 
 
 def test_a_prior_set_while_training_counts_from_the_next_fit() -> None:

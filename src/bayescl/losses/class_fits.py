@@ -127,7 +127,8 @@ def fits_at_scales(
     Args:
         items: both views of each, side by side, the oldest first; the latest are held out.
         last: the scale to try again, with one next to it; all if None.
-        seed: as in :func:`fitted_classes`, as is ``labelled``.
+        seed: of all draws.
+        labelled: both views of some items and their labels.
     """
     latest = int(_HELD_OUT * len(items))
     seen, held_out = items.split([len(items) - latest, latest])

@@ -14,6 +14,7 @@ from bayescl.functional.latent_classes import (
     class_responsibilities,
     further_views,
     same_class_factors,
+    unit_outlook,
 )
 from bayescl.losses.class_fits import (
     SCALES,
@@ -44,6 +45,7 @@ _LABELLED = 1024
 
 _LABELLED_PER_CLASS = 20
 """Of each label, as many of the latest join components."""
+
 
 class ClassMemory(nn.Module):
     """Two views of each of the most recent items, and latent classes fitted to them.
@@ -125,10 +127,16 @@ class ClassMemory(nn.Module):
 
     # ------------------------------------------------------------------ what it says of rows
 
-    def outlook(self, rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows components"] | None:
+    def outlook(
+        self, rows: Float[Tensor, "rows dim"], *, unit: bool = False
+    ) -> Float[Tensor, "rows components"] | None:
         """Where further views of rows would lie; None before the first fit.
 
         Rows that are not finite give NaN.
+
+        Args:
+            rows: embeddings.
+            unit: whether they are known to have length 1 or 0.
 
         Raises:
             ValueError: if rows have another number of coordinates than those remembered.
@@ -137,9 +145,10 @@ class ClassMemory(nn.Module):
         classes = self.classes
         if classes is None:
             return None
-        return further_views(
-            class_responsibilities(rows.to(classes.center), classes), classes.moves
-        )
+        rows = rows.to(classes.center)
+        if unit:
+            return unit_outlook(rows, classes)
+        return further_views(class_responsibilities(rows, classes), classes.moves)
 
     def factors(
         self, outlook: Float[Tensor, "rows components"]

@@ -153,7 +153,10 @@ class Remembered:
         """Return a copy on another device."""
         state = self.state().items()
         return Remembered.of(
-            {name: value.to(device) if isinstance(value, Tensor) else value for name, value in state},
+            {
+                name: value.to(device) if isinstance(value, Tensor) else value
+                for name, value in state
+            },
             size,
         )
 
