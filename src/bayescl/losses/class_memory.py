@@ -72,6 +72,7 @@ class ClassMemory(nn.Module):
         """Fits since something was trusted, or since the memory was made."""
         self._held = Remembered()
         self._trust: Tensor | None = None  # of each mixture, until something changes
+        self._may_trust = False
 
     @property
     def classes(self) -> LatentClasses | None:
@@ -116,7 +117,9 @@ class ClassMemory(nn.Module):
         """How far each mixture is trusted, in [0, 1]; None before the first fit."""
         held = self._held
         if self._trust is None and held.agreement is not None:
-            self._trust = trust_by_mixture(held)
+            self._trust = trust = trust_by_mixture(held)
+            # Looking costs nothing on the CPU.
+            self._may_trust = trust is not None and (not trust.is_cpu or bool(trust.any()))
         return self._trust
 
     @property
@@ -162,9 +165,7 @@ class ClassMemory(nn.Module):
             None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
         """
         trust, classes = self.trust_by_mixture, self.classes
-        if classes is None or trust is None:
-            return None
-        if trust.is_cpu and not trust.any():  # looking costs nothing there
+        if classes is None or trust is None or not self._may_trust:
             return None
         return same_class_factors(outlook.nan_to_num(0.0), trust, classes.moves, hops=0)
 

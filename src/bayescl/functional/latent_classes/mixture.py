@@ -216,7 +216,8 @@ def softmax_by_mixture(
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
     log_weights, directions = mixtures.logits
-    parts = torch.split(torch.addmm(log_weights, unit, directions), list(mixtures.sizes), dim=1)
+    logits = torch.addmm(log_weights, unit, directions)
+    parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
 
 

@@ -419,7 +419,8 @@ def unit_outlook(
     """:func:`further_views` of rows of length 1 or 0, in fewer operations; NaN for NaN."""
     seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
     log_weights, directions = classes.mixtures.logits
-    parts = torch.split(torch.addmm(log_weights, seen, directions), list(classes.sizes), dim=1)
+    logits = torch.addmm(log_weights, seen, directions)
+    parts = torch.split_with_sizes(logits, classes.sizes, 1)
     ahead = [
         torch.softmax(part, dim=1) @ matrix
         for part, matrix in zip(parts, classes.moves, strict=True)
