@@ -235,8 +235,9 @@ def _pair_row_losses(
         rest = sharp.weighted(terms.others)
         if rest is None:
             rest = exponentiate_weighted(logits * terms.sharpness, terms.others)
-            sharp = None
-        behind, drawn = _drawn(terms, logits, sharp, rest)
+            behind, drawn = _drawn(terms, logits, None, rest)
+        else:
+            behind, drawn = _drawn(terms, logits, sharp, rest)
         losses += behind
     if not differentiate:
         return losses, None

@@ -109,7 +109,8 @@ def agreement_in(
 ) -> Float[Tensor, " mixtures"]:
     """How far views and mixtures agree in a fit, from where further views of both would lie."""
     both = signatures(torch.cat([first, second]), classes.moves, hops=0)
-    return view_agreement(*both.chunk(2), classes.sizes) * classes.alignment
+    first, second = both.chunk(2)
+    return view_agreement(first, second, classes.sizes) * classes.alignment
 
 
 def fits_at_scales(

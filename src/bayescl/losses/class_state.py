@@ -145,9 +145,11 @@ class Remembered:
             raise ValueError(
                 f"filled and next must suit a memory of {size} items, got {filled} and {following}"
             )
-        held = {name: tensors.get(name) for name in _HELD}
-        classes = classes_of(tensors, sizes) if sizes else None
-        return cls(**counts, **fractions, **held, scores=scores, classes=classes)
+        held = cls(scores=scores, classes=classes_of(tensors, sizes) if sizes else None)
+        for name, value in {**counts, **fractions, **tensors}.items():
+            if name in (*_COUNTS, *_FRACTIONS, *_HELD):
+                setattr(held, name, value)
+        return held
 
     def to(self, device: torch.device, size: int) -> Remembered:
         """Return a copy on another device."""
@@ -179,18 +181,21 @@ def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
 
 def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentClasses:
     """The fit of :func:`tensors_of`."""
-    parts = {name: tensors[name] for name in _FIT}
-    mixture = {name: parts.pop(name) for name in ("directions", "weights", "kappa")}
-    matrices = {
-        name: tuple(
-            part.view(size, size)
-            for part, size in zip(
-                torch.split(parts.pop(name), [size * size for size in sizes]), sizes, strict=True
-            )
-        )
-        for name in ("transitions", "unjoined")
-    }
-    return LatentClasses(**parts, **matrices, mixtures=Mixtures(**mixture, sizes=tuple(sizes)))
+
+    def matrices(name: str) -> tuple[Tensor, ...]:
+        parts = torch.split(tensors[name], [size * size for size in sizes])
+        return tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True))
+
+    return LatentClasses(
+        tensors["center"],
+        tensors["transform"],
+        Mixtures(tensors["directions"], tensors["weights"], tensors["kappa"], tuple(sizes)),
+        matrices("transitions"),
+        tensors["alignment"],
+        tensors["closeness"],
+        tensors["share"],
+        matrices("unjoined"),
+    )
 
 
 def _listed(value: Any) -> list[Any]:

@@ -361,15 +361,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         elif place is not None:
             candidates = candidates.index_copy(0, place, both)
         columns = self.memory.factors(candidates)
-        if columns is None:
+        items = self.memory.factors(both) if place is None else columns
+        if columns is None or items is None:
             return batch
         if two_views:
             items = columns = torch.cat([columns, columns])
         elif place is not None:
             items = columns[place]
-        else:
-            items = self.memory.factors(both)
-            assert items is not None  # as those of candidates are not
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)
         return replace(batch, same_class=SameClass(items, columns))

@@ -188,8 +188,8 @@ def fit_latent_classes(
     unjoined = transitions = component_transitions(shares_1, shares_2, sizes)
     if labelled is not None:
         *views, labels = labelled
-        both = sum(_shares(unit_rows(view)[0], *metric, mixtures) for view in views)
-        joins = _label_joins(both, labels)
+        seen = [_shares(unit_rows(view)[0], *metric, mixtures) for view in views]
+        joins = _label_joins(seen[0] + seen[1], labels)
         transitions = component_transitions(shares_1, shares_2, sizes, joins=joins)
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
