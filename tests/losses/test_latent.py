@@ -215,6 +215,7 @@ def test_the_aim_follows_the_layout_and_the_labels() -> None:
     loss = make()
     layouts = ("two_views", "in_batch", "sampled", "logits")
     assert [loss.aim_in(layout) for layout in layouts] == ["both", "pairs", "pairs", "both"]
+    assert repr(make(aim="pairs")).startswith("LatentClassContrastiveLoss(\n  aim='pairs', ")
     assert [make(aim="classes").aim_in(layout) for layout in layouts] == ["classes"] * 4
     for wrong, found in ((200.0, "both"), (1.0, "classes")):
         loss.memory.set_extra_state(state_of(loss) | {"right": 200.0, "wrong": wrong})
@@ -782,6 +783,7 @@ def odd_rows(kind: str, count: int, seed: int) -> Tensor:
     }[kind]()
 
 
+@pytest.mark.filterwarnings("ignore:.*so no classes are looked for")
 @settings(max_examples=30, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(["random", *KINDS]), min_size=2, max_size=4),
@@ -873,11 +875,33 @@ def test_a_memory_of_nothing_but_nan_is_info_nce_and_recovers() -> None:
 def test_more_classes_than_can_be_told_apart_are_info_nce() -> None:
     for more in ({"num_classes": 10**6}, {"num_classes": None, "tau_plus": 5e-324}):
         loss = make(refit_every=1, **more)
-        for step in range(6):
+        views = classes(16, 16, seed=0)
+        with pytest.warns(UserWarning, match="so no classes are looked for"):
+            loss(*views)
+        for step in range(5):  # without another warning
             views = classes(16, 16, seed=step)
             assert torch.equal(loss(*views), plain()(*views))
         assert loss.memory.classes is None
         assert "so no classes are looked for" in loss.explain()
+
+
+def test_fits_in_vain_bring_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayescl.losses.latent._FITS_IN_VAIN", 3)
+    loss = make(refit_every=1)
+
+    def call(step: int) -> None:
+        loss(*torch.randn(2, 16, DIM, generator=torch.Generator().manual_seed(step)))
+
+    for step in range(3):  # the second fills the memory enough for the first fit
+        call(step)
+    with pytest.warns(UserWarning, match="nothing was trusted in 3 fits .* not more, because"):
+        call(3)
+    for step in range(4, 9):
+        call(step)
+    assert loss.memory.fits_without_trust > 3
+    trusted = fitted(refit_every=1)
+    train(trusted, 3)
+    assert trusted.memory.fits_without_trust == 0
 
 
 def test_a_prior_set_while_training_counts_from_the_next_fit() -> None:

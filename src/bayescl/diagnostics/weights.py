@@ -53,10 +53,13 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
-        terms = objective.pair_terms(scored.same_class, Masked(scored.valid), scored.certain)
+        terms = objective.pair_terms(
+            scored.same_class.clone(), Masked(scored.valid), scored.certain
+        )
         if terms.others is not None:  # all candidates repel; what sets them apart is the posterior
             return terms.others * terms.others_scale[:, None]
         assert terms.weights is not None  # as there are no members
+        assert terms.scale is not None
         return terms.weights * terms.scale[:, None]
     weights = objective.weights(logits, valid=scored.valid)
     tilt = objective.powers[0] - 1

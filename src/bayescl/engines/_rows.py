@@ -219,10 +219,10 @@ def _pair_row_losses(
     terms = objective.pair_terms(same_class, excluded, certain)
     excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
     plain = _unweighted(logits, excluded, 1.0)
-    sums = plain
-    if terms.weights is not None:
+    sums, log_sum = plain, plain.log
+    if terms.weights is not None and terms.scale is not None:
         sums = plain.weighted(terms.weights) or exponentiate_weighted(logits.clone(), terms.weights)
-    log_sum = sums.log + terms.scale.log()
+        log_sum = sums.log + terms.scale.log()
     losses, taken = contrast(positive, log_sum), torch.zeros_like(positive)
     if terms.pulls is not None:
         taken = terms.share * terms.pulls.sum(dim=1)
@@ -235,8 +235,9 @@ def _pair_row_losses(
         rest = sharp.weighted(terms.others)
         if rest is None:
             rest = exponentiate_weighted(logits * terms.sharpness, terms.others)
-            sharp = None
-        behind, drawn = _drawn(terms, logits, sharp, rest)
+            behind, drawn = _drawn(terms, logits, None, rest)
+        else:
+            behind, drawn = _drawn(terms, logits, sharp, rest)
         losses += behind
     if not differentiate:
         return losses, None

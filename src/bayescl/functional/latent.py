@@ -56,13 +56,12 @@ class Latent(LogSumObjective):
         """Return what repels, and what attracts in one way or the other."""
         others = 1 - same_class  # [anchors, candidates], as all that follow
         excluded.fill_(others, 0.0)
-        attracted = F.threshold(same_class, self.threshold, 0.0)  # A = P [P > threshold]
+        attracted = F.threshold(same_class, self.threshold, 0.0, inplace=True)  # P [P > threshold]
         excluded.fill_(attracted, 0.0)
         count = excluded.counts(others.shape[1], others.device).to(others.dtype)
 
         def mean_1(weights: Tensor) -> Tensor:
-            total = weights.sum(dim=1)
-            return count / torch.where(total > 0, total, 1)
+            return count / weights.sum(dim=1).clamp_min_(1e-30)  # without weight nothing remains
 
         scale, nothing = mean_1(others), torch.zeros_like(others[:, 0])
         if self.aim == "classes":
@@ -70,7 +69,7 @@ class Latent(LogSumObjective):
             share = self._share(attracted)
             return PairTerms(others, scale, pulls, share, None, nothing, None, nothing)
         # All candidates repel. Members attract with at most ``attraction`` together.
-        weights, pulls, share, weights_scale = None, None, nothing, torch.ones_like(nothing)
+        weights, pulls, share, weights_scale = None, None, nothing, None
         if certain is not None and self.aim == "both":  # no need for caution where labels are known
             known = certain.to(others.dtype)
             pulls = attracted * known

@@ -93,8 +93,8 @@ class PairTerms(NamedTuple):
 
     weights: Float[Tensor, "anchors candidates"] | None
     """Of the exponentials, :math:`w`; None if all candidates weigh 1."""
-    scale: Float[Tensor, " anchors"]
-    """Factor that gives an anchor's weights mean 1, :math:`c`."""
+    scale: Float[Tensor, " anchors"] | None
+    """Factor that gives an anchor's weights mean 1, :math:`c`; None where they are 1."""
     pulls: Float[Tensor, "anchors candidates"] | None
     """Candidates' parts of the target, :math:`p`; None where the positive has all of it."""
     share: Float[Tensor, " anchors"]
@@ -185,7 +185,8 @@ class LogSumObjective:
         """Return weights and pulls from the posterior of pairs.
 
         Args:
-            same_class: probability that a candidate is of its anchor's class, in [0, 1].
+            same_class: probability that a candidate is of its anchor's class, in [0, 1]; may be
+                overwritten.
             excluded: which columns are not candidates; their entries may hold any number.
             certain: True where the probability is known to be right, from labels.
         """
@@ -305,7 +306,7 @@ class LogSumObjective:
         valid: CandidateMask | None,
     ) -> PerAnchor:
         """The loss if a posterior gives weights and targets."""
-        terms = self.pair_terms(same_class, Masked(valid), certain)
+        terms = self.pair_terms(same_class.clone(), Masked(valid), certain)
         loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale, valid))
         if terms.pulls is not None:
             # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
@@ -324,11 +325,11 @@ class LogSumObjective:
 def _weighted_logsumexp(
     logits: UnlabeledLogits,
     weights: Float[Tensor, "anchors candidates"] | None,
-    scale: Float[Tensor, " anchors"],
+    scale: Float[Tensor, " anchors"] | None,
     valid: CandidateMask | None,
 ) -> PerAnchor:
     """Log of each row's weighted sum of exponentials."""
-    if weights is None:
+    if weights is None or scale is None:
         return masked_logsumexp(logits, valid)
     # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
     counted = weights > 0

@@ -109,8 +109,8 @@ def agreement_in(
 ) -> Float[Tensor, " mixtures"]:
     """How far views and mixtures agree in a fit, from outlooks of both, whatever labels say."""
     both = torch.cat([first, second])[:, : sum(classes.sizes)]
-    both = signatures(both, classes.moves, hops=0)
-    return view_agreement(*both.chunk(2), classes.sizes) * classes.alignment
+    first, second = signatures(both, classes.moves, hops=0).chunk(2)
+    return view_agreement(first, second, classes.sizes) * classes.alignment
 
 
 def fits_at_scales(
@@ -128,7 +128,8 @@ def fits_at_scales(
     Args:
         items: both views of each, side by side, the oldest first; the latest are held out.
         last: the scale to try again, with one next to it; all if None.
-        seed: as in :func:`fitted_classes`, as is ``labelled``.
+        seed: of all draws.
+        labelled: both views of some items and their labels.
     """
     latest = int(_HELD_OUT * len(items))
     seen, held_out = items.split([len(items) - latest, latest])

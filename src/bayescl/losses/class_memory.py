@@ -15,6 +15,7 @@ from bayescl.functional.latent_classes import (
     outlook_factors,
     outlooks,
     same_class_factors,
+    unit_outlook,
 )
 from bayescl.losses.class_fits import (
     SCALES,
@@ -72,6 +73,7 @@ class ClassMemory(nn.Module):
         """Fits since something was trusted, or since the memory was made."""
         self._held = Remembered()
         self._trust: Tensor | None = None  # of each mixture, until something changes
+        self._may_trust = False
 
     @property
     def classes(self) -> LatentClasses | None:
@@ -116,7 +118,9 @@ class ClassMemory(nn.Module):
         """How far each mixture is trusted, in [0, 1]; None before the first fit."""
         held = self._held
         if self._trust is None and held.agreement is not None:
-            self._trust = trust_by_mixture(held)
+            self._trust = trust = trust_by_mixture(held)
+            # Looking costs nothing on the CPU.
+            self._may_trust = trust is not None and (not trust.is_cpu or bool(trust.any()))
         return self._trust
 
     @property
@@ -127,10 +131,16 @@ class ClassMemory(nn.Module):
 
     # ------------------------------------------------------------------ what it says of rows
 
-    def outlook(self, rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows components"] | None:
+    def outlook(
+        self, rows: Float[Tensor, "rows dim"], *, unit: bool = False
+    ) -> Float[Tensor, "rows components"] | None:
         """Where further views of rows would lie; None before the first fit.
 
         Rows that are not finite give NaN.
+
+        Args:
+            rows: embeddings.
+            unit: whether they are known to have length 1 or 0.
 
         Raises:
             ValueError: if rows have another number of coordinates than those remembered.
@@ -139,7 +149,10 @@ class ClassMemory(nn.Module):
         classes = self.classes
         if classes is None:
             return None
-        return outlooks(class_responsibilities(rows.to(classes.center), classes), classes)
+        rows = rows.to(classes.center)
+        if unit:
+            return unit_outlook(rows, classes)
+        return outlooks(class_responsibilities(rows, classes), classes)
 
     def factors(
         self, outlook: Float[Tensor, "rows components"]
@@ -153,9 +166,7 @@ class ClassMemory(nn.Module):
             None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
         """
         trust, classes = self.trust_by_mixture, self.classes
-        if classes is None or trust is None:
-            return None
-        if trust.is_cpu and not trust.any():  # looking costs nothing there
+        if classes is None or trust is None or not self._may_trust:
             return None
         return outlook_factors(outlook.nan_to_num(0.0), trust, classes)
 

@@ -145,9 +145,11 @@ class Remembered:
             raise ValueError(
                 f"filled and next must suit a memory of {size} items, got {filled} and {following}"
             )
-        held = {name: tensors.get(name) for name in _HELD}
-        classes = classes_of(tensors, sizes) if sizes else None
-        return cls(**counts, **fractions, **held, scores=scores, classes=classes)
+        held = cls(scores=scores, classes=classes_of(tensors, sizes) if sizes else None)
+        for name, value in {**counts, **fractions, **tensors}.items():
+            if name in (*_COUNTS, *_FRACTIONS, *_HELD):
+                setattr(held, name, value)
+        return held
 
     def to(self, device: torch.device, size: int) -> Remembered:
         """Return a copy on another device."""
@@ -179,17 +181,16 @@ def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
 
 def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentClasses:
     """The fit of :func:`tensors_of`."""
-    parts = {name: tensors[name] for name in _FIT}
-    mixture = {name: parts.pop(name) for name in ("directions", "weights", "kappa")}
-    if not parts["known"].shape[1]:
-        del parts["known"]
-    squares = torch.split(parts.pop("transitions"), [size * size for size in sizes])
+    squares = torch.split(tensors["transitions"], [size * size for size in sizes])
     return LatentClasses(
-        **parts,
-        transitions=tuple(
-            square.view(size, size) for square, size in zip(squares, sizes, strict=True)
-        ),
-        mixtures=Mixtures(**mixture, sizes=tuple(sizes)),
+        tensors["center"],
+        tensors["transform"],
+        Mixtures(tensors["directions"], tensors["weights"], tensors["kappa"], tuple(sizes)),
+        tuple(square.view(size, size) for square, size in zip(squares, sizes, strict=True)),
+        tensors["alignment"],
+        tensors["closeness"],
+        tensors["share"],
+        tensors["known"] if tensors["known"].shape[1] else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -333,12 +334,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     def _outlooks(self, batch: ContrastiveBatch) -> _Outlooks | None:
         """Outlooks of all rows; None before the first fit."""
-        of, rows, place = self.memory.outlook, batch.candidates, batch.rule.positive
-        candidates = of(rows.reshape(-1, rows.shape[-1]))
+        of, place = partial(self.memory.outlook, unit=self.normalize), batch.rule.positive
+        candidates = of(batch.candidates.flatten(end_dim=-2))
         if candidates is None:
             return None
-        if rows is batch.anchors and place is not None:
-            return _Outlooks(candidates, candidates[place], candidates)
+        if batch.candidates is batch.anchors:
+            first, second = candidates.chunk(2)
+            return _Outlooks(first, second, candidates)
         positives = of(batch.positives) if place is None else candidates[place]
         anchors = of(batch.anchors)
         assert anchors is not None  # as there are those of candidates
@@ -354,28 +356,29 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         # An anchor and its positive are one item: each gets the mean outlook of both.
         both = (outlooks.anchors + outlooks.positives) / 2
         candidates, place = outlooks.candidates, batch.rule.positive
-        shared = batch.candidates is batch.anchors
-        if shared:
+        two_views = batch.candidates is batch.anchors
+        if two_views:
             candidates = both
         elif place is not None:
             candidates = candidates.index_copy(0, place, both)
-        columns = items = self.memory.factors(candidates)
-        if not shared:
-            items = (
-                self.memory.factors(both) if place is None or columns is None else columns[place]
-            )
+        columns = self.memory.factors(candidates)
+        items = self.memory.factors(both) if place is None else columns
         if columns is None or items is None:
             return batch
+        if two_views:
+            items = columns = torch.cat([columns, columns])
+        elif place is not None:
+            items = columns[place]
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)
         return replace(batch, same_class=SameClass(items, columns))
 
 
 class _Outlooks(NamedTuple):
-    """Where further views of the rows of a batch would lie."""
+    """Where further views of the rows of a batch would lie; of two views, anchors are the first."""
 
-    anchors: Float[Tensor, "anchors components"]
-    positives: Float[Tensor, "anchors components"]
+    anchors: Float[Tensor, "items components"]
+    positives: Float[Tensor, "items components"]
     candidates: Float[Tensor, "candidates components"]
 
 

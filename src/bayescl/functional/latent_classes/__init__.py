@@ -28,6 +28,7 @@ from bayescl.functional.latent_classes.posterior import (
     same_class,
     same_class_factors,
     signatures,
+    unit_outlook,
 )
 from bayescl.functional.latent_classes.trust import (
     mixture_alignment,
@@ -62,5 +63,6 @@ __all__ = [
     "trust_of_agreement",
     "trust_of_closeness",
     "trust_of_share",
+    "unit_outlook",
     "view_agreement",
 ]

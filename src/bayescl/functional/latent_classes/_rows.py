@@ -57,9 +57,10 @@ def unit_by_mixture(
 ) -> Float[Tensor, "rows components"]:
     """Rows with length 1, or the given one, in the columns of each mixture."""
     parts: list[Tensor] = []
-    for number, part in enumerate(torch.split(rows, list(sizes), dim=1)):
+    wanted = [1.0] * len(sizes) if lengths is None else lengths.unbind()
+    for part, length in zip(torch.split_with_sizes(rows, sizes, 1), wanted, strict=True):
         norm = torch.linalg.vector_norm(part, dim=1, keepdim=True).clamp_min_(1e-12)
-        parts.append(part * (norm.reciprocal_() if lengths is None else lengths[number] / norm))
+        parts.append(part * (length / norm))
     return torch.cat(parts, dim=1)
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_positive, check_shape
@@ -217,7 +216,8 @@ def softmax_by_mixture(
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
     log_weights, directions = mixtures.logits
-    parts = torch.split(torch.addmm(log_weights, unit, directions), list(mixtures.sizes), dim=1)
+    logits = torch.addmm(log_weights, unit, directions)
+    parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
 
 
@@ -248,11 +248,12 @@ def _spread_rows(
     place = evenly.repeat(len(draws), 1)
     distance, one = uniform, unit.new_ones(())
     chosen: list[Tensor] = []
-    for draw in draws.T[:, :, None]:
+    columns = unit.T
+    for draw in draws.T[:, :, None]:  # [mixtures, 1]; place and distance are [mixtures, rows]
         row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
         chosen.append(row.clamp_max_(len(unit) - 1))
         # Rounding leaves a trace of distance between equal rows.
-        away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
+        away = torch.threshold_(torch.addmm(one, unit[row], columns, alpha=-1), 1e-6, 0.0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
         # Where all rows lie on those chosen already, any usable row will do.
         place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)

@@ -188,8 +188,8 @@ def fit_latent_classes(
     known = None
     if labelled is not None:
         *views, labels = labelled
-        both = sum(_shares(unit_rows(view)[0], *metric, mixtures) for view in views)
-        known = known_classes(both, labels, sizes)
+        seen = [_shares(unit_rows(view)[0], *metric, mixtures) for view in views]
+        known = known_classes(seen[0] + seen[1], labels, sizes)
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
     ahead = unit_by_mixture(ahead, sizes)
@@ -498,6 +498,21 @@ def signatures(
     """
     check_count("hops", hops, 0)
     return _signatures(responsibility, transitions, hops)
+
+
+def unit_outlook(
+    rows: Float[Tensor, "rows dim"], classes: LatentClasses
+) -> Float[Tensor, "rows components"]:
+    """:func:`outlooks` of rows of length 1 or 0, in fewer operations; NaN for NaN."""
+    seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
+    log_weights, directions = classes.mixtures.logits
+    logits = torch.addmm(log_weights, seen, directions)
+    parts = torch.split_with_sizes(logits, classes.sizes, 1)
+    shares = [torch.softmax(part, dim=1) for part in parts]
+    ahead = [share @ matrix for share, matrix in zip(shares, classes.moves, strict=True)]
+    if classes.known is not None:
+        ahead.append(torch.cat(shares, dim=1) @ classes.known)
+    return torch.cat(ahead, dim=1).add_((size * 0)[:, None])  # NaN where a size is not finite
 
 
 def _signatures(
