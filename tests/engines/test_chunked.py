@@ -25,6 +25,8 @@ MAKERS: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "bayesian, perfect": partial(
         bayescl.BayesianContrastiveLoss, alpha=1.0, beta=0.5, tau_plus=0.1, ranks="upper"
     ),
+    "sigmoid": partial(bayescl.SigmoidContrastiveLoss, bias=-2.0),
+    "sigmoid, Bayesian": partial(bayescl.BayesianSigmoidLoss, alpha=0.9, beta=0.7, bias=-2.0),
 }
 names = each("name", list(MAKERS))
 Call = Callable[[bayescl.ContrastiveLoss, list[Tensor]], Tensor]

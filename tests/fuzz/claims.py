@@ -71,6 +71,9 @@ def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Logits, Know
             same = same.double()
             settings = {"attraction": objective.attraction, "threshold": objective.threshold}
             settings |= {"aim": objective.aim, "sharpness": objective.sharpness}
+        if drawn.name == "sigmoid, latent" and answer.posteriors:
+            same = answer.posteriors[turn][0]
+            same = None if same is None else same.double()
         found.append((logits, (same, certain, settings)))
     return found
 

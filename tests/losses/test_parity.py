@@ -36,6 +36,14 @@ LOSSES: dict[str, tuple[Callable[..., bayescl.ContrastiveLoss], Row]] = {
         partial(bayescl.BayesianContrastiveLoss, **BAYESIAN, ranks="upper"),
         partial(reference.bayesian, **BAYESIAN, ranks="upper"),
     ),
+    "sigmoid": (
+        partial(bayescl.SigmoidContrastiveLoss, bias=-2.0),
+        partial(reference.sigmoid, bias=-2.0),
+    ),
+    "sigmoid, Bayesian": (
+        partial(bayescl.BayesianSigmoidLoss, **BAYESIAN, bias=-2.0),
+        partial(reference.sigmoid, **BAYESIAN, bias=-2.0),
+    ),
 }
 names = each("name", list(LOSSES))
 

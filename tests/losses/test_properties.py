@@ -21,6 +21,8 @@ MAKERS = {
     "bayesian, perfect": partial(
         bayescl.BayesianContrastiveLoss, alpha=1.0, beta=0.5, tau_plus=0.1, ranks="upper"
     ),
+    "sigmoid": bayescl.SigmoidContrastiveLoss,
+    "sigmoid, Bayesian": partial(bayescl.BayesianSigmoidLoss, alpha=1.0, beta=0.7, bias=-2.0),
 }
 names = each("name", list(MAKERS))
 

@@ -62,6 +62,26 @@ def bayesian(
     return -(positive.exp() / total).log()
 
 
+def sigmoid(
+    positive: Tensor,
+    unlabeled: list[Tensor],
+    *,
+    bias: float = 0.0,
+    ranks: str = "mid",
+    **weighting: float,
+) -> Tensor:
+    """SigLIP's sum over pairs; weights by rank, if any, have mean 1."""
+    weights = [1.0] * len(unlabeled)
+    if weighting:
+        cdf = [empirical_cdf(unlabeled, index, ranks) for index in range(len(unlabeled))]
+        weights = [bayesian_weight(each, **weighting) for each in cdf]
+    total = -torch.sigmoid(positive + bias).log()
+    for logit, weight in zip(unlabeled, weights, strict=True):
+        term = -torch.sigmoid(-(logit + bias)).log()
+        total = total + weight * len(weights) / sum(weights) * term
+    return total
+
+
 def debiased(
     positive: Tensor, unlabeled: list[Tensor], *, tau_plus: float, minimum_logit: float
 ) -> Tensor:
