@@ -17,6 +17,7 @@ from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.checks import check_count
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.chunked import _ChunkedLoss, _Run, default_chunk_size
+from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.sigmoid import Sigmoid
 
 
@@ -57,7 +58,7 @@ class SpreadBatch(ContrastiveBatch):
 def losses_in_rounds(
     batch: SpreadBatch,
     temperature: float | Float[Tensor, ""],
-    objective: Sigmoid,
+    objective_at: ObjectiveAt,
     *,
     chunk_size: int | None = None,
 ) -> PerAnchor:
@@ -69,15 +70,20 @@ def losses_in_rounds(
     Args:
         batch: this process's anchors and candidates.
         temperature: softmax scale, positive.
-        objective: one that adds up.
+        objective_at: gives the objective at that temperature, a
+            :class:`~bayescl.functional.Sigmoid` whose candidates may come in parts.
         chunk_size: anchors at a time; default: chosen for the device.
 
     Returns:
         One loss per anchor of this process.
 
     Raises:
+        TypeError: if the objective's candidates must come together.
         ValueError: if ``chunk_size`` is below 1.
     """
+    objective = objective_at(temperature)
+    if not (isinstance(objective, Sigmoid) and objective.adds_up):
+        raise TypeError(f"candidates of {type(objective).__name__} must come together")
     if chunk_size is None:
         chunk_size = default_chunk_size(batch)
     run = _Rounds(batch, temperature, objective, check_count("chunk_size", chunk_size, 1))

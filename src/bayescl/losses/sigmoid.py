@@ -12,11 +12,11 @@ from torch import nn
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_finite_number, check_floating, check_shape
-from bayescl.engines import ContrastiveBatch, Layout, SpreadBatch, losses_in_rounds
+from bayescl.engines import ContrastiveBatch, Layout
 from bayescl.functional.objective import Objective, as_data
 from bayescl.functional.sigmoid import Sigmoid, check_relief
 from bayescl.losses import layouts
-from bayescl.losses.base import ContrastiveLoss, _without_autocast
+from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter
@@ -73,6 +73,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
             raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         self.learnable_bias = nn.Parameter(torch.tensor(-10.0)) if bias is None else None
         if isinstance(bias, nn.Parameter):
+            check_shape("bias", bias, ())
             self.learnable_bias = bias
         elif bias is not None:
             self.bias = bias
@@ -159,14 +160,6 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
             one = batch.anchors.new_ones(())
             biased.append(layouts.with_coordinate(batch, scaled, one, one))
         return super()._losses_of(gathering, biased, temperature)
-
-    def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
-        if not isinstance(batch, SpreadBatch):
-            return super()._per_anchor(batch, temperature)
-        self.engine_used = "chunked"
-        objective = self.objective_in(batch.layout, temperature)
-        with _without_autocast(batch.anchors.device):
-            return losses_in_rounds(batch, temperature, objective, chunk_size=self.chunk_size)
 
 
 class BayesianSigmoidLoss(SigmoidContrastiveLoss, BayesianContrastiveLoss):
