@@ -47,6 +47,12 @@ MAKERS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]
         ("tau_plus", "attraction", "threshold"),
         ("num_classes", "memory_size", "refit_every"),
     ),
+    "BayesianSigmoidLoss": (
+        bayescl.BayesianSigmoidLoss, ("tau_plus", "alpha", "beta"), ("num_classes", "bins")
+    ),
+    "LatentClassSigmoidLoss": (
+        bayescl.LatentClassSigmoidLoss, ("tau_plus", "relief", "bias"), ("num_classes",)
+    ),
     "LearnableTemperature": (bayescl.LearnableTemperature, ("initial", "minimum", "maximum"), ()),
     "CandidateQueue": (bayescl.CandidateQueue, (), ("size", "dim")),
 }  # fmt: skip

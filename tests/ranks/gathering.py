@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
 from bayescl import CandidateQueue, cached_backward, distributed
@@ -106,6 +107,28 @@ def queues(rank: int, world_size: int) -> Findings:
         "same groups": torch.equal(shared.groups, alone.groups),
         "gathered by the loss": distance(mean / world_size, expected),
     }
+
+
+class _Largest(TorchDispatchMode):
+    """The number of entries of the largest floating-point tensor that an operation returns."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.is_floating_point():
+            self.numbers = max(self.numbers, result.numel())
+        return result
+
+
+def rounds(rank: int, world_size: int) -> Findings:
+    """The most that a process holds at once of the sigmoid loss, as a share of all embeddings."""
+    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
+    first, second = (drawn(count, 40, seed=seed)[own].requires_grad_() for seed in (3, 4))
+    loss = bayescl.SigmoidContrastiveLoss(gather=True, chunk_size=2)
+    with _Largest() as largest:
+        loss.in_batch(first, second).backward()
+    return {"share": largest.numbers / (max(BATCHES[world_size]) * 41)}
 
 
 def encoder() -> nn.Module:

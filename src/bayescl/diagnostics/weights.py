@@ -13,6 +13,7 @@ from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.functional import empirical_cdf, posterior, proposal_cdf
 from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import Masked, as_data
+from bayescl.functional.sigmoid import Sigmoid
 
 
 @torch.no_grad()
@@ -50,6 +51,11 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         tensor([[1.0394, 0.9148, 1.0838]])
     """
     objective, logits = as_data(scored.objective), scored.unlabeled
+    if isinstance(scored.objective, Sigmoid):
+        found = scored.objective.weights(
+            logits, Masked(scored.valid), valid=scored.valid, same_class=scored.same_class
+        )
+        return scored.valid.to(logits) if found is None else torch.where(scored.valid, found, 0.0)
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:

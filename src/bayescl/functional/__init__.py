@@ -54,6 +54,7 @@ from bayescl.functional.mixture import (
 )
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.ranks import empirical_cdf
+from bayescl.functional.sigmoid import Sigmoid, sigmoid_loss
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
 
@@ -68,6 +69,7 @@ __all__ = [
     "Mixtures",
     "Objective",
     "PairMixture",
+    "Sigmoid",
     "bayesian_loss",
     "candidate_logits",
     "class_agreement",
@@ -103,6 +105,7 @@ __all__ = [
     "responsibilities",
     "same_class",
     "same_class_factors",
+    "sigmoid_loss",
     "signatures",
     "start_mixtures",
     "true_negative_cdf",

@@ -9,18 +9,26 @@ from bayescl.losses.info_nce import InfoNCELoss
 from bayescl.losses.latent import LatentClassContrastiveLoss
 from bayescl.losses.oracle import AttractingOracleContrastiveLoss, OracleContrastiveLoss
 from bayescl.losses.queue import CandidateQueue
+from bayescl.losses.sigmoid import (
+    BayesianSigmoidLoss,
+    LatentClassSigmoidLoss,
+    SigmoidContrastiveLoss,
+)
 from bayescl.losses.temperature import LearnableTemperature
 
 __all__ = [
     "AttractingOracleContrastiveLoss",
     "BayesianContrastiveLoss",
+    "BayesianSigmoidLoss",
     "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
     "InfoNCELoss",
     "LatentClassContrastiveLoss",
+    "LatentClassSigmoidLoss",
     "LearnableTemperature",
     "OracleContrastiveLoss",
+    "SigmoidContrastiveLoss",
     "cached_backward",
 ]

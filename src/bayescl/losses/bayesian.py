@@ -58,7 +58,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     tau_plus = Hyperparameter(check_tau_plus)
     alpha = Hyperparameter(check_alpha)
     beta = Hyperparameter(check_beta)
-    hyperparameters = ("tau_plus", "alpha", "beta")
+    hyperparameters: tuple[str, ...] = ("tau_plus", "alpha", "beta")
 
     def __init__(
         self,

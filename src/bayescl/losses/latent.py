@@ -119,7 +119,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     tau_plus = Hyperparameter(_check_prior)
     attraction = Hyperparameter(check_attraction)
-    hyperparameters = ("tau_plus", "attraction")
+    hyperparameters: tuple[str, ...] = ("tau_plus", "attraction")
     uses_labels = True
 
     def __init__(
