@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         InfoNCELoss,
         LatentClassContrastiveLoss,
         LearnableTemperature,
+        MovingDenominators,
         OracleContrastiveLoss,
         cached_backward,
     )
@@ -36,6 +37,7 @@ __all__ = [
     "InfoNCELoss",
     "LatentClassContrastiveLoss",
     "LearnableTemperature",
+    "MovingDenominators",
     "OracleContrastiveLoss",
     "__version__",
     "cached_backward",

@@ -66,6 +66,7 @@ def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> Contrasti
         batch.rule,
         batch.same_class,
         batch.labels,
+        batch.indices,
     )
 
 
