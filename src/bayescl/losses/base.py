@@ -311,7 +311,8 @@ class ContrastiveLoss(nn.Module):
             )
             if indices is not None and extra is not None:
                 raise ValueError("extra must be None with indices: denominators are of the data")
-            batches = [self._with_indices(there, indices, len(anchors))]
+            there = self._with_indices(there, indices, len(anchors))
+            batches = [there]
             if anchor_log_q is not None:
                 if not both_directions:
                     raise ValueError("anchor_log_q needs both_directions")
@@ -327,7 +328,7 @@ class ContrastiveLoss(nn.Module):
                     log_q=anchor_log_q,
                     gather=gathering.active,
                 )
-                batches.append(back)
+                batches.append(replace(back, indices=there.indices))
         return self._evaluate(gathering, batches, temperature)
 
     def sampled(

@@ -93,7 +93,8 @@ class MovingDenominators(nn.Module):
         Raises:
             ValueError: if they are not distinct integers from 0 to ``size - 1``, one for each item.
         """
-        check_tensor("indices", indices)
+        on_host = isinstance(indices, Tensor) and indices.is_cpu
+        check_tensor("indices", indices, None if on_host else self.log_sums.device)
         kind = indices.dtype
         if kind.is_floating_point or kind.is_complex or kind == torch.bool:
             raise ValueError(f"indices must hold integers, got {kind}")
