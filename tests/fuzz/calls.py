@@ -470,9 +470,7 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
     if drawn.name in ("info_nce", "bayesian", "oracle") and whole_set and dice.chance(0.4):
         # Where the batch is all there is, moving denominators change nothing at rate 1.
         make = drawn.make
-        drawn.make = lambda **k: make(
-            denominators=bayescl.MovingDenominators(batch, rate=1.0), **k
-        )
+        drawn.make = lambda **k: make(denominators=bayescl.MovingDenominators(batch, rate=1.0), **k)
         options["indices"] = torch.randperm(batch, generator=dice.generator)
     return dice, drawn, call, memory
 

@@ -81,15 +81,15 @@ def test_gradients_of_all_small_batches_add_up_to_that_of_the_whole_set(engine: 
 
 def test_estimates_converge_to_the_sums_of_the_whole_set() -> None:
     rows, generator = views(count=12), torch.Generator().manual_seed(0)
-    whole, small = moving(12), moving(12, rate=0.01)
+    whole, small = moving(12), moving(12, rate=0.02)
     with torch.no_grad():
         bayescl.InfoNCELoss(denominators=whole)(*rows, indices=torch.arange(12))
         loss = bayescl.InfoNCELoss(denominators=small)
-        for _ in range(3000):
+        for _ in range(800):
             indices = torch.randperm(12, generator=generator)[:4]
             loss(*(view[indices] for view in rows), indices=indices)
-    assert (small.log_sums[0] - whole.log_sums[0]).abs().max() < 0.15
-    assert (small.log_sums[0] - whole.log_sums[0]).mean().abs() < 0.03
+    assert (small.log_sums[0] - whole.log_sums[0]).abs().max() < 0.25
+    assert (small.log_sums[0] - whole.log_sums[0]).mean().abs() < 0.05
     assert torch.equal(small.log_sums[1], torch.full_like(small.log_sums[1], -torch.inf))
 
 

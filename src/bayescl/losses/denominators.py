@@ -58,7 +58,8 @@ class MovingDenominators(nn.Module):
 
     Example:
         >>> moving = MovingDenominators(size=1000, rate=0.5)
-        >>> loss = bayescl.InfoNCELoss(temperature=0.5, denominators=moving)
+        >>> from bayescl import InfoNCELoss
+        >>> loss = InfoNCELoss(temperature=0.5, denominators=moving)
         >>> loss(torch.eye(3), torch.eye(3), indices=torch.tensor([4, 0, 998]))
         tensor(5.6036)
         >>> moving.log_sums[0, :5]
