@@ -79,26 +79,21 @@ class Task(NamedTuple):
 @cache
 def task_of(data: str, on: str) -> Task:
     """Written or spoken digits; for validation, a fifth of the training items is tested on."""
-    view: Callable[[Tensor, int], Tensor]
     if data == "digits":
         written, noise = load_digits(), AffineNoise(0.75)
         images = torch.tensor(written.images * (255 / 16)).to(torch.uint8)[:, None]
         labels = torch.tensor(written.target)
         seen, unseen = stratified_split(labels, share=0.7, seed=0)
         parts = [images[seen], labels[seen], images[unseen], labels[unseen]]
-        view, encoder, epochs = partial(_noisy, noise), partial(SmallConvEncoder, width=16), 20
+        how = (lambda rows, seed: noise(rows, seed=seed)), partial(SmallConvEncoder, width=16), 12
     else:
         train, test = sound.spoken_digits()
         parts = [train.pictures, train.words, test.pictures, test.words]
-        view, encoder, epochs = (lambda rows, _: sound.view(rows)), sound.encoder, 8
+        how = (lambda rows, _: sound.view(rows)), sound.encoder, 6
     if on == "validation":
         fit, held = stratified_split(parts[1], share=0.8, seed=1)
         parts = [part[rows] for rows in (fit, held) for part in parts[:2]]
-    return Task(*parts, view, encoder, epochs)
-
-
-def _noisy(noise: AffineNoise, rows: Tensor, seed: int) -> Tensor:
-    return noise(rows, seed=seed)
+    return Task(*parts, *how)
 
 
 def trained(task: Task, method: str, batch: int, temperature: float, seed: int) -> nn.Module:
@@ -115,6 +110,8 @@ def trained(task: Task, method: str, batch: int, temperature: float, seed: int) 
     steps = task.epochs * per_epoch
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     order = torch.empty(0)
+    # Each cached chunk holds both views of its items, so that BatchNorm sees what others see.
+    in_order = torch.arange(2 * own).view(-1, 2, batch).transpose(0, 1).reshape(2, own)
     for step in range(steps):
         if step % per_epoch == 0:
             order = torch.randperm(size)
@@ -122,12 +119,9 @@ def trained(task: Task, method: str, batch: int, temperature: float, seed: int) 
         views = task.view(task.items[rows.repeat(2)], seed * steps + step)  # the first, the second
         optimizer.zero_grad()
         if method == "cached":
-            chunks = [torch.cat(some) for some in zip(*_split(views, batch), strict=True)]
-
-            def of_chunks(rows: Tensor) -> Tensor:
-                return loss(*rows.view(-1, 2, batch, 128).transpose(0, 1).reshape(2, own, 128))
-
-            bayescl.cached_backward(of_chunks, network, chunks)
+            pairs = zip(*(view.split(batch) for view in views.chunk(2)), strict=True)
+            chunks = [torch.cat(pair) for pair in pairs]
+            bayescl.cached_backward(lambda every: loss(*every[in_order]), network, chunks)
         elif method == "queue":
             with torch.no_grad():
                 keys = teacher(views)
@@ -137,19 +131,14 @@ def trained(task: Task, method: str, batch: int, temperature: float, seed: int) 
             (value / 2).backward()
             queue.enqueue(F.normalize(keys))
         else:
-            given = {} if moving is None else {"indices": rows}
-            loss(*network(views).chunk(2), **given).backward()
+            indices = None if moving is None else rows
+            loss(*network(views).chunk(2), indices=indices).backward()
         optimizer.step()
         schedule.step()
         with torch.no_grad():
             for slow, fast in zip(teacher.parameters(), network.parameters(), strict=True):
                 slow.lerp_(fast, 0.01)
     return encoder.eval()
-
-
-def _split(views: Tensor, batch: int) -> list[tuple[Tensor, ...]]:
-    """Chunks of the first views, and of the second ones."""
-    return [view.split(batch) for view in views.chunk(2)]
 
 
 def scores(data: str, batch: int, method: str, on: str, t: float, seed: int) -> dict[str, float]:
@@ -160,14 +149,11 @@ def scores(data: str, batch: int, method: str, on: str, t: float, seed: int) -> 
         scale = 255 if task.items.dtype == torch.uint8 else 1
         features = [encoder(part / scale) for part in (task.items, task.test)]
     known = (features[0], task.labels, features[1], task.test_labels)
-    few = {
-        f"few_label_{count}": few_label_probe(
-            *known, num_classes=CLASSES, labels_per_class=count, draws=50
-        ).mean
-        for count in (1, 5)
-    }
-    found = {**few, "knn": knn_probe(*known, num_classes=CLASSES)}
-    return {name: 100 * value for name, value in found.items()}
+    found = {"knn": 100 * knn_probe(*known, num_classes=CLASSES)}
+    for few in (1, 5):
+        score = few_label_probe(*known, num_classes=CLASSES, labels_per_class=few, draws=50)
+        found[f"few_label_{few}"] = 100 * score.mean
+    return found
 
 
 def record_of(cell: tuple[str, int, str], seeds: int, runs: Path) -> dict[str, Any]:
