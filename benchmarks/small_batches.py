@@ -188,13 +188,15 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     origin = provenance()
     options.runs.parent.mkdir(parents=True, exist_ok=True)
-    work = partial(record_of, seeds=options.seeds, runs=options.runs)
-    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
-        records = list(pool.map(work, CELLS))
-    content = {"seeds": options.seeds, "records": records, **origin}
+    records: list[dict[str, Any]] = []
     file = options.results / "small-batches.json"
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    Console().print(f"wrote {file}")
+    work = partial(record_of, seeds=options.seeds, runs=options.runs)
+    with ProcessPoolExecutor(options.workers, get_context("fork")) as pool:
+        for record in pool.map(work, CELLS):
+            records.append(record)
+            content = {"seeds": options.seeds, "records": records, **origin}
+            file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            Console().print(record, soft_wrap=True)
 
 
 if __name__ == "__main__":
