@@ -23,6 +23,7 @@ WORK = {
     "reductions": gathering.reductions,
     "queues": gathering.queues,
     "rounds": gathering.rounds,
+    "denominators": gathering.denominators,
     "cache": gathering.cache,
     "latent": latent.gathered,
     "latent, data parallel": latent.data_parallel,
@@ -124,6 +125,14 @@ def test_queues_and_the_gradient_cache_gather(world_size: int, found: Found) -> 
 
 
 @worlds
+def test_moving_denominators_are_those_of_one_process(world_size: int, found: Found) -> None:
+    for findings in found(world_size):
+        repeated = findings["denominators"].pop("repeated")
+        assert repeated == f"indices must be distinct, got 0 {world_size} times"
+        assert max(findings["denominators"].values()) < 1e-13
+
+
+@worlds
 def test_latent_classes_are_those_of_one_process(world_size: int, found: Found) -> None:
     for findings in found(world_size):
         for case in findings["latent"].values():
@@ -179,6 +188,7 @@ REFUSALS = {  # rank 1 is the one that differs
     "a scalar to gather": "rows must have at least one axis, got a scalar",
     "another shape to gather": "the shape of a row must be the same on every process",
     "a queue of another width": "embeddings must have shape [rows, 3], got [2, 4]",
+    "an index beyond the data": "indices must lie in [0, 99], got 100",
 }
 
 

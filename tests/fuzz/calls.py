@@ -508,6 +508,12 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
     memory = None
     if learns and dice.chance(0.8):
         memory = remembered(dice, drawn, dim)
+    whole_set = layout in ("two_views", "in_batch") and "extra" not in tensors
+    if drawn.name in ("info_nce", "bayesian", "oracle") and whole_set and dice.chance(0.4):
+        # Where the batch is all there is, moving denominators change nothing at rate 1.
+        make = drawn.make
+        drawn.make = lambda **k: make(denominators=bayescl.MovingDenominators(batch, rate=1.0), **k)
+        options["indices"] = torch.randperm(batch, generator=dice.generator)
     return dice, drawn, call, memory
 
 

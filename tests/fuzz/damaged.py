@@ -55,6 +55,7 @@ MAKERS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]
     ),
     "LearnableTemperature": (bayescl.LearnableTemperature, ("initial", "minimum", "maximum"), ()),
     "CandidateQueue": (bayescl.CandidateQueue, (), ("size", "dim")),
+    "MovingDenominators": (bayescl.MovingDenominators, ("rate",), ("size",)),
 }  # fmt: skip
 
 
@@ -91,6 +92,8 @@ def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
         settings["initial"] = 0.1
     elif owner == "CandidateQueue":
         settings |= {"size": 4, "dim": 2}
+    elif owner == "MovingDenominators":
+        settings["size"] = 4
     else:
         choices |= shared
     name = dice.one(*choices)

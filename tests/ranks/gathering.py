@@ -131,6 +131,39 @@ def rounds(rank: int, world_size: int) -> Findings:
     return {"share": largest.numbers / (max(BATCHES[world_size]) * 41)}
 
 
+def denominators(rank: int, world_size: int) -> Findings:
+    """Moving denominators are one process's, and two ranks with the same item are refused."""
+    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
+    made = [bayescl.MovingDenominators(count + 3, rate=0.3).double() for _ in range(2)]
+    everyone, alone = (
+        bayescl.BayesianContrastiveLoss(denominators=moving, gather=moving is made[0])
+        for moving in made
+    )
+    found: Findings = {}
+    for step in range(2):
+        views = [drawn(count, DIM, seed=2 * step + view) for view in range(2)]
+        indices = torch.randperm(count, generator=torch.Generator().manual_seed(step))
+        for call in ("forward", "in_batch"):
+            rows = [view.clone().requires_grad_() for view in views]
+            expected = getattr(alone, call)(*rows, indices=indices)
+            mine = [view[own].clone().requires_grad_() for view in views]
+            value = getattr(everyone, call)(*mine, indices=indices[own])
+            of_mine = torch.autograd.grad(value, mine)
+            of_rows = torch.autograd.grad(expected, rows)
+            mean = value.detach().clone()
+            dist.all_reduce(mean)
+            found[f"{call}, step {step}"] = max(
+                distance(mean / world_size, expected.detach()),
+                distance(torch.stack(of_mine) / world_size, torch.stack(of_rows)[:, own]),
+                distance(*(each.log_sums.exp() for each in made)),
+            )
+    try:
+        everyone(*drawn(2, 3, DIM), indices=torch.arange(3))
+    except ValueError as error:
+        found["repeated"] = str(error)
+    return found
+
+
 def encoder() -> nn.Module:
     torch.manual_seed(5)
     return nn.Sequential(

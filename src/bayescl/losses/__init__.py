@@ -3,6 +3,7 @@
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.debiased import DebiasedContrastiveLoss
+from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gradient_cache import cached_backward
 from bayescl.losses.hard import HardContrastiveLoss
 from bayescl.losses.info_nce import InfoNCELoss
@@ -28,6 +29,7 @@ __all__ = [
     "LatentClassContrastiveLoss",
     "LatentClassSigmoidLoss",
     "LearnableTemperature",
+    "MovingDenominators",
     "OracleContrastiveLoss",
     "SigmoidContrastiveLoss",
     "cached_backward",

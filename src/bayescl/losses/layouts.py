@@ -76,6 +76,7 @@ def with_coordinate(
         batch.rule,
         batch.same_class,
         batch.labels,
+        batch.indices,
     )
 
 
