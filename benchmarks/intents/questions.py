@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rivals.library import stratified_split
 from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
+
+from bayescl_lab.images.subsets import stratified_split
 
 NAME = "banking77"
 SPLIT_SEED = 0
