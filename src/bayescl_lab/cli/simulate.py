@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from bayescl_lab._fields import CountOr0, Words
 from bayescl_lab.cli._options import FLAT
-from bayescl_lab.paper.simulation.settings import Settings
+from bayescl_lab.paper.simulation.process import Settings
 
 if TYPE_CHECKING:
     from bayescl_lab.paper.simulation.experiments import Experiment

@@ -17,9 +17,7 @@ import torch
 from bayescl import functional as F
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.functional.ranks import EXACT_RANKS
-from bayescl_lab.paper.simulation.process import Observations
-from bayescl_lab.paper.simulation.proposals import Proposals
-from bayescl_lab.paper.simulation.settings import Settings
+from bayescl_lab.paper.simulation.process import Observations, Proposals, Settings
 
 SUPERVISED = "supervised"
 
@@ -150,9 +148,6 @@ def true_negative_mean(
     Returns:
         Expectations in float64. Exact to rounding for uniform proposals whose logits span less
         than a hundred; good to three digits or so for normal ones at ``temperature`` 0.5.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
 
     Example:
         >>> from bayescl_lab.paper.simulation import UniformProposals

@@ -17,7 +17,7 @@ from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.paper.simulation import curves, findings, latent, lemmas, model, sweeps
 from bayescl_lab.paper.simulation.estimators import SUPERVISED, VARIANTS
 from bayescl_lab.paper.simulation.frames import Tick
-from bayescl_lab.paper.simulation.settings import Proposal, Settings
+from bayescl_lab.paper.simulation.process import Proposal, Settings
 
 
 @dataclass(frozen=True)

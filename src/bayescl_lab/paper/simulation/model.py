@@ -32,10 +32,14 @@ from bayescl_lab.paper.simulation.frames import (
     frame,
     measured,
 )
-from bayescl_lab.paper.simulation.process import observe
-from bayescl_lab.paper.simulation.proposals import NormalProposals
-from bayescl_lab.paper.simulation.samplers import sample_by_inversion, sample_by_rejection
-from bayescl_lab.paper.simulation.settings import Settings, generator
+from bayescl_lab.paper.simulation.process import (
+    NormalProposals,
+    Settings,
+    generator,
+    observe,
+    sample_by_inversion,
+    sample_by_rejection,
+)
 from bayescl_lab.paper.simulation.sweeps import SWEEPS
 
 TRUE_NEGATIVE, FALSE_NEGATIVE = "true negative", "false negative"
@@ -119,10 +123,7 @@ def draw_empirical(table: pl.DataFrame) -> Figure:
 def acceptance(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Acceptance rates, and Kolmogorov-Smirnov tests of both samplers.
 
-    Args:
-        settings: ``draws`` is how often a rate is measured, on 2,000 scores each time.
-        seed: seed of the run.
-        tick: called after each alpha and class.
+    A rate is measured ``settings.draws`` times, on 2,000 scores each time.
 
     Returns:
         One record per alpha and class: the share of proposals accepted, with band and standard
@@ -186,9 +187,6 @@ def independent_pair_auc(alpha: float) -> float:
     Returns:
         A value in [1/2, 5/6].
 
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
     Example:
         >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)
         (0.7667, 0.8333)
@@ -198,11 +196,6 @@ def independent_pair_auc(alpha: float) -> float:
 
 def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Measure the AUC at each alpha, and the cost of using it as alpha.
-
-    Args:
-        settings: the process; its ``alpha`` is replaced by each swept value.
-        seed: seed of the run.
-        tick: called after each value.
 
     Returns:
         One record per alpha: the measured share of independent pairs in which the positive

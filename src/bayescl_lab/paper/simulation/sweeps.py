@@ -31,8 +31,7 @@ from bayescl_lab.paper.simulation.frames import (
     frame,
     measured,
 )
-from bayescl_lab.paper.simulation.process import observe
-from bayescl_lab.paper.simulation.settings import Proposal, Settings, generator
+from bayescl_lab.paper.simulation.process import Proposal, Settings, generator, observe
 
 RIVALS = ("biased", "debiased")
 """Estimators whose error the paper compares with the Bayesian one."""
@@ -80,10 +79,6 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
     are none.
 
-    Args:
-        settings: parameters of the process and the estimators.
-        source: source of randomness.
-
     Example:
         >>> drawn = one_draw(Settings(anchors=50), generator(0))
         >>> drawn.error["bayesian_mid"] < drawn.error["biased"], drawn.left_out
@@ -118,12 +113,8 @@ def sweep(
 ) -> pl.DataFrame:
     """Repeat the experiment over the values of each parameter in turn.
 
-    Args:
-        parameters: names in :data:`SWEEPS`.
-        settings: values of the other parameters, and the number of draws.
-        seed: seed of the run. Draws depend only on it, the proposals and the value.
-        tick: called after each value.
-        proposals: sweep with each of these; default: the settings' own.
+    ``parameters`` are names in :data:`SWEEPS`; the others keep the values of the settings. The
+    sweep is made with each of ``proposals``; default: the settings' own.
 
     Returns:
         One record per proposal, parameter, value and estimator. ``mse``, ``mean`` and ``bias``
@@ -205,11 +196,7 @@ def verdicts(
     With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
     estimators were equally good.
 
-    Args:
-        settings: values of the other parameters; the proposals are ``slide`` and ``script``.
-        seed: seed of the run.
-        tick: called after each swept value.
-        parameters: names of swept parameters.
+    The proposals are ``slide`` and ``script``; ``parameters`` are swept.
 
     Returns:
         One record per proposal, parameter, value, Bayesian variant and rival, with the ratio of
