@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayescl_lab.cli._console import table
-from bayescl_lab.report.ranking.beside import baseline_sentences
+from bayescl_lab.report.ranking.table import baseline_sentences
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -36,9 +36,8 @@ import polars as pl
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.paper.simulation.frames import fitted_rate
-from bayescl_lab.report.images.page import comparison_quote, probes_quote
-from bayescl_lab.report.ranking.differences import paired_differences
-from bayescl_lab.report.ranking.table import cell_markdown
+from bayescl_lab.report.images.markdown import comparison_quote, probes_quote
+from bayescl_lab.report.ranking.table import cell_markdown, paired_differences
 from bayescl_lab.report.tables import Table, origin
 from bayescl_lab.runs.folder import read_json
 
