@@ -23,12 +23,7 @@ _TAU_PLUS = {
 
 
 def embeddings_page(found: EmbeddingDiagnosis, *, name: str) -> str:
-    """A diagnosis of embeddings as self-contained HTML.
-
-    Args:
-        found: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
-        name: name of the embeddings.
-    """
+    """A diagnosis of embeddings as self-contained HTML."""
     return page_of([embeddings_section(found, name=name)], "made from embeddings")
 
 

@@ -93,12 +93,7 @@ def report_page(folders: Sequence[Path]) -> str:
 
 
 def page_of(sections: Sequence[Section], source: str) -> str:
-    """Sections as one HTML page, with a table of scores on top if there are several.
-
-    Args:
-        sections: at least one; a single one gives the page its title.
-        source: short description of where the figures come from.
-    """
+    """Sections as one HTML page, with a table of scores on top if there are several."""
     columns = list(dict.fromkeys(name for section in sections for name in section.scores))
     overview = Table(
         ["run", *columns],

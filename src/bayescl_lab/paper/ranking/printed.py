@@ -77,17 +77,9 @@ PAPER: Mapping[tuple[str, str, str], Mapping[str, float]] = _parsed()
 def paper_figure(data: str, encoder: str, loss: str, metric: str) -> float | None:
     """The paper's figure; None if there is none.
 
-    Args:
-        data: name of a data set, such as "ml-100k".
-        encoder: "mf" or "lightgcn".
-        loss: name of a loss.
-        metric: such as "ndcg@20".
-
     Example:
         >>> paper_figure("ml-100k", "mf", "bayesian", "recall@20")
         0.3588
-        >>> paper_figure("ml-100k", "mf", "bpr", "recall@20") is None
-        True
     """
     return PAPER.get((data, encoder, loss), {}).get(metric)
 

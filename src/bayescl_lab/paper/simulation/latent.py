@@ -91,11 +91,6 @@ def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.Dat
         class and of two, calibration error, and precision and recall of pairs with a posterior
         above 1/2; precision is over draws with such a pair, and empty if fewer than two have one.
         The posterior is taken before trust.
-
-    Example:
-        >>> table = latent(Settings(tau_plus=0.25, draws=2), seed=0)
-        >>> table.filter(swept="components", components="1", classes="equal")["recall"].item() > 0.8
-        True
     """
     points = [
         Point("components", components, classes, NOISE)
@@ -146,12 +141,7 @@ def sample_component(
 
     The cosine :math:`c` with the direction has a density proportional to
     :math:`(1 - c^2)^{(d-3)/2}\,e^{\kappa c}`, inverted on a fine grid; around the direction the
-    density is uniform.
-
-    Args:
-        directions: unit vectors of at least three coordinates.
-        kappa: concentration, at least 0.
-        source: random generator.
+    density is uniform. There must be three coordinates or more.
 
     Reference:
         Mardia and Jupp, "Directional Statistics", 2000, section 9.3.

@@ -282,9 +282,6 @@ def draw_convergence(table: pl.DataFrame) -> Figure:
 def stated_bound(candidates: int, tau_plus: float) -> float:
     r"""The bound of Lemma 3 as stated, :math:`\tau^-\sqrt{2\pi/N}`.
 
-    Raises:
-        ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
-
     Example:
         >>> round(stated_bound(64, 0.1), 4)
         0.282
@@ -295,12 +292,9 @@ def stated_bound(candidates: int, tau_plus: float) -> float:
 
 
 def mended_bound(candidates: int, tau_plus: float) -> float:
-    r"""The bound that the proof gives with its two slips corrected.
+    """The bound that the proof gives with its two slips corrected.
 
     It still treats weights as constants; their dependence on ranks is beyond the proof.
-
-    Raises:
-        ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
 
     Example:
         >>> round(mended_bound(64, 0.1), 4)

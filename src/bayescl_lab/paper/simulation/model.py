@@ -179,13 +179,7 @@ def draw_acceptance(table: pl.DataFrame) -> Figure:
 
 
 def independent_pair_auc(alpha: float) -> float:
-    """The AUC of independently drawn positives and true negatives under the model.
-
-    Args:
-        alpha: the model's mixture coefficient, in [0.5, 1].
-
-    Returns:
-        A value in [1/2, 5/6].
+    """The AUC of independently drawn positives and true negatives, in [1/2, 5/6].
 
     Example:
         >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)

@@ -130,12 +130,6 @@ def generator(seed: int, *path: object) -> torch.Generator:
 
     Raises:
         ValueError: if ``seed`` is not a whole number of at least 0.
-
-    Example:
-        >>> torch.rand(2, generator=generator(0, "mse", 1)).equal(
-        ...     torch.rand(2, generator=generator(0, "mse", 1))
-        ... )
-        True
     """
     check_count("seed", seed, 0)
     words = [zlib.crc32(str(part).encode()) for part in path]
@@ -201,17 +195,7 @@ Proposals = UniformProposals | NormalProposals
 
 
 def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Proposals:
-    """Draw the proposal distributions of ``count`` anchors.
-
-    Args:
-        settings: names the family; see the module for ``gamma`` and ``temperature``.
-        count: number of anchors.
-        generator: source of the slides.
-
-    Example:
-        >>> proposals = draw_proposals(Settings(gamma=0.0), 3, torch.Generator())
-        >>> proposals.low
-        tensor([-0.5000, -0.5000, -0.5000], dtype=torch.float64)
+    """Draw the proposal distributions of ``count`` anchors, of the family that the settings name.
 
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment" and Algorithm "Numerical
@@ -253,14 +237,6 @@ def sample_by_inversion(
         proposals: the anchors' distributions, one per row.
         alpha: probability that a positive outscores a negative, in [0.5, 1].
         generator: source of randomness.
-
-    Example:
-        >>> labels = torch.tensor([[True, False]])
-        >>> scores = sample_by_inversion(
-        ...     labels, NormalProposals(), alpha=1.0, generator=torch.Generator().manual_seed(0)
-        ... )
-        >>> scores.shape
-        torch.Size([1, 2])
     """
     level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
     proposal_level = F.true_negative_quantile(level, alpha=alpha)
@@ -283,17 +259,8 @@ def sample_by_rejection(
 
     A score from :math:`\phi` is accepted with probability :math:`\phi_{TN} / (c\,\phi)` or
     :math:`\phi_{FN} / (c\,\phi)`, where :math:`c = 2\alpha` bounds both ratios. So a share
-    :math:`1/(2\alpha)` of the proposals is accepted.
-
-    Arguments are those of :func:`sample_by_inversion`.
-
-    Example:
-        >>> labels = torch.ones(1, 1000, dtype=torch.bool)
-        >>> drawn = sample_by_rejection(
-        ...     labels, NormalProposals(), alpha=1.0, generator=torch.Generator().manual_seed(0)
-        ... )
-        >>> 0.45 < labels.numel() / int(drawn.proposed.sum()) < 0.55
-        True
+    :math:`1/(2\alpha)` of the proposals is accepted. Arguments are those of
+    :func:`sample_by_inversion`.
 
     Reference:
         Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
@@ -346,15 +313,10 @@ class Observations:
 
 
 def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observations]:
-    """Run the generative process for ``settings.anchors`` anchors, in chunks.
+    """Run the generative process for ``settings.anchors`` anchors, in chunks of some megabytes.
 
-    Args:
-        settings: parameters of the process.
-        generator: source of all randomness. Chunks depend only on the number of candidates, so the
-            same generator state and settings give the same numbers.
-
-    Yields:
-        Chunks of anchors, small enough to keep memory within tens of megabytes.
+    Chunks depend only on the number of candidates, so the same generator state and settings give
+    the same numbers.
 
     Raises:
         ValueError: if the temperature is so low that squared observations overflow.

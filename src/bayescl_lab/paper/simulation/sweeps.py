@@ -79,11 +79,6 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
     are none.
 
-    Example:
-        >>> drawn = one_draw(Settings(anchors=50), generator(0))
-        >>> drawn.error["bayesian_mid"] < drawn.error["biased"], drawn.left_out
-        (True, 0)
-
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
@@ -190,23 +185,16 @@ def verdicts(
     *,
     parameters: Sequence[str] = PANELS,
 ) -> pl.DataFrame:
-    """Judge every point of the sweeps: is the Bayesian error below its rivals'?
+    """Say for every point of the sweeps whether the Bayesian error is below its rivals'.
 
     Both estimators see the same draws, so the standard error is that of the paired difference.
     With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
-    estimators were equally good.
-
-    The proposals are ``slide`` and ``script``; ``parameters`` are swept.
+    estimators were equally good. The proposals are ``slide`` and ``script``.
 
     Returns:
         One record per proposal, parameter, value, Bayesian variant and rival, with the ratio of
         the two mean squared errors, how many standard errors the Bayesian one lies below, and
         the verdict: "below", "tied" or "above".
-
-    Example:
-        >>> table = verdicts(Settings(anchors=200, draws=3), seed=0, parameters=["gamma"])
-        >>> table["verdict"].unique().to_list()
-        ['below']
     """
     swept = sweep(parameters, settings, seed, tick, proposals=SWEPT_PROPOSALS)
     records: list[Record] = []
@@ -238,10 +226,6 @@ def _ratio(error: float, rival: float) -> float:
 def verdict(margin: float, error: float) -> str:
     """Whether an estimator whose MSE lies ``margin`` below its rival's is better.
 
-    Args:
-        margin: how far it lies below; negative if it lies above.
-        error: the margin's standard error.
-
     Example:
         >>> verdict(1.0, 0.1), verdict(0.1, 0.1), verdict(-1.0, 0.1)
         ('below', 'tied', 'above')
@@ -262,14 +246,8 @@ def draw_panels(
     """A drawing of a sweep: a panel for each column and swept parameter, a curve per estimator.
 
     Where errors span many orders of magnitude along a curve, curves are divided by the biased
-    estimator's mean: side by side they could not be told apart.
-
-    Args:
-        title: of the figure; "{proposal}" stands for the proposals' family.
-        names: the estimators.
-        columns: labels of the drawn columns, by name.
-        across: panels in a row; default: one per parameter.
-        logarithmic: parameters whose panels have a logarithmic axis of values.
+    estimator's mean: side by side they could not be told apart. ``columns`` has a label for each
+    drawn column; ``across`` is the number of panels in a row, by default one per parameter.
     """
 
     def draw(table: pl.DataFrame) -> Figure:

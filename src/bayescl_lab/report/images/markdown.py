@@ -23,12 +23,7 @@ _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
 
 
 def accuracy_table(result: Result) -> Table:
-    """Every probe of every loss, the paired difference on the first, and the oracle gap closed.
-
-    Returns:
-        A row per loss: accuracies in percent, differences in points, each as mean and standard
-        deviation over seeds.
-    """
+    """Every probe of every loss, the paired difference on the first, and the oracle gap closed."""
     losses, probes = result["summary"]["losses"], probes_of(result)
     few = [probe for probe in probes if probe.startswith("few_label_")]
     head = ["loss", *map(measure_title, probes)]
@@ -104,12 +99,7 @@ def probes_quote(file: Path) -> str:
 
 
 def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
-    """A comparison in Markdown: what was run, accuracies, paired differences, findings.
-
-    Args:
-        result: what ``compare images`` writes as ``result.json``.
-        tuning: what :mod:`~bayescl_lab.compare.images.tuning` writes as ``settings.json``.
-    """
+    """A comparison in Markdown: what was run, how it was tuned, accuracies, findings."""
     parts = [what_was_run(result), _how_settings_were_chosen(result, tuning)]
     for table in (accuracy_table(result), difference_table(result)):
         parts += [table.title, table.markdown()]

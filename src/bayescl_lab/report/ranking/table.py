@@ -67,11 +67,7 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
 
 
 def tables_markdown(cells: Sequence[Cell]) -> str:
-    """Every cell with a heading, its figures and their cost.
-
-    Args:
-        cells: in the order in which they are to appear.
-    """
+    """Every cell with a heading, its figures and their cost."""
     parts = [f"### {cell_title(cell)}\n\n{cell_markdown(cell)}" for cell in cells]
     return "\n\n".join(parts) + "\n"
 
@@ -216,15 +212,9 @@ def _number(value: float | None) -> str:
 
 
 def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
-    """Each loss less InfoNCE, seed by seed.
+    """Each loss less InfoNCE by a metric such as "ndcg@20", seed by seed; empty without InfoNCE.
 
-    Args:
-        cell: what ``reproduce_cell`` returns.
-        metric: such as "ndcg@20".
-
-    Returns:
-        For each loss, mean, spread and values, and ``certain``: whether the mean is at least two
-        standard errors from 0; None for a single seed. Empty without InfoNCE.
+    ``certain`` says whether the mean is at least two standard errors from 0; None for one seed.
     """
     values = {loss: entry["metrics"][metric]["values"] for loss, entry in cell["losses"].items()}
     base = values.pop(BASELINE, None)
@@ -282,14 +272,7 @@ def data_name(cell: Cell) -> str:
 def baseline_sentences(result: Mapping[str, Any]) -> list[str]:
     """The baselines' results on the same parts of the data, at the longest list.
 
-    Args:
-        result: ``result.json`` or ``evaluation.json`` of a recommender; without baselines there are
-            no sentences.
-
-    Example:
-        >>> metrics = {"recall@20": 0.25, "ndcg@20": 0.5}
-        >>> baseline_sentences({"baselines": {"popularity": {"metrics": metrics}}})
-        ['beside it, popularity: R@20 0.2500, NDCG@20 0.5000']
+    ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
     """
     sentences = []
     for name, one in result.get("baselines", {}).items():
