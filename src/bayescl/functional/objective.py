@@ -281,7 +281,7 @@ class LogSumObjective:
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
-            # Leave out what weighs nothing, lest a row hold nothing but logarithms of 0.
+            # Without candidates of weight 0, no row consists of logarithms of 0 alone.
             kept = log_weights > -torch.inf
             counted = kept if valid is None else valid & kept
         sums = []

@@ -55,7 +55,7 @@ def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1
 
     Returns:
         None if squares of a length would leave the range of float32, if one is not finite, or if
-        Python may not look at values here.
+        values cannot be read here, as while a graph is compiled.
     """
     if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
         return None

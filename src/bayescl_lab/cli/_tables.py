@@ -79,7 +79,7 @@ def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> N
     left_out = result["users_left_out"]
     if result["metrics"]:
         judged = f"{result['users']} users judged"
-        nothing = f"; {left_out} have nothing to find and were left out" if left_out else ""
+        nothing = f"; {left_out} have no items to find and were left out" if left_out else ""
         screen.print(judged + nothing)
     else:
         screen.print("all data were trained on: nothing is left to evaluate")

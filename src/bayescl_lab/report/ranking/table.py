@@ -99,7 +99,7 @@ def note(cell: Cell) -> str:
         else "One seed: no spread, and small differences mean nothing.",
     ]
     if has_lightgcn_split(cell["data"]):
-        words.append("The paper's figures are from another split and cannot stand here.")
+        words.append("The paper's figures are from another split, so they are left out.")
     elif any(theirs(cell, loss, "ndcg@20") for loss in cell["losses"]):
         words.append("In parentheses what the paper prints, chosen on the test part.")
     if cell["protocol"] == PAPER:
