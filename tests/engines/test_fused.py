@@ -24,6 +24,7 @@ from bayescl.functional import Bayesian, InfoNCE, Objective
 from bayescl.functional.info_nce import info_nce_loss
 
 HERE = Path(__file__).parent
+ones = torch.ones
 NEEDS_TRITON = pytest.mark.skipif(
     (fused_unavailable_reason() or "").startswith("Triton"), reason="needs Triton"
 )
@@ -67,10 +68,6 @@ def test_importing_the_engine_does_not_import_triton() -> None:
     program = "import sys; from bayescl.engines import fused; assert 'triton' not in sys.modules"
     done = python("-c", program)
     assert done.returncode == 0, done.stderr
-
-
-def ones(*shape: int) -> torch.Tensor:
-    return torch.ones(shape)
 
 
 @pytest.mark.parametrize(

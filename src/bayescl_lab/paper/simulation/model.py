@@ -40,7 +40,7 @@ from bayescl_lab.paper.simulation.process import (
     sample_by_inversion,
     sample_by_rejection,
 )
-from bayescl_lab.paper.simulation.sweeps import SWEEPS
+from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw
 
 TRUE_NEGATIVE, FALSE_NEGATIVE = "true negative", "false negative"
 COLOURS = {TRUE_NEGATIVE: TRUE_COLOUR, FALSE_NEGATIVE: FALSE_COLOUR}
@@ -208,7 +208,12 @@ def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl
             negative, positive = scores.view(-1, 2).unbind(dim=1)
             shares.append(float((positive > negative).double().mean()))
         errors = {
-            name: [_error(here, assumed, seed, index) for index in range(settings.draws)]
+            name: [
+                one_draw(here, generator(seed, "assumed", alpha, index), assumed=assumed).error[
+                    "bayesian_mid"
+                ]
+                for index in range(settings.draws)
+            ]
             for name, assumed in (("mse_alpha", alpha), ("mse_auc", auc))
         }
         record: Record = {"alpha": alpha, "closed_form": auc, **banded("measured", shares)}
@@ -217,21 +222,6 @@ def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl
         return [record]
 
     return measured([float(alpha) for alpha in SWEEPS["alpha"]], measure, tick)
-
-
-def _error(settings: Settings, assumed: float, seed: int, index: int) -> float:
-    """MSE of the Bayesian estimator that assumes an alpha, on a draw with the true one."""
-    total, kept = 0.0, 0
-    for chunk in observe(settings, generator(seed, "assumed", settings.alpha, index)):
-        observation, counted = chunk.unlabeled.exp(), chunk.true_negative
-        weight = F.logit_weights(
-            chunk.unlabeled, alpha=assumed, beta=settings.beta, tau_plus=settings.tau_plus
-        )
-        known = counted.any(dim=1)
-        supervised = (observation * counted).sum(dim=1) / counted.sum(dim=1)
-        error = ((weight * observation).mean(dim=1) - supervised)[known] ** 2
-        total, kept = total + float(error.sum()), kept + int(known.sum())
-    return total / kept
 
 
 def draw_pair_order(table: pl.DataFrame) -> Figure:

@@ -73,10 +73,10 @@ class Draw:
     """Number of anchors without a true negative, which have no supervised mean."""
 
 
-def one_draw(settings: Settings, source: torch.Generator) -> Draw:
+def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | None = None) -> Draw:
     """Run the process once and compare every estimator with the realised supervised mean.
 
-    Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
+    Estimators assume the process's alpha, or another one. Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
     are none.
 
     Reference:
@@ -84,10 +84,11 @@ def one_draw(settings: Settings, source: torch.Generator) -> Draw:
     """
     kept: dict[str, list[Float[Tensor, " some"]]] = {}
     left_out = 0
+    believed = settings if assumed is None else replace(settings, alpha=assumed)
     for chunk in observe(settings, source):
         known = chunk.true_negative.any(dim=1)
         left_out += int((~known).sum())
-        for name, value in estimates(chunk, settings).items():
+        for name, value in estimates(chunk, believed).items():
             kept.setdefault(name, []).append(value[known])
     values = {name: torch.cat(parts) for name, parts in kept.items()}
     supervised = values[SUPERVISED]
