@@ -76,8 +76,8 @@ class Draw:
 def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | None = None) -> Draw:
     """Run the process once and compare every estimator with the realised supervised mean.
 
-    Estimators assume the process's alpha, or another one. Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
-    are none.
+    Estimators assume the process's alpha, or another one. Anchors without a true negative are left
+    out and counted. For N = 64 and a prior of 0.1 there are none.
 
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
