@@ -10,7 +10,7 @@ from ranking_data import write_groups
 
 from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.ranking.comparison import RankingComparison, settle_losses
-from bayescl_lab.report.ranking.differences import paired_differences
+from bayescl_lab.report.ranking.table import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline

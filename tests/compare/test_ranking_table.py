@@ -17,9 +17,15 @@ from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.paper.ranking.reproduction import reproduce_cell
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.quoting import refreshed
-from bayescl_lab.report.ranking.collection import collect, read_cells
-from bayescl_lab.report.ranking.differences import above_paper, against_paper, paired_differences
-from bayescl_lab.report.ranking.table import cell_markdown, tables_markdown
+from bayescl_lab.report.ranking.table import (
+    above_paper,
+    against_paper,
+    cell_markdown,
+    collect,
+    paired_differences,
+    read_cells,
+    tables_markdown,
+)
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import BASELINES
 

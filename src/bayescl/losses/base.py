@@ -583,7 +583,7 @@ class ContrastiveLoss(nn.Module):
         each = [self._per_anchor(batch, temperature) for batch in batches]
         moving, indices, fresh = self.denominators, batches[0].indices, None
         if moving is not None and indices is not None:
-            with _without_autocast(each[0].device):
+            with without_autocast(each[0].device):
                 each, fresh = moving.moved(each, batches, temperature)
         losses = each[0] if len(each) == 1 else torch.cat(each)
         if self.check_finite:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayescl_lab.cli._console import table
-from bayescl_lab.report.ranking.beside import baseline_sentences
+from bayescl_lab.report.ranking.table import baseline_sentences
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +79,7 @@ def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> N
     left_out = result["users_left_out"]
     if result["metrics"]:
         judged = f"{result['users']} users judged"
-        nothing = f"; {left_out} have nothing to find and were left out" if left_out else ""
+        nothing = f"; {left_out} have no items to find and were left out" if left_out else ""
         screen.print(judged + nothing)
     else:
         screen.print("all data were trained on: nothing is left to evaluate")

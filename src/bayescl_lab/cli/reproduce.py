@@ -51,7 +51,6 @@ def command(
     """
     from bayescl_lab.cli._console import EpochBar
     from bayescl_lab.cli._table_runs import RunLines, print_plan
-    from bayescl_lab.paper.images import TABLES
     from bayescl_lab.paper.images.cost import costs_of
     from bayescl_lab.paper.images.runner import (
         ALL,
@@ -59,6 +58,7 @@ def command(
         reproduce_tables,
         runs_of_tables,
     )
+    from bayescl_lab.paper.images.tables import TABLES
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from bayescl_lab._fields import CountOr0, Words
 from bayescl_lab.cli._options import FLAT
-from bayescl_lab.paper.simulation.settings import Settings
+from bayescl_lab.paper.simulation.process import Settings
 
 if TYPE_CHECKING:
     from bayescl_lab.paper.simulation.experiments import Experiment
@@ -45,9 +45,8 @@ def command(
     from bayescl_lab._files import write_atomically
     from bayescl_lab.cli._console import console, table
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen
-    from bayescl_lab.report.html import report_page
+    from bayescl_lab.report.html import SIMULATION, report_page
     from bayescl_lab.report.quoting import refreshed
-    from bayescl_lab.report.simulation import SETTINGS
     from bayescl_lab.runs.folder import as_json
 
     screen = console()
@@ -64,7 +63,7 @@ def command(
     _run(experiments, settings, seed, folder)
     if page is not None and text is not None:
         write_atomically(Path(page), refreshed(text, Path(page).parent))
-    write_atomically(folder / SETTINGS, as_json({"seed": seed, **asdict(settings)}))
+    write_atomically(folder / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
     write_atomically(folder / "report.html", report_page([folder]))
     screen.print(f"files: {folder}\npage: {folder / 'report.html'}", soft_wrap=True)
     return 0

@@ -10,8 +10,7 @@ from bayescl.diagnostics import (
     similarity_figure,
     weights_figure,
 )
-from bayescl_lab.report.html import figure_png, page_of
-from bayescl_lab.report.section import Section
+from bayescl_lab.report.html import Section, figure_png, page_of
 from bayescl_lab.report.tables import Table
 
 LATENT = "latent classes"
@@ -24,12 +23,7 @@ _TAU_PLUS = {
 
 
 def embeddings_page(found: EmbeddingDiagnosis, *, name: str) -> str:
-    """A diagnosis of embeddings as self-contained HTML.
-
-    Args:
-        found: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
-        name: name of the embeddings.
-    """
+    """A diagnosis of embeddings as self-contained HTML."""
     return page_of([embeddings_section(found, name=name)], "made from embeddings")
 
 

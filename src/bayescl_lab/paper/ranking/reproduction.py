@@ -42,8 +42,7 @@ def reproduce_cell(
 ) -> dict[str, Any]:
     """Choose settings on validation, retrain on training plus validation, evaluate on test.
 
-    Every run has its own folder; finished runs are kept and an interrupted one continues from its
-    last checkpoint, so call this again to continue an interrupted cell.
+    Every run has its own folder; call this again to continue an interrupted cell.
 
     Args:
         cell: the cell.
@@ -54,9 +53,8 @@ def reproduce_cell(
         progress: called after every epoch.
 
     Returns:
-        The content of ``cell.json``: every setting tried, the choice, figures of every seed with
-        mean and spread, baselines, cost, remarks, and provenance. EASE is left out, with a remark,
-        if it does not fit into memory.
+        The content of ``cell.json``. EASE is left out, with a remark, if it does not fit into
+        memory.
 
     Raises:
         ValueError: if the data cannot be used, or the folder holds runs with other settings.

@@ -1,22 +1,53 @@
-"""SwAV: one view predicts the other's balanced assignment to prototypes.
-
-Reference:
-    Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster Assignments",
-    NeurIPS 2020. Prototypes and loss are lightly's; there are two views and no smaller ones, as
-    every method here has the same two.
-"""
+"""Methods of lightly: its losses, queues and heads, put together as its documentation does."""
 
 from __future__ import annotations
 
 import torch
+from lightly.loss import NTXentLoss, SwaVLoss
+from lightly.models.modules import NNCLRPredictionHead, NNMemoryBankModule, SwaVPrototypes
 from torch import Tensor
 from torch.nn import functional as F
 
 from rivals.steps import Rival, Sizes, Step
 
 
+class NNCLR(Rival):
+    """NNCLR: predict from one view the nearest neighbour of the other in a queue.
+
+    Reference:
+        Dwibedi et al., "With a Little Help from My Friends", ICCV 2021.
+
+    Args:
+        sizes: items and dimension of the run.
+        temperature: softmax scale.
+        queue: rows of the queue.
+        hidden_dim: width of the prediction head.
+    """
+
+    def __init__(
+        self, sizes: Sizes, *, temperature: float = 0.1, queue: int = 1024, hidden_dim: int = 512
+    ) -> None:
+        super().__init__()
+        self.neighbour = NNMemoryBankModule(size=(queue, sizes.dim))
+        self.predict = NNCLRPredictionHead(sizes.dim, hidden_dim, sizes.dim)
+        self.loss = NTXentLoss(temperature=temperature)
+
+    def forward(self, step: Step) -> Tensor:
+        """The mean of both directions."""
+        neighbour_1 = self.neighbour(step.view_1.detach(), update=False)
+        neighbour_2 = self.neighbour(step.view_2.detach(), update=True)
+        predicted_1, predicted_2 = self.predict(step.view_1), self.predict(step.view_2)
+        return (self.loss(neighbour_1, predicted_2) + self.loss(neighbour_2, predicted_1)) / 2
+
+
 class SwAV(Rival):
-    """Swapped prediction of assignments.
+    """SwAV: one view predicts the other's balanced assignment to prototypes.
+
+    There are two views and no smaller ones, as every method here has the same two.
+
+    Reference:
+        Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster
+        Assignments", NeurIPS 2020.
 
     Args:
         sizes: items and dimension of the run.
@@ -37,9 +68,6 @@ class SwAV(Rival):
         queue: int = 0,
     ) -> None:
         super().__init__()
-        from lightly.loss import SwaVLoss
-        from lightly.models.modules import SwaVPrototypes
-
         self.prototypes = SwaVPrototypes(sizes.dim, prototypes)
         self.loss = SwaVLoss(temperature=temperature, sinkhorn_epsilon=epsilon)
         self.register_buffer("queue", torch.zeros(2, queue, sizes.dim))
