@@ -258,7 +258,7 @@ def hostile(tmp_path, monkeypatch) -> None:
         ("none.npz", "it needs an array called embeddings, but has no array"),
         ("words.npy", "words.npy: embeddings must hold real numbers"),
         ("line.npy", "embeddings must have shape [items, dim], got [240]"),
-        ("cube.npy", "arrays must have one or two dimensions, got shape (1, 240, 8)"),
+        ("cube.npy", "the number of dimensions must be 1 or 2, got shape (1, 240, 8)"),
         ("few.npy", "embeddings must have at least 4 rows, got 3"),
         ("holes.npy", "got NaN or infinity in 2 of 240 rows, the first of them row 7"),
         ("ragged.parquet", "embedding has rows of 2 different lengths"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayescl_lab._arrays import UNREADABLE, array_names, read_array, unreadable
 
 Array = NDArray[Any]
 
@@ -20,15 +19,6 @@ _NAMES = {
     "labels": ("labels", "label"),
 }
 """Accepted names of each array in a file that holds several."""
-
-_UNREADABLE = (
-    *(ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError, RuntimeError),
-)
-"""What a damaged file raises, depending on its damage."""
-
-_LARGEST_RATIO = 1100
-"""Deflate makes no file smaller than this many times."""
 
 
 class EmbeddingArrays(NamedTuple):
@@ -120,13 +110,10 @@ def _read(
                 shown = ", ".join(names[:8]) or "no array"
                 raise ValueError(f"it needs an array called {wanted}, but has {shown}")
         return {role: read(name) for role, name in chosen.items()}, chosen
-    except RecursionError:
-        raise ValueError(f"cannot read {path}: its header is nested too deeply") from None
-    except _UNREADABLE as error:
-        reason = str(error).partition("\n")[0] or "it is damaged"
-        if "Object arrays" in reason or "Python objects" in reason or "pickle" in reason:
-            reason = "it holds Python objects, which may run code when loaded"
-        raise ValueError(f"cannot read {path}: {reason}") from None
+    except UNREADABLE as error:
+        if str(error).startswith("cannot read "):
+            raise
+        raise unreadable(path, error) from None
 
 
 Opened = tuple[list[str], Callable[[str], Array]]
@@ -134,47 +121,11 @@ Opened = tuple[list[str], Callable[[str], Array]]
 
 
 def _npy(path: Path) -> Opened:
-    def read(_: str) -> Array:
-        with path.open("rb") as file:
-            _check_header(file, path.stat().st_size)
-        return np.lib.format.open_memmap(path, mode="r")
-
-    return ["embeddings"], read
+    return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
 
 
 def _npz(path: Path) -> Opened:
-    with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-    sizes = {entry.filename: entry.file_size for entry in entries}
-    if any(entry.file_size > _LARGEST_RATIO * entry.compress_size + 1024 for entry in entries):
-        raise ValueError("it is damaged: an array is smaller than the archive says")
-
-    def read(name: str) -> Array:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-            _check_header(file, sizes[f"{name}.npy"])
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            array: Array = arrays[name]
-        return array
-
-    return [name.removesuffix(".npy") for name in sizes if name.endswith(".npy")], read
-
-
-def _check_header(file: IO[bytes], size: int) -> None:
-    """Refuse an array of NumPy's format by its header, before its values take memory.
-
-    Args:
-        file: the file from its start.
-        size: its declared size in bytes.
-    """
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0
-    shape, _, dtype = (read if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects")
-    if len(shape) > 2:
-        raise ValueError(f"arrays must have one or two dimensions, got shape {shape}")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - file.tell():
-        raise ValueError(f"it is damaged: it does not hold the shape {shape} of its header")
+    return array_names(path), lambda name: read_array(path, name, dimensions=(1, 2))
 
 
 def _safetensors(path: Path) -> Opened:

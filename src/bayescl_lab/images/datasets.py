@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 
 from bayescl.checks import check_choice
+from bayescl_lab._arrays import array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import LOADERS, load_folder
 from bayescl_lab.images.published import READERS, load_published
@@ -212,12 +212,13 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    try:
-        # NumPy does not close a file that it opened itself if that is not an archive.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"cannot read {path}: {error}") from None
+    wanted = {"images": (3, 4), "labels": (1,), "is_train": (1,)}
+    names = array_names(path)
+    arrays = {
+        name: read_array(path, name, dimensions=dimensions)
+        for name, dimensions in wanted.items()
+        if name in names
+    }
     missing = {"images", "labels"} - arrays.keys()
     if missing:
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
