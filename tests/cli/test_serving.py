@@ -298,6 +298,11 @@ def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, 
         loaded.embed(np.zeros((2, 1, 5, 5)))
     with pytest.raises(ValueError, match="one of 'train ranking' recommends"):
         loaded.recommend("u-4")
+    settings = Path("run/config.yaml").read_text()
+    for width in (5, 20_000, 10_000_000):  # the last two need more memory than there is
+        Path("run/config.yaml").write_text(settings.replace("width: 4\n", f"width: {width}\n"))
+        with pytest.raises(ValueError, match="do not match the encoder in its settings"):
+            library.load("run")
 
 
 def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl, encoder):

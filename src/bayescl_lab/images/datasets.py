@@ -26,6 +26,7 @@ from bayescl_lab.images.subsets import (
     only_classes,
     stratified_split,
 )
+from bayescl_lab.images.tables import unpacked_tables
 
 TRAIN_SHARE = 0.7
 VALIDATION_SHARE = 0.3
@@ -100,7 +101,9 @@ def load_images(
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
-            :func:`~bayescl_lab.images.folder.find_parts` for its form; or the path of an ``.npz``
+            :func:`~bayescl_lab.images.folder.find_parts` for its form; or a folder of tables that
+            Hugging Face's ``datasets`` saved, see
+            :func:`~bayescl_lab.images.tables.unpacked_tables`; or the path of an ``.npz``
             file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean).
             Without a test part, 30 % of each class become the test part.
         evaluate_on: "test" or "validation".
@@ -169,8 +172,9 @@ def _load(
     elif data.endswith(".npz"):
         train, test = _npz(Path(data))
     elif Path(data).is_dir():
+        folder = unpacked_tables(Path(data)) or Path(data)
         train, test, remarks = load_folder(
-            Path(data), image_size=image_size, loader=loader, workers=workers
+            folder, image_size=image_size, loader=loader, workers=workers
         )
         if test is None and train.class_names:
             train, test = _split(train)
