@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivals.library import few_label_probe
+from rivals.library import ProbeData, few_label_probe
 from torch import Tensor
 
 DEPTHS = (1, 10, 100)
@@ -55,15 +55,8 @@ def scores_of(
 ) -> dict[str, float]:
     """Every score of :data:`SCORES`, in [0, 1]; arguments as in :func:`precisions`."""
     found = precisions(embeddings, labels, train_embeddings, train_labels)
+    data = ProbeData(train_embeddings, train_labels, embeddings, labels, num_classes)
     for count in FEW_LABELS:
-        found[f"few_label_{count}"] = few_label_probe(
-            train_embeddings,
-            train_labels,
-            embeddings,
-            labels,
-            num_classes=num_classes,
-            labels_per_class=count,
-            draws=DRAWS,
-            seed=PROBE_SEED,
-        ).mean
+        score = few_label_probe(data, labels_per_class=count, draws=DRAWS, seed=PROBE_SEED)
+        found[f"few_label_{count}"] = score.mean
     return found

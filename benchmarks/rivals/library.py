@@ -10,7 +10,7 @@ from bayescl_lab.compare.grids import Grid, check_same_budget, settings_of
 from bayescl_lab.compare.images.plans import PLANS
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.probes import run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.subsets import stratified_split
@@ -35,6 +35,7 @@ __all__ = [
     "Grid",
     "ImageSettings",
     "LossSettings",
+    "ProbeData",
     "Progress",
     "Purpose",
     "RunFolder",
