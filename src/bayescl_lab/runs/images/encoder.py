@@ -18,9 +18,8 @@ from torch import nn
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder
 from bayescl_lab.images.store import store_from_arrays
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
