@@ -242,12 +242,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
 
 
 def _split(store: ImageStore, share: float = TRAIN_SHARE) -> tuple[ImageStore, ImageStore]:
-    """Split images in two, each class alike; those without a label stay in the first part.
-
-    Args:
-        store: the images.
-        share: the share of every class that goes to the first part.
-    """
+    """Split images in two, each class alike; those without a label stay in the first part."""
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
         raise ValueError(f"{store.name}: a validation part needs labels, the images have none")

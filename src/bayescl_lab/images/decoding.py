@@ -173,11 +173,7 @@ def _header(path: Path) -> Header | str:
 
 
 def decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8] | str:
-    """Decode one file, as :func:`decode_into` does many.
-
-    Returns:
-        Pixels ``[channels, height, width]``, or the reason why they cannot be read.
-    """
+    """Pixels ``[channels, height, width]`` of one file, or the reason why it cannot be read."""
     try:
         with path.open("rb") as file, Image.open(file) as image:
             # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
