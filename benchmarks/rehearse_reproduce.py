@@ -41,10 +41,13 @@ from rich.console import Console
 
 from bayescl_lab.cli import main as bayescl
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.few_label_probe import few_label_probe
-from bayescl_lab.images.knn_probe import knn_probe
-from bayescl_lab.images.linear_probe import linear_probe
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.images.encoders import TorchvisionEncoder
+from bayescl_lab.images.feature_probes import (
+    ProbeData,
+    few_label_probe,
+    knn_probe,
+    linear_probe,
+)
 from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES
 
 SHAPES = {
@@ -157,19 +160,15 @@ def probes(name: str, share: float) -> int:
     generator = torch.Generator().manual_seed(0)
     features = [torch.rand(count, FEATURES, generator=generator) for count in (train, test)]
     labels = [torch.arange(count) % NUM_CLASSES[name] for count in (train, test)]
-    arrays = features[0], labels[0], features[1], labels[1]
     classes = NUM_CLASSES[name]
+    data = ProbeData(features[0], labels[0], features[1], labels[1], classes)
     seconds = {}
-    fast = {"linear, fast": lambda: linear_probe(*arrays, num_classes=classes)}
+    fast = {"linear, fast": lambda: linear_probe(data)}
     for title, probe in {
-        "knn": lambda: knn_probe(*arrays, num_classes=classes),
+        "knn": lambda: knn_probe(data),
         **(fast if classes == 10 else {}),  # the table of seconds, which has no other data sets
-        "few_label_1": lambda: few_label_probe(
-            *arrays, num_classes=classes, labels_per_class=1, draws=DRAWS
-        ),
-        "few_label_5": lambda: few_label_probe(
-            *arrays, num_classes=classes, labels_per_class=5, draws=DRAWS
-        ),
+        "few_label_1": lambda: few_label_probe(data, labels_per_class=1, draws=DRAWS),
+        "few_label_5": lambda: few_label_probe(data, labels_per_class=5, draws=DRAWS),
     }.items():
         start = time.perf_counter()
         probe()

@@ -193,7 +193,7 @@ def calibration(candidates: int, dim: int, logits: int, rounds: int) -> dict[str
 
 def resnet(name: str, size: int) -> nn.Module:
     """A network of torchvision without its classifier, on no device."""
-    from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+    from bayescl_lab.images.encoders import TorchvisionEncoder
 
     return TorchvisionEncoder(name, channels=3, image_size=size)
 

@@ -49,7 +49,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers.trainer_callback import PrinterCallback
 
 from bayescl.integrations import sentence_transformers as ours
-from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import mean_text
 from bayescl_lab.runs.provenance import provenance
@@ -211,16 +211,10 @@ def evaluate(
         )
         for part in (train_part, test)
     )
+    labels = torch.tensor(train_part.labels), torch.tensor(test.labels)
+    data = ProbeData(features, labels[0], others, labels[1], CLASSES)
     for count in (1, 5):
-        score = few_label_probe(
-            features,
-            train_part.labels,
-            others,
-            test.labels,
-            num_classes=CLASSES,
-            labels_per_class=count,
-            draws=draws,
-        )
+        score = few_label_probe(data, labels_per_class=count, draws=draws)
         figures[f"probe, {count} per class"] = score.mean
     return {name: float(value) for name, value in figures.items()}
 

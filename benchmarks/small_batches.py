@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from bayescl_lab.images.heads import ProjectionHead
 from rich.console import Console
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -41,9 +42,7 @@ from torch.nn import functional as F
 import bayescl
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.encoders import SmallConvEncoder
-from bayescl_lab.images.few_label_probe import few_label_probe
-from bayescl_lab.images.heads import ProjectionHead
-from bayescl_lab.images.knn_probe import knn_probe
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.statistics import mean_and_spread
@@ -148,10 +147,10 @@ def scores(data: str, batch: int, method: str, on: str, t: float, seed: int) -> 
     with torch.no_grad():
         scale = 255 if task.items.dtype == torch.uint8 else 1
         features = [encoder(part / scale) for part in (task.items, task.test)]
-    known = (features[0], task.labels, features[1], task.test_labels)
-    found = {"knn": 100 * knn_probe(*known, num_classes=CLASSES)}
+    known = ProbeData(features[0], task.labels, features[1], task.test_labels, CLASSES)
+    found = {"knn": 100 * knn_probe(known)}
     for few in (1, 5):
-        score = few_label_probe(*known, num_classes=CLASSES, labels_per_class=few, draws=50)
+        score = few_label_probe(known, labels_per_class=few, draws=50)
         found[f"few_label_{few}"] = 100 * score.mean
     return found
 

@@ -15,7 +15,7 @@ from tuned_comparison import run_in_folder
 
 from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import LossSettings, image_losses
 from intents.questions import Bags, QuestionParts, Questions, find_data, load_questions
@@ -257,14 +257,7 @@ def scores_of(encoder: BagEncoder, parts: QuestionParts) -> dict[str, float]:
     train, evaluation = encoder.embed(parts.train), encoder.embed(parts.evaluation)
     labels = parts.train.labels, parts.evaluation.labels
     scores = precisions(evaluation, labels[1], train, labels[0])
+    data = ProbeData(train, labels[0], evaluation, labels[1], len(parts.intents))
     for count in FEW_LABELS:
-        scores[f"few_label_{count}"] = few_label_probe(
-            train,
-            labels[0],
-            evaluation,
-            labels[1],
-            num_classes=len(parts.intents),
-            labels_per_class=count,
-            draws=20,
-        ).mean
+        scores[f"few_label_{count}"] = few_label_probe(data, labels_per_class=count, draws=20).mean
     return scores

@@ -61,7 +61,7 @@ def _image_features(
     folder: RunFolder, of: str, data: str | None, encoder: nn.Module | None
 ) -> pl.DataFrame:
     """Features of every image of a part."""
-    from bayescl_lab.images.features import extract_features
+    from bayescl_lab.images.probes import extract_features
     from bayescl_lab.runs.images.record import image_ids
     from bayescl_lab.runs.images.run import ImageRun
 

@@ -13,8 +13,8 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
 from bayescl_lab.images.optimizers import Lars
+from bayescl_lab.images.probes import augmented_linear_probe
 from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.encoder import build_encoder

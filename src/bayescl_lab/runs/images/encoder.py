@@ -18,9 +18,8 @@ from torch import nn
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder
 from bayescl_lab.images.store import store_from_arrays
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -152,16 +151,20 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
     record = ImageRecord.read(folder)
     channels, height, width = map(int, record.preparation["image_shape"])
     state = read_weights(folder)
+    sizes_only = False
     if encoder is None:
         settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})
-        encoder = build_encoder(settings, (channels, height, width))
+        # A damaged width may need more than all memory: take the tensors of the file instead.
+        sizes_only = settings.encoder == "small"
+        with torch.device("meta" if sizes_only else "cpu"):
+            encoder = build_encoder(settings, (channels, height, width))
     own = {
         name.removeprefix("encoder."): value
         for name, value in state.items()
         if name.startswith("encoder.")
     }
     try:
-        encoder.load_state_dict(own)
+        encoder.load_state_dict(own, assign=sizes_only)
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(

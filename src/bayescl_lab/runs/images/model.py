@@ -10,11 +10,10 @@ from torch import nn
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.heads import ProjectionHead
+from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
 from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
-from bayescl_lab.images.torchvision_encoders import feature_dim_of
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.settings import ImageSettings
 

@@ -16,7 +16,7 @@ from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, load_images
-from bayescl_lab.images.few_label_probe import few_label_draws
+from bayescl_lab.images.feature_probes import few_label_draws
 from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore

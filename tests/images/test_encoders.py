@@ -5,8 +5,7 @@ import torch
 import torchvision
 from torch import nn
 
-from bayescl_lab.images.encoders import SmallConvEncoder
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder, feature_dim_of
+from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder, feature_dim_of
 
 
 def parameters(model: nn.Module) -> int:
