@@ -30,14 +30,6 @@ class Scorer(Protocol):
         ...
 
 
-class ScoresNewcomers(Protocol):
-    """A model that scores every item for somebody who was not in training."""
-
-    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the score of every item for somebody with at least one item."""
-        ...
-
-
 class EmbeddingScorer:
     """Scores from embeddings of users and items.
 

@@ -222,7 +222,7 @@ def test_baselines_are_judged_in_the_same_way_and_have_no_embeddings(settings, t
         assert result["users"] == 48
         assert fit_baseline(baseline, tmp_path / name, resume=True) == result
         assert evaluate_run(tmp_path / name)["metrics"] == result["metrics"]
-    with pytest.raises(ValueError, match="a baseline has no embeddings"):
+    with pytest.raises(ValueError, match="popularity and ease have no embeddings"):
         load_recommender(tmp_path / "ease").embeddings("items")
 
 
