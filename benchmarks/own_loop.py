@@ -23,8 +23,7 @@ from made_up_shop import made_up_shop
 
 from bayescl_lab.ranking.batches import PairOrder
 from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.ranking.popularity import Popularity
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity, Scorer
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.ranking.baselines import ranking_figures

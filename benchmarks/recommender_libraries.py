@@ -39,9 +39,9 @@ from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import PerPairCandidates
 from bayescl_lab.ranking.ease import EASE
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 DIM, BATCH, LEARNING_RATE, DECAY = 64, 2048, 1e-3, 1e-4
@@ -63,8 +63,8 @@ def matrix_factorization(train: Interactions, threads: int) -> Methods:
     )
 
     def ours() -> None:
-        for step, (users, items, _) in enumerate(PairBatches(train, BATCH, 0)):
-            value = source(loss, encoder, users, items, seed=step)
+        for step, batch in enumerate(PairBatches(train, BATCH, 0)):
+            value = source(loss, encoder, batch, seed=step)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()

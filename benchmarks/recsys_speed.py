@@ -36,9 +36,9 @@ from rich.table import Table
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.candidates import AllItems, CandidateSource, SharedCandidates
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.loop import quiet_lightning

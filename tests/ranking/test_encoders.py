@@ -6,11 +6,10 @@ import pytest
 import torch
 from ranking.checkerboard import checkerboard
 
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.encoders import ENCODERS, EncoderKind, build_encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.report.ranking.table import cell_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings

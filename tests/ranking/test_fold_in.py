@@ -9,8 +9,7 @@ from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.popularity import Popularity
-from bayescl_lab.ranking.scorers import EmbeddingScorer
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 
 GENERATOR = np.random.default_rng(0)
 CHOSEN = np.argwhere(GENERATOR.random((40, 25)) < 0.3)

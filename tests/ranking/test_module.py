@@ -11,9 +11,9 @@ from bayescl_lab.ranking.batches import PairBatches, PairOrder
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import SharedCandidates
 from bayescl_lab.ranking.ease import EASE, ease_memory
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.module import RankingModule
 
 TRAIN = checkerboard(2, 6, 5).train
@@ -42,7 +42,7 @@ def test_the_loss_is_that_of_the_candidates_drawn_for_this_step():
     model, pairs = module(), batch()
     value = model.training_step(pairs, 5)
     seed = derived_seed(3, Purpose.CANDIDATES, 0, 5)
-    expected = model.candidates(model.loss, model.encoder, pairs.users, pairs.items, seed=seed)
+    expected = model.candidates(model.loss, model.encoder, pairs, seed=seed)
     assert torch.equal(value, expected)
     assert not torch.equal(value, model.training_step(pairs, 6))
 

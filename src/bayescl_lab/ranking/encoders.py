@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bayescl.checks import check_choice
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 
 SHARED = ("dim", "score", "initial_scale")
 """Settings that every encoder takes."""

@@ -250,7 +250,7 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     train_ranking(replace(settings, epochs=12), tmp_path / "run")
     recommender = load_recommender(tmp_path / "run")
     known = recommender.parts.train
-    row = known.user_row("u-3")
+    row = known.user_ids.tolist().index("u-3")
     lists = recommender.recommend("u-3", k=2)
     assert lists.columns == ["user", "rank", "item", "score"]
     assert lists["user"].to_list() == ["u-3", "u-3"]
@@ -271,7 +271,9 @@ def test_a_list_is_never_filled_up_with_known_items(settings, tmp_path):
     recommender = load_recommender(tmp_path / "run")
     known = recommender.known
     lists = recommender.recommend("u-0", k=1000)
-    unseen = known.num_items - int(np.diff(known.matrix.indptr)[known.user_row("u-0")])
+    unseen = known.num_items - int(
+        np.diff(known.matrix.indptr)[known.user_ids.tolist().index("u-0")]
+    )
     assert len(lists) == unseen
 
 

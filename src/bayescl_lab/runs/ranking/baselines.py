@@ -13,8 +13,7 @@ from bayescl_lab.ranking.ease import EASE, ease_memory
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
-from bayescl_lab.ranking.popularity import Popularity
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity, Scorer
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
