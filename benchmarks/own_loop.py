@@ -2,9 +2,10 @@
 
     BAYESCL_DATA=data python benchmarks/own_loop.py --seeds 3
 
-On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with every loss; the loop of the
-quick start's page, with and without ``log_q``; and popularity. Finished runs stay in ``--journal``,
-so the script continues where it was stopped. Writes ``benchmarks/results/own-loop.json``.
+On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with the defaults of every loss
+and with those of its class; the loop of the quick start's page, with and without ``log_q``; and
+popularity. Finished runs stay in a journal, so the script continues where it was stopped. Writes
+``benchmarks/results/own-loop.json``, with as many seeds of each method as are finished.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from made_up_shop import made_up_shop
 
 from bayescl_lab.ranking.batches import PairOrder
 from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity, Scorer
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.ranking.baselines import ranking_figures
@@ -32,13 +34,14 @@ from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.statistics import mean_and_spread, paired_difference
 
-METRICS = ("recall@20", "ndcg@20")
+METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
+JOURNAL = RESULTS / "own-loop.jsonl"
 Figures = dict[str, float]
 
 
 def own_loop(
     parts: RankingParts, loss: str, seed: int, *, epochs: int = 20, corrects: bool = True
-) -> EmbeddingScorer:
+) -> Figures:
     """What the page's loop trains, with cosines of 64 coordinates."""
     torch.manual_seed(seed)
     train = parts.train
@@ -60,35 +63,32 @@ def own_loop(
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-    return EmbeddingScorer(users.weight, items.weight)
+    return dict(ranking_figures(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
 
 
-def command(data: RankingData, loss: str, seed: int) -> Figures:
+def command(data: RankingData, loss: RankingLoss, seed: int) -> Figures:
     """What ``bayescl train ranking`` reports with all defaults but the loss."""
-    settings = RankingSettings(loss=RankingLoss(loss), data=data, seed=seed, device="cpu")
+    settings = RankingSettings(loss=loss, data=data, seed=seed, device="cpu")
     with tempfile.TemporaryDirectory() as folder:
-        figures: Figures = train_ranking(settings, Path(folder, "run"))["metrics"]
-    return figures
+        return dict(train_ranking(settings, Path(folder, "run"))["metrics"])
 
 
 def methods(data: RankingData) -> dict[str, Callable[[int], Figures]]:
     """What is measured on a data set, by name; each is called with a seed."""
     parts = data.load("test")
-
-    def judged(scorer: Scorer) -> Figures:
-        figures: Figures = ranking_figures(scorer, parts)["metrics"]
-        return figures
-
-    losses = ("info_nce", "bayesian", "debiased", "hard", "latent")
-    loop = partial(own_loop, parts)
+    popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
+    names = ("info_nce", "bayesian", "debiased", "hard", "latent")
+    density = {"tau_plus": parts.train.density}
+    losses = {name: RankingLoss(name) for name in names} | {
+        "bayesian_beta_0.7": RankingLoss("bayesian", {"beta": 0.7}),
+        "debiased_density": RankingLoss("debiased", density),
+        "hard_density_concentration_1": RankingLoss("hard", {"concentration": 1.0} | density),
+    }
     return {
-        "popularity": lambda _: judged(Popularity(parts.train)),
-        "own loop, info_nce": lambda seed: judged(loop("info_nce", seed)),
-        "own loop, bayesian": lambda seed: judged(loop("bayesian", seed)),
-        **{f"train ranking, {loss}": partial(command, data, loss) for loss in losses},
-        "own loop without log_q, info_nce": lambda seed: judged(
-            loop("info_nce", seed, corrects=False)
-        ),
+        "popularity": lambda _: popular,
+        **{f"own_loop_{name}": partial(own_loop, parts, name) for name in names[:2]},
+        **{f"train_{name}": partial(command, data, loss) for name, loss in losses.items()},
+        "uncorrected_loop_info_nce": partial(own_loop, parts, "info_nce", corrects=False),
     }
 
 
@@ -96,35 +96,28 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--journal", type=Path, default=Path("own-loop.jsonl"))
-    options = parser.parse_args()
+    seeds = range(parser.parse_args().seeds)
     torch.set_num_threads(1)
-    lines = options.journal.read_text().splitlines() if options.journal.is_file() else []
+    lines = JOURNAL.read_text().splitlines() if JOURNAL.is_file() else []
     done = {tuple(key): figures for key, figures in map(json.loads, lines)}
     with tempfile.TemporaryDirectory() as folder:
-        made_up_shop().write_csv(shop := str(Path(folder, "shop.csv")))
-        measured = {
-            name: methods(RankingData(data)) for name, data in (("ml-100k",) * 2, ("shop", shop))
-        }
-        for seed in range(options.seeds):
-            for key in [(data, method, seed) for data in measured for method in measured[data]]:
-                if key not in done:
-                    figures = measured[key[0]][key[1]](seed)
-                    done[key] = {name: figures[name] for name in METRICS}
-                    with options.journal.open("a") as file:
-                        file.write(json.dumps([key, done[key]]) + "\n")
+        made_up_shop().write_csv(shop := Path(folder, "shop.csv"))
+        measures = {data: methods(RankingData(data)) for data in ("ml-100k", str(shop))}
+        every = [(data, method) for data in measures for method in measures[data]]
+        for seed, (data, method) in product(seeds, every):
+            if (key := (Path(data).stem, method, seed)) not in done:
+                figures = measures[data][method](seed)
+                done[key] = {name: figures[name] for name in METRICS}
+                with JOURNAL.open("a") as file:
+                    file.write(json.dumps([key, done[key]]) + "\n")
     results: dict[str, Any] = {}
-    for place, method, _ in done:
-        entry: dict[str, Any] = {}
-        for name in METRICS:
-            ours, base = (
-                [done[place, other, seed][name] for seed in range(options.seeds)]
-                for other in (method, "train ranking, info_nce")
-            )
-            entry[name] = mean_and_spread(ours)
-            entry[f"{name} beyond info_nce"] = paired_difference(ours, base)
-        results.setdefault(place, {})[method] = entry
-    content = {"seeds": options.seeds, "figures": results, **provenance()}
+    for place, method in dict.fromkeys(key[:2] for key in done):
+        finished = [n for n in range(99) if {(place, method, n), (place, BASE, n)} <= done.keys()]
+        for name in METRICS if finished else ():
+            ours, base = ([done[place, of, n][name] for n in finished] for of in (method, BASE))
+            entry = mean_and_spread(ours) | {"beyond_info_nce": paired_difference(ours, base)}
+            results.setdefault(place, {}).setdefault(method, {})[name] = entry
+    content = {"figures": results, **provenance()}
     (RESULTS / "own-loop.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -56,7 +56,7 @@ Methods = Mapping[str, Callable[[], object]]
 def matrix_factorization(train: Interactions, threads: int) -> Methods:
     """An epoch of BPR by both."""
     torch.manual_seed(0)
-    encoder = MatrixFactorization(train.num_users, train.num_items, DIM, score="inner")
+    encoder = MatrixFactorization(train, DIM, score="inner")
     source, loss = PerPairCandidates(train, 1), BPRLoss()
     optimizer = torch.optim.Adam(
         encoder.parameters(), lr=LEARNING_RATE, weight_decay=DECAY, fused=True

@@ -93,7 +93,7 @@ def epoch_seconds(
 ) -> float:
     """Seconds of the second of two epochs under Lightning; the first warms up."""
     torch.manual_seed(0)
-    encoder = MatrixFactorization(train.num_users, train.num_items, DIM)
+    encoder = MatrixFactorization(train, DIM)
     module = RankingModule(
         encoder=encoder, loss=loss, candidates=source, learning_rate=5e-3, seed=0
     )

@@ -63,7 +63,7 @@ def train(
 
 
 def factors(score: Score) -> Callable[[Interactions], Encoder]:
-    return lambda train: MatrixFactorization(train.num_users, train.num_items, 4, score=score)
+    return lambda train: MatrixFactorization(train, 4, score=score)
 
 
 def graph(score: Score) -> Callable[[Interactions], Encoder]:

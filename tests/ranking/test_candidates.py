@@ -43,7 +43,7 @@ class Witness(InfoNCELoss):
 @pytest.fixture
 def encoder():
     torch.manual_seed(0)
-    return MatrixFactorization(20, 30, 6)
+    return MatrixFactorization(TRAIN, 6)
 
 
 def test_known_items_of_users_are_those_of_the_matrix_in_any_order_of_users():
@@ -145,7 +145,7 @@ def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
     first = torch.stack([(items == item).nonzero()[0, 0] for item in range(10)])
     users, items = users[first], items[first]
     torch.manual_seed(0)
-    encoder = MatrixFactorization(20, 10, 6)
+    encoder = MatrixFactorization(parts.train, 6)
     everything = AllItems(parts.train)(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
     in_batch = InBatchCandidates(parts.train)
     in_batch.share.fill_(0.1)  # equally popular, so that nothing is corrected

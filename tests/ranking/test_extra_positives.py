@@ -75,7 +75,7 @@ def test_sources_draw_extra_positives_from_the_users_own_items(source):
 
 def test_a_source_hands_them_to_the_loss():
     torch.manual_seed(0)
-    encoder = MatrixFactorization(8, 12, 4)
+    encoder = MatrixFactorization(TRAIN, 4)
     loss = ExtraPositivesDebiasedLoss(tau_plus=0.1, temperature=0.5)
     source = AllItems(TRAIN, extra_positives=2)
     value = source(loss, encoder, PairBatch(USERS, ITEMS), seed=9)

@@ -105,6 +105,8 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     assert run.model.loss.tau_plus == pytest.approx(run.interactions.density)
     run = RankingRun(replace(settings, loss=RankingLoss("bayesian", {"tau_plus": 0.2})))
     assert run.model.loss.tau_plus == 0.2
+    run = RankingRun(replace(settings, loss=RankingLoss("hard")))
+    assert run.model.loss.tau_plus == pytest.approx(run.interactions.density / 10)
 
 
 @pytest.mark.parametrize(
