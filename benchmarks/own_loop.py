@@ -2,10 +2,9 @@
 
     BAYESCL_DATA=data python benchmarks/own_loop.py --seeds 3
 
-On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with the defaults of every loss
-and with those of its class; the loop of the quick start's page, with and without ``log_q``; and
-popularity. Finished runs stay in a journal, so the script continues where it was stopped. Writes
-``benchmarks/results/own-loop.json``, with as many seeds of each method as are finished.
+On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with every loss; the loop of the
+quick start's page, with and without ``log_q``; and popularity. Finished runs stay in a journal, so
+the script continues where it stopped. Writes ``benchmarks/results/own-loop.json``.
 """
 
 from __future__ import annotations
@@ -36,19 +35,15 @@ from bayescl_lab.runs.statistics import mean_and_spread, paired_difference
 
 METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
 JOURNAL = RESULTS / "own-loop.jsonl"
-Figures = dict[str, float]
 
 
 def own_loop(
     parts: RankingParts, loss: str, seed: int, *, epochs: int = 20, corrects: bool = True
-) -> Figures:
+) -> dict[str, float]:
     """What the page's loop trains, with cosines of 64 coordinates."""
     torch.manual_seed(seed)
-    train = parts.train
-    users, items = (
-        torch.nn.Embedding(count, 64, _weight=0.1 * torch.randn(count, 64))
-        for count in (train.num_users, train.num_items)
-    )
+    train, shape = parts.train, parts.train.matrix.shape
+    users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
     objective: Any = RankingLoss(loss).build(score="cosine", density=train.density)
     user_of, item_of = map(torch.from_numpy, train.pairs())
     log_share = torch.log(torch.bincount(item_of, minlength=train.num_items) / len(item_of))
@@ -66,14 +61,14 @@ def own_loop(
     return dict(ranking_figures(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
 
 
-def command(data: RankingData, loss: RankingLoss, seed: int) -> Figures:
+def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]:
     """What ``bayescl train ranking`` reports with all defaults but the loss."""
     settings = RankingSettings(loss=loss, data=data, seed=seed, device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         return dict(train_ranking(settings, Path(folder, "run"))["metrics"])
 
 
-def methods(data: RankingData) -> dict[str, Callable[[int], Figures]]:
+def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     """What is measured on a data set, by name; each is called with a seed."""
     parts = data.load("test")
     popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
@@ -98,16 +93,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     seeds = range(parser.parse_args().seeds)
     torch.set_num_threads(1)
-    lines = JOURNAL.read_text().splitlines() if JOURNAL.is_file() else []
-    done = {tuple(key): figures for key, figures in map(json.loads, lines)}
+    JOURNAL.touch()
+    done = {tuple(key): line for key, line in map(json.loads, JOURNAL.open(encoding="utf-8"))}
     with tempfile.TemporaryDirectory() as folder:
         made_up_shop().write_csv(shop := Path(folder, "shop.csv"))
         measures = {data: methods(RankingData(data)) for data in ("ml-100k", str(shop))}
         every = [(data, method) for data in measures for method in measures[data]]
         for seed, (data, method) in product(seeds, every):
             if (key := (Path(data).stem, method, seed)) not in done:
-                figures = measures[data][method](seed)
-                done[key] = {name: figures[name] for name in METRICS}
+                done[key] = measures[data][method](seed)
                 with JOURNAL.open("a") as file:
                     file.write(json.dumps([key, done[key]]) + "\n")
     results: dict[str, Any] = {}
@@ -115,7 +109,8 @@ def main() -> None:
         finished = [n for n in range(99) if {(place, method, n), (place, BASE, n)} <= done.keys()]
         for name in METRICS if finished else ():
             ours, base = ([done[place, of, n][name] for n in finished] for of in (method, BASE))
-            entry = mean_and_spread(ours) | {"beyond_info_nce": paired_difference(ours, base)}
+            entry = mean_and_spread(ours) | {"seeds": len(ours)}
+            entry["beyond_info_nce"] = paired_difference(ours, base)
             results.setdefault(place, {}).setdefault(method, {})[name] = entry
     content = {"figures": results, **provenance()}
     (RESULTS / "own-loop.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
