@@ -72,7 +72,7 @@ def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     """What is measured on a data set, by name; each is called with a seed."""
     parts = data.load("test")
     popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
-    names = ("info_nce", "bayesian", "debiased", "hard", "latent")
+    names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
     density = {"tau_plus": parts.train.density}
     losses = {name: RankingLoss(name) for name in names} | {
         "bayesian_beta_0.7": RankingLoss("bayesian", {"beta": 0.7}),

@@ -30,7 +30,7 @@ from bayescl_lab.runs.ranking.settings import (
 if TYPE_CHECKING:
     _Recommender = Any
 else:
-    _Recommender = Literal[(*ENCODERS, *BASELINES, IALS_NAME)]
+    _Recommender = Literal[tuple(ENCODERS) + BASELINES + (IALS_NAME,)]
 
 
 def command(
@@ -82,23 +82,21 @@ def command(
         if unused := typed & {"loss", *vars(hyperparameters)}:
             option = min(unused).replace("_", "-")
             raise ValueError(f"{encoder} is fitted without a loss: leave out --{option}")
-        common = {
-            "data": data,
-            "regularization": regularization or DEFAULT_REGULARIZATION.get(encoder, 1.0),
-            "evaluate_on": settings.evaluate_on,
-        }
-        fitted: AnyBaseline = (
-            IALSSettings(
-                **common,
-                dim=settings.dim,
-                unobserved_weight=unobserved_weight,
-                frequency_exponent=frequency_exponent,
-                epochs=settings.epochs,
-                seed=settings.seed,
+        penalty = regularization or DEFAULT_REGULARIZATION.get(encoder, 1.0)
+        fitted: AnyBaseline
+        if encoder == IALS_NAME:
+            fitted = IALSSettings(
+                data,
+                settings.dim,
+                penalty,
+                unobserved_weight,
+                frequency_exponent,
+                settings.epochs,
+                settings.seed,
+                settings.evaluate_on,
             )
-            if encoder == IALS_NAME
-            else BaselineSettings(encoder, **common)
-        )
+        else:
+            fitted = BaselineSettings(encoder, data, penalty, settings.evaluate_on)
         folder = place.folder(f"{encoder}-{data.data}")
         result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
         print_ranking(console(), result, folder)

@@ -84,13 +84,13 @@ class CandidateSource(nn.Module, ABC):
         options: dict[str, Any] = self._correction(items, chosen, len(batch.items))
         if isinstance(loss, ContrastiveLoss) and loss.gather:
             options["gather_candidates"] = False  # all processes have the same candidates
-        extra = []
+        rows = [items, chosen]
         if self.extra_positives:
-            extra = [self.draw_positives(batch.users, seed=seed)[batch.own]]
-        embedded = encoder.embed(users, items, chosen, *extra)
+            rows.append(self.draw_positives(batch.users, seed=seed)[batch.own])
+        anchors, positives, candidates, *extra = encoder.embed(users, *rows)
         if extra:
-            *embedded, options["extra_positives"] = embedded
-        value: Tensor = loss.sampled(*embedded, valid=valid, **options)
+            [options["extra_positives"]] = extra
+        value: Tensor = loss.sampled(anchors, positives, candidates, valid=valid, **options)
         return value
 
     def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Any]:

@@ -157,6 +157,8 @@ def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, cap
         assert len(np.unique(parts.train.user_ids)) == parts.train.num_users
         assert len(np.unique(parts.train.item_ids)) == parts.train.num_items
         assert parts.train.num_interactions > 0
+        times = parts.train.timestamps
+        assert times is None or np.isfinite(times).all()
     unit = 1 if sys.platform == "darwin" else 2**10
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 2**30
 
