@@ -1,6 +1,6 @@
 """Recommenders with all defaults: every loss, and the quick start's own loop.
 
-    BAYESCL_DATA=data python benchmarks/own_loop.py --seeds 3
+    BAYESCL_DATA=data python benchmarks/own_loop.py 3  # seeds
 
 On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with every loss; the loop of the
 quick start's page, with and without ``log_q``; and popularity. Finished runs stay in a journal, so
@@ -9,8 +9,8 @@ the script continues where it stopped. Writes ``benchmarks/results/own-loop.json
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ JOURNAL = RESULTS / "own-loop.jsonl"
 
 
 def own_loop(
-    parts: RankingParts, loss: str, seed: int, *, epochs: int = 20, corrects: bool = True
+    parts: RankingParts, loss: str, seed: int, *, corrects: bool = True, batch: int = 1024
 ) -> dict[str, float]:
     """What the page's loop trains, with cosines of 64 coordinates."""
     torch.manual_seed(seed)
@@ -48,8 +48,8 @@ def own_loop(
     user_of, item_of = map(torch.from_numpy, train.pairs())
     log_share = torch.log(torch.bincount(item_of, minlength=train.num_items) / len(item_of))
     optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=5e-3)
-    order = PairOrder(len(item_of), 1024, seed)
-    for epoch in range(epochs):
+    order = PairOrder(len(item_of), batch, seed)
+    for epoch in range(20):
         order.set_epoch(epoch)
         for rows in order:
             ids = item_of[rows]
@@ -76,6 +76,7 @@ def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     density = {"tau_plus": parts.train.density}
     losses = {name: RankingLoss(name) for name in names} | {
         "bayesian_beta_0.7": RankingLoss("bayesian", {"beta": 0.7}),
+        "hard_concentration_0.1": RankingLoss("hard", {"concentration": 0.1}),
         "debiased_density": RankingLoss("debiased", density),
         "hard_density_concentration_1": RankingLoss("hard", {"concentration": 1.0} | density),
     }
@@ -89,9 +90,7 @@ def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
-    seeds = range(parser.parse_args().seeds)
+    seeds = range(int(sys.argv[1]))
     torch.set_num_threads(1)
     JOURNAL.touch()
     done = {tuple(key): line for key, line in map(json.loads, JOURNAL.open(encoding="utf-8"))}
@@ -106,12 +105,12 @@ def main() -> None:
                     file.write(json.dumps([key, done[key]]) + "\n")
     results: dict[str, Any] = {}
     for place, method in dict.fromkeys(key[:2] for key in done):
+        entries = results.setdefault(place, {})
         finished = [n for n in range(99) if {(place, method, n), (place, BASE, n)} <= done.keys()]
         for name in METRICS if finished else ():
             ours, base = ([done[place, of, n][name] for n in finished] for of in (method, BASE))
-            entry = mean_and_spread(ours) | {"seeds": len(ours)}
-            entry["beyond_info_nce"] = paired_difference(ours, base)
-            results.setdefault(place, {}).setdefault(method, {})[name] = entry
+            entry = {"seeds": len(ours), "beyond_info_nce": paired_difference(ours, base)}
+            entries.setdefault(method, {})[name] = mean_and_spread(ours) | entry
     content = {"figures": results, **provenance()}
     (RESULTS / "own-loop.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

@@ -17,7 +17,7 @@ def test_the_loop_with_log_q_beats_a_list_of_popular_items(loss, tmp_path):
     parts = RankingData(str(tmp_path / "shop.csv")).load("test")
     popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
     corrected, plain = (
-        own_loop(parts, loss, 0, epochs=40, corrects=corrects) for corrects in (True, False)
+        own_loop(parts, loss, 0, batch=256, corrects=corrects) for corrects in (True, False)
     )
     for name in METRICS:
         assert corrected[name] > max(1.1 * popular[name], plain[name])

@@ -56,7 +56,7 @@ def command(
             popularity.
         loss: the loss to train mf and lightgcn with. Its hyper-parameters follow. Temperature
             defaults to 0.2 with cosines and 1 with inner products, beta to 0.5, concentration to
-            0.1, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
+            0.03, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
         hyperparameters: those given.
         settings: settings of a trained recommender.
         regularization: L2 penalty of ease and ials; default: 300 and 0.003.

@@ -242,7 +242,7 @@ class LossSettings(_ChosenLoss):
 _RANKING_DEFAULTS = {
     "temperature": {"cosine": 0.2, "inner": 1.0},
     "beta": {"cosine": 0.5, "inner": 0.5},
-    "concentration": {"cosine": 0.1, "inner": 0.1},
+    "concentration": {"cosine": 0.03, "inner": 0.03},
 }
 """Defaults of recommenders' losses by score; others are those of the class."""
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
