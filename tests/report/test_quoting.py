@@ -24,7 +24,7 @@ QUOTES = {
     "docs/diagnostics.md": 10,
     "docs/ranking.md": 8,
     "docs/images.md": 2,
-    "docs/quickstart/recommenders.md": 12,
+    "docs/quickstart/recommenders.md": 6,
     "docs/integrations/index.md": 2,
     "docs/integrations/sentence_transformers.md": 2,
     "benchmarks/README.md": 8,
