@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from bayescl_lab.images.heads import ProjectionHead
 from rich.console import Console
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -41,7 +40,7 @@ from torch.nn import functional as F
 
 import bayescl
 from bayescl_lab.images.augmentation import AffineNoise
-from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.runs.provenance import provenance

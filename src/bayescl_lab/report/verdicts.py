@@ -172,7 +172,7 @@ def _trust_sentences(
 
 
 def training_verdict(loss: str, rows: Sequence[Mapping[str, float]]) -> list[str]:
-    """Say how far a trained loss came to trust its latent classes; nothing for other losses.
+    """Say how far a loss came to trust its latent classes, and what speaks against BPR.
 
     Args:
         loss: the loss's name.
@@ -184,6 +184,8 @@ def training_verdict(loss: str, rows: Sequence[Mapping[str, float]]) -> list[str
         >>> training_verdict("info_nce", [{"epoch": 1, "loss": 4.0}])
         []
     """
+    if loss == "bpr":
+        return ["BPR was below InfoNCE on every data set measured: compare with --loss info_nce."]
     seen = [row for row in rows if "trust" in row]
     if not seen:
         return []

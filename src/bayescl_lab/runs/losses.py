@@ -241,16 +241,22 @@ class LossSettings(_ChosenLoss):
 
 _RANKING_DEFAULTS = {
     "temperature": {"cosine": 0.2, "inner": 1.0},
-    "beta": {"cosine": 0.7, "inner": 0.7},
+    "beta": {"cosine": 0.5, "inner": 0.5},
+    "concentration": {"cosine": 0.03, "inner": 0.03},
 }
 """Defaults of recommenders' losses by score; others are those of the class."""
+_DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
+"""Defaults of ``tau_plus`` as shares of the density; 1 for other losses. The density counts the
+user's known items, which are no candidates; these two losses subtract the likeness of a known item
+that often, and are below InfoNCE with the whole density (``benchmarks/own_loop.py``)."""
 
 
 @dataclass(frozen=True)
 class RankingLoss(_ChosenLoss):
     """A recommender's loss by name with given hyper-parameters.
 
-    The default of ``tau_plus`` is the density of the training interactions.
+    The default of ``tau_plus`` is the density of the training interactions, and a tenth of it for
+    the debiased and the hard loss.
 
     Attributes:
         loss: one of :func:`ranking_losses`.
@@ -274,7 +280,7 @@ class RankingLoss(_ChosenLoss):
         self.build(score="cosine", density=0.01)
 
     def resolved(self, *, score: str) -> dict[str, float | None]:
-        """Every hyper-parameter of the loss; a ``tau_plus`` of None stands for the density."""
+        """Every hyper-parameter of the loss; a ``tau_plus`` of None follows from the density."""
         values: dict[str, float | None] = self._values(self._class())
         values |= {name: by[score] for name, by in _RANKING_DEFAULTS.items() if name in values}
         if "tau_plus" in values:
@@ -286,12 +292,18 @@ class RankingLoss(_ChosenLoss):
 
         Args:
             score: how the encoder scores, "cosine" or "inner".
-            density: of the interactions in training; the default of ``tau_plus``.
+            density: of the interactions in training, for the default of ``tau_plus``.
             gather: whether several processes share a batch.
         """
         resolved = self.resolved(score=score)
-        values = {name: density if value is None else value for name, value in resolved.items()}
+        prior = density * self.density_share
+        values = {name: prior if value is None else value for name, value in resolved.items()}
         return self._class(normalize=score == "cosine", gather=gather, **values)
+
+    @property
+    def density_share(self) -> float:
+        """The default of ``tau_plus`` as a share of the density."""
+        return _DENSITY_SHARES.get(self.loss, 1.0)
 
     def offers(self, call: str, *arguments: str) -> bool:
         """Whether the loss has a method that accepts the given arguments.

@@ -20,7 +20,7 @@ from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.report.tables import Table, bold, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
 from bayescl_lab.runs.folder import as_json, read_json
-from bayescl_lab.runs.losses import BASELINE
+from bayescl_lab.runs.losses import BASELINE, RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
 from bayescl_lab.runs.statistics import paired_difference
 
@@ -149,7 +149,7 @@ def settings_table(cell: Cell) -> Table:
     for loss, entry in cell["losses"].items():
         chosen = entry["settings"]
         values = [
-            "density" if name in chosen and chosen[name] is None else _number(chosen.get(name))
+            _prior(loss) if name in chosen and chosen[name] is None else _number(chosen.get(name))
             for name in _SETTINGS
         ]
         tried = [str(len(tuning["losses"][loss]["scores"]))] if tuning else []
@@ -204,6 +204,12 @@ def _plain(text: str) -> str:
         '.3588 ± .0011'
     """
     return re.sub(r"(?<!\d)0\.", ".", text)
+
+
+def _prior(loss: str) -> str:
+    """The default of ``tau_plus``."""
+    share = RankingLoss(loss).density_share
+    return "density" if share == 1 else f"{share:g} density"
 
 
 def _number(value: float | None) -> str:

@@ -36,7 +36,8 @@ EASE_NAME: Literal["ease"] = "ease"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines, given in place of an encoder."""
 IALS_NAME: Literal["ials"] = "ials"
-"""Name of the baseline that only the ranking table has."""
+"""Name of the baseline with embeddings."""
+DEFAULT_REGULARIZATION = {EASE_NAME: 300.0, IALS_NAME: 0.003}
 PAPER: Literal["paper"] = "paper"
 
 
@@ -256,6 +257,12 @@ class IALSSettings(StoredSettings):
     def encoder(self) -> Literal["ials"]:
         """The name of the baseline."""
         return IALS_NAME
+
+    @property
+    def penalty(self) -> dict[str, float]:
+        """The weights of the terms of its objective."""
+        names = ("regularization", "unobserved_weight", "frequency_exponent")
+        return {name: getattr(self, name) for name in names}
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values."""
