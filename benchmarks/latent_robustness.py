@@ -31,7 +31,7 @@ from rivals.library import (
     usable_cores,
 )
 
-from bayescl_lab.compare.images.plans import PLANS
+from bayescl_lab.compare.images import PLANS
 from bayescl_lab.runs.images.run import train_images
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")

@@ -6,8 +6,9 @@ from bayescl.checks import check_choice, check_count, check_non_negative, check_
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import write_atomically
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.compare.grids import Grid, check_same_budget, settings_of
-from bayescl_lab.compare.images.plans import PLANS
+from bayescl_lab.compare.images import PLANS
+from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.compare.tuning import Grid, check_same_budget, settings_of
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.few_label_probe import few_label_probe
@@ -23,7 +24,6 @@ from bayescl_lab.runs.loop import fit_in_folder
 from bayescl_lab.runs.losses import LossSettings, image_losses
 from bayescl_lab.runs.parallel import Progress, train_runs
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.statistics import mean_and_spread
 
 LOSSES = image_losses()
 """Names of the library's losses, in the order of tables."""

@@ -33,6 +33,12 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=MINIMUM_WIDTH)
 
 
+def say(*lines: str, stderr: bool = False) -> None:
+    """Print lines literally, without breaking them."""
+    for line in lines:
+        console(stderr=stderr).print(line, soft_wrap=True, markup=False)
+
+
 def table(
     title: str,
     header: Iterable[str],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bayescl_lab.cli._console import Bar, console, table
+from bayescl_lab.cli._console import Bar, console, say, table
 from bayescl_lab.cli._data import in_bytes
 
 if TYPE_CHECKING:
@@ -45,12 +45,11 @@ def print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None
     existing = next(place for place in (folder, *folder.resolve().parents) if place.is_dir())
     due, free = sum(one.disk for one in costs.values()), shutil.disk_usage(existing).free
     short = "" if due <= free else ": make room, or the runs will stop"
-    lines = [
+    say(
         f"disk: {in_bytes(due)} for checkpoints and weights, {in_bytes(free)} free{short}",
         f"to continue after an interruption: {command}",
-    ]
-    for line in lines:
-        screen.print(line, markup=False, soft_wrap=True)
+        stderr=True,
+    )
 
 
 class RunLines:

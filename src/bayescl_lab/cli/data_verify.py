@@ -14,15 +14,13 @@ def command(name: str) -> int:
     Args:
         name: a name from "bayescl data list".
     """
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import say
     from bayescl_lab.cli._data import source_of
     from bayescl_lab.ranking.datasets import verify_interactions
 
     source = source_of(name)
     lines = _verified_images(source) if source.kind == "images" else verify_interactions(name)
-    screen = console()
-    for line in lines:
-        screen.print(line, markup=False)
+    say(*lines)
     return 0
 
 

@@ -29,7 +29,7 @@ def command(
     import numpy as np
 
     from bayescl_lab._files import open_atomically
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import say
     from bayescl_lab.cli._files import ARRAYS, check_table_file, write_table
     from bayescl_lab.runs.embeddings import run_embeddings
 
@@ -47,5 +47,5 @@ def command(
     else:
         write_table(frame, file)
     rows, dim = frame["embedding"].to_numpy().shape
-    console().print(f"{rows} embeddings of {dim} coordinates: {file}", soft_wrap=True)
+    say(f"{rows} embeddings of {dim} coordinates: {file}")
     return 0

@@ -35,7 +35,7 @@ def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str
 
     Args:
         result: what ``compare images`` writes as ``result.json``.
-        tuning: what :mod:`~bayescl_lab.compare.images.tuning` writes as ``settings.json``.
+        tuning: what :mod:`~bayescl_lab.compare.images` writes as ``settings.json``.
     """
     parts = [what_was_run(result), _how_settings_were_chosen(result, tuning)]
     for table in (accuracy_table(result), difference_table(result)):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayescl_lab.compare.images.summary import exceeds_noise
+from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.paper.ranking.printed import METRICS, is_misprint, paper_figure
 from bayescl_lab.paper.ranking.published import has_lightgcn_split
 from bayescl_lab.runs.losses import BASELINE
-from bayescl_lab.runs.statistics import paired_difference
 
 Cell = Mapping[str, Any]
 """What :func:`~bayescl_lab.paper.ranking.reproduction.reproduce_cell` returns."""
