@@ -142,7 +142,7 @@ def comparison(request, settings, tmp_path) -> ImageComparison | RankingComparis
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
         losses = settle_losses(LossSettings, ["info_nce", "bayesian"])
-        return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=60), tune=4)
+        return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=40), tune=4)
     data = RankingData(str(write_groups(tmp_path)))
     shared = RankingSettings(data=data, dim=4, count=8, batch_size=256, epochs=1, device="cpu")
     losses = settle_losses(RankingLoss, ["info_nce", "bayesian"])
