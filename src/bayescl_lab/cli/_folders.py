@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count
+from bayescl_lab._fields import Count, Words
 
 if TYPE_CHECKING:
     import torch
@@ -37,12 +37,7 @@ class Place:
 
     @contextmanager
     def interruptible(self, command: str, folder: Path) -> Iterator[None]:
-        """On Ctrl-C within the block, print the command that continues the run.
-
-        Args:
-            command: the command that makes such runs, as typed after "bayescl".
-            folder: of the run.
-        """
+        """On Ctrl-C within the block, print the command that continues the run in the folder."""
         try:
             yield
         except KeyboardInterrupt:
@@ -59,16 +54,16 @@ class Metrics:
     """Where to write metrics besides the run's folder.
 
     Attributes:
-        tensorboard: also write the metrics for TensorBoard.
+        logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
 
-    tensorboard: bool = False
+    logger: Words = ()
 
     def loggers(self, folder: Path) -> list[Logger]:
         """Lightning's loggers of a run in a folder."""
-        from bayescl_lab.runs.loop import tensorboard_logger
+        from bayescl_lab.runs.loop import made_loggers
 
-        return [tensorboard_logger(folder)] if self.tensorboard else []
+        return made_loggers(self.logger, folder)
 
 
 @dataclass(frozen=True)

@@ -47,19 +47,10 @@ Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
 
 
 def call(app: App, words: Sequence[str], *, config: Path | None, print_config: bool) -> int:
-    """Call a command, or print its options.
+    """Call a command, or print its options, and return the exit status.
 
     Values come from the command line, then from a file, then, with ``--resume``, from the
     configuration in the run's folder, then from the defaults.
-
-    Args:
-        app: the commands.
-        words: the command line.
-        config: the file, if any.
-        print_config: whether to print the options instead, in the form of such a file.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: if an option is bad, or differs from that of the run to resume.
@@ -110,11 +101,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """The settings in a YAML file.
-
-    Raises:
-        ValueError: if there is no such file, or it does not hold named settings.
-    """
+    """The settings in a YAML file; a ``ValueError`` if there are none."""
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

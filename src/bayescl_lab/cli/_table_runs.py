@@ -19,13 +19,7 @@ TELLING = 0.02
 
 
 def print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None:
-    """Print on standard error what is left to do, its disk space and how to continue it.
-
-    Args:
-        costs: what each run takes, by name.
-        folder: where the runs go.
-        command: the command that continues them.
-    """
+    """Print on standard error what is left to do, its disk space and the command to continue it."""
     screen = console(stderr=True)
     by_data: dict[str, list[RunCost]] = {}
     for cost in costs.values():
@@ -55,11 +49,8 @@ def print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None
 class RunLines:
     """Progress on a bar, and a line for every finished run, with an estimate of the time left.
 
-    Args:
-        bar: the bar.
-        costs: what each run takes that is to be trained, by name.
-        epochs: epochs of every run by name.
-        clock: tells the time in seconds.
+    ``epochs`` are those of every run, ``costs`` of those that are to be trained; the clock tells
+    seconds.
     """
 
     def __init__(

@@ -25,14 +25,7 @@ def command(name: str) -> int:
 
 
 def _verified_images(source: DataSource) -> list[str]:
-    """Check the archives of an image data set, or read it if there are none.
-
-    Returns:
-        One line per finding.
-
-    Raises:
-        ValueError: if a copy is missing or damaged.
-    """
+    """Check the archives of an image data set, or read it if there are none; a line per finding."""
     from bayescl_lab._downloads import verify_file
     from bayescl_lab.cli._data import archives
 

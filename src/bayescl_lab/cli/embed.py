@@ -31,7 +31,7 @@ def command(
     from bayescl_lab._files import open_atomically
     from bayescl_lab.cli._console import say
     from bayescl_lab.cli._files import ARRAYS, check_table_file, write_table
-    from bayescl_lab.runs.embeddings import run_embeddings
+    from bayescl_lab.runs.exporting import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
     own = None

@@ -228,7 +228,7 @@ def tune_images(
         progress: called after every epoch.
 
     Returns:
-        The content of ``settings.json``: criterion, choice, every score, and provenance.
+        The content of ``settings.json``.
     """
     origin = provenance()
     earlier: Mapping[str, Any] = recorded or {"losses": {}, "commits_of_runs": ()}

@@ -101,14 +101,9 @@ def tune_cell(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Try all settings of a plan and choose on the validation part.
+    """Try all settings of a plan for some losses, and choose on the validation part.
 
-    Args:
-        plan: the plan.
-        losses: the losses to choose settings for.
-        folder: of the run folders; finished runs in it are kept.
-        workers: processes that train at a time, each with one thread.
-        progress: called after every epoch.
+    Finished runs in the folder are kept.
 
     Returns:
         As :func:`.tune`; each loss also has its number of ``epochs``, and its
@@ -128,9 +123,7 @@ def tuned_baselines(
 ) -> dict[str, tuple[AnyBaseline, dict[str, Any]]]:
     """Every baseline of a plan, ready for test, with the choice of its settings.
 
-    Args:
-        plan: the plan.
-        folder: of the run folders; finished runs in it are kept.
+    Finished runs in the folder are kept.
 
     Returns:
         By name, the settings for test, and the ``choice`` with the ``scores`` of all that was

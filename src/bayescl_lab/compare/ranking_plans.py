@@ -165,12 +165,7 @@ _PLANS: dict[tuple[str, str], RankingPlan] = {
 
 
 def plan_for(data: RankingData, encoder: str) -> RankingPlan:
-    """The plan for a data set and an encoder; MovieLens-100k's if there is none.
-
-    Example:
-        >>> plan_for(RankingData("gowalla"), "mf").fixed.data
-        RankingData(data='gowalla', ...)
-    """
+    """The plan for a data set and an encoder; MovieLens-100k's if there is none."""
     plan = _PLANS.get((data.data, encoder))
     if plan is None:
         plan = _PLANS["ml-100k", encoder]

@@ -40,7 +40,7 @@ _ALTERNATIVES: Grid = {
     "tau_plus": (0.05, 0.2, 0.01),
     "alpha": (1.0, 0.8),
     "beta": (0.5, 0.7, 0.6),
-    "concentration": (0.5, 0.25, 2.0),
+    "concentration": (0.1, 0.5, 0.25),
     "attraction": (2.0, 0.5),
 }
 """Values of a loss's own hyper-parameters that :func:`search` tries, the most promising first."""

@@ -46,10 +46,6 @@ def file_records(files: Iterable[Path]) -> list[FileRecord]:
 def changes(before: Sequence[FileRecord], now: Sequence[FileRecord]) -> list[str]:
     """How files differ from those that a run was trained on, a phrase per file.
 
-    Args:
-        before: the records at training.
-        now: the current records.
-
     Example:
         >>> before = {"path": "/a/my.csv", "rows": 10, "bytes": 50, "sha256": "0f"}
         >>> changes([before], [{**before, "rows": 13, "sha256": "1e"}])

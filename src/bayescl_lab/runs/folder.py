@@ -30,10 +30,8 @@ class RunFolder:
     ``embeddings.npz`` holds the matrices of a finished recommender.
 
     ``config.yaml`` names the kind of run and the folder's format in comments, and can be passed to
-    the command that makes such runs as ``--config``. The folder is created together with it, so
-    every run folder has one. All other files are written to a temporary file and moved into place:
-    a reader, or a run that continues after it was killed, finds either the old or the new file
-    complete.
+    the command that makes such runs as ``--config``. The folder is created together with it. All
+    files are written to a temporary file and moved into place, so a reader finds them complete.
 
     Attributes:
         path: path of the folder.
@@ -64,11 +62,7 @@ class RunFolder:
         return self.path / "checkpoints" / "best.ckpt"
 
     def kept_checkpoint(self) -> Path:
-        """The checkpoint behind a run's figures: that of the best epoch, or else the last.
-
-        Raises:
-            ValueError: if there is no checkpoint yet.
-        """
+        """The checkpoint behind a run's figures: that of the best epoch, or else the last."""
         for checkpoint in (self.best_checkpoint, self.checkpoint):
             if checkpoint.is_file():
                 return checkpoint
@@ -96,12 +90,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, kind: str, config: Mapping[str, object]) -> RunFolder:
-        """Create the folder of a new run.
-
-        Args:
-            path: the folder, which must not exist or be empty.
-            kind: kind of run.
-            config: the settings, as plain values.
+        """Create the folder of a new run with its settings as plain values.
 
         Raises:
             ValueError: if the folder is not empty or not writable.
@@ -117,20 +106,12 @@ class RunFolder:
 
     @classmethod
     def find(cls, path: Path) -> RunFolder:
-        """Find the folder of a run of any kind.
-
-        Raises:
-            ValueError: if there is no such folder, or it holds no run.
-        """
+        """Find the folder of a run of any kind; a ``ValueError`` if there is none."""
         return cls(path, cls(path, "")._read_config()[0])
 
     @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
-        """Open the folder of an existing run.
-
-        Raises:
-            ValueError: if there is no such folder, or it does not hold a run of this kind.
-        """
+        """Open the folder of an existing run of a kind; a ``ValueError`` if there is none."""
         folder = cls(path, kind)
         own, _ = folder._read_config()
         if own != kind:
@@ -212,11 +193,7 @@ class RunFolder:
 
 
 def check_vacant(path: Path) -> None:
-    """Refuse a place that is already used or not writable.
-
-    Raises:
-        ValueError: if it is a file, a folder that is not empty, or not writable.
-    """
+    """Refuse a place that is a file, a folder that is not empty, or not writable."""
     if path.is_dir():
         if any(path.iterdir()):
             raise ValueError(
@@ -237,11 +214,7 @@ def as_json(value: Mapping[str, object]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file.
-
-    Raises:
-        ValueError: if the file does not hold one.
-    """
+    """The mapping in a JSON file; a ``ValueError`` if it does not hold one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):

@@ -40,13 +40,8 @@ class Journal(pl.Callback):
 
     The loss of an epoch is the mean over its steps. Its running sum is part of every checkpoint, so
     a resumed epoch has the same figures as an uninterrupted one. A loss that :class:`HasReadings`
-    adds its own columns.
-
-    Args:
-        folder: folder for the rows.
-        progress: called after every epoch.
-        evaluate: gives further columns.
-        throughput: name of a column for counts per second, and the count of one step.
+    adds its own columns, ``evaluate`` further ones, and ``throughput`` names one for counts per
+    second and says the count of one step.
     """
 
     def __init__(
@@ -158,12 +153,7 @@ def _refuse_infinite(loss: float, epoch: int) -> None:
 
 
 class PulseCallback(pl.Callback):
-    """Report the progress of a long epoch.
-
-    Args:
-        pulse: the function to call.
-        interval: smallest number of seconds between two calls.
-    """
+    """Report the progress of a long epoch, at most once in ``interval`` seconds."""
 
     def __init__(self, pulse: Pulse, interval: float = 0.25) -> None:
         self.pulse = pulse

@@ -19,24 +19,13 @@ Arrays = Mapping[str, NDArray[Any]]
 def write_record(
     folder: RunFolder, archive: str, arrays: Arrays, description: Mapping[str, object]
 ) -> None:
-    """Write both files into a run's folder.
-
-    Args:
-        folder: of the run.
-        archive: the name of the archive.
-        arrays: content of the archive.
-        description: content of ``data.json``.
-    """
+    """Write an archive of arrays and ``data.json`` into a run's folder."""
     write_arrays(folder.path / archive, arrays)
     folder.write_result(description, name=folder.data_file.name)  # last: it says that all is there
 
 
 def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays]:
-    """The content of ``data.json`` and of the archive in a run's folder.
-
-    Raises:
-        ValueError: if a file is missing or damaged.
-    """
+    """The content of ``data.json`` and of the archive in a run's folder."""
     if not folder.data_file.is_file():
         raise ValueError(f"{folder.path} has no record of its data")
     return read_json(folder.data_file), read_arrays(folder.path / archive)
@@ -49,11 +38,7 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read what :func:`write_arrays` wrote.
-
-    Raises:
-        ValueError: if the file is missing or damaged.
-    """
+    """Read what :func:`write_arrays` wrote; a ``ValueError`` if it is missing or damaged."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

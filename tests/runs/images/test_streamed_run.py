@@ -12,7 +12,7 @@ from PIL import Image
 from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
 from bayescl_lab.images import streaming
-from bayescl_lab.runs.embeddings import run_embeddings
+from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import pair_columns
 from bayescl_lab.runs.images.inspection import inspect_images

@@ -153,9 +153,6 @@ class ImageSettings(ImageOptions, TrainedSettings):
 
     Attributes:
         loss: the loss and its hyper-parameters.
-
-    Raises:
-        ValueError: if a value is out of its range.
     """
 
     loss: LossSettings = field(kw_only=True)
