@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from bayescl_lab.cli import main
 
@@ -54,6 +55,22 @@ def bars(tmp_path) -> str:
         image[2 * label] = 1.0
     np.savez(tmp_path / "bars.npz", images=images, labels=labels)
     return "--data bars.npz --batch_size 20 --width 4 --epochs 3 --device cpu"
+
+
+@pytest.fixture
+def pictures() -> Callable[..., None]:
+    """Makes a folder of classes of small coloured images, each of its own brightness."""
+
+    def make(root: str, classes: tuple[str, ...] = ("cat", "dog"), count: int = 20) -> None:
+        generator = np.random.default_rng(0)
+        for label, name in enumerate(classes):
+            folder = Path(root) / name
+            folder.mkdir(parents=True, exist_ok=True)
+            for number in range(count):
+                pixels = generator.integers(100 * label, 100 * label + 120, (12, 12, 3))
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:02}.png")
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -66,9 +66,12 @@ def test_a_broken_comparison_goes_on_and_refuses_other_data(bayescl):
     Path("comparison/result.json").unlink()
     with Path("bought.csv").open("a") as file:
         file.write("u-1,film 9,3\n")
-    complaint = bayescl("compare ranking --resume --out comparison").complaint
+    again = "compare ranking --resume --out comparison"
+    complaint = bayescl(f"{again} --temperature 0.7").complaint
+    assert "has temperature = 0.2, got 0.7: a resumed run keeps its settings" in complaint
+    complaint = bayescl(again).complaint
     assert "bought.csv: 1 more row than the run was trained on" in complaint
-    assert "losses" in bayescl("compare ranking --resume --out comparison --losses bpr").complaint
+    assert "losses" in bayescl(f"{again} --losses bpr").complaint
 
 
 @pytest.mark.parametrize(

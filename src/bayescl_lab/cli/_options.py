@@ -86,9 +86,10 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     for name, argument in given.items() if stored else ():
         is_free = name in free or argument.parameter.group == (_CIRCUMSTANCES,)
         is_free |= argument.index is not None  # a bare word belongs to the command's name
-        if not is_free and _plain(values[name]) != _plain(stored.get(name)):
+        kept = _kept(stored, name)
+        if not is_free and _plain(values[name]) != _plain(kept):
             raise ValueError(
-                f"the run in {values['out']} has {name} = {stored.get(name)}, "
+                f"the run in {values['out']} has {name} = {kept}, "
                 f"got {values[name]}: a resumed run keeps its settings"
             )
     if print_config:
@@ -124,6 +125,15 @@ def _fill_in(
     """Give arguments without a value those of a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     Dict(plain, source=str(source))(app, (), arguments)
+
+
+def _kept(stored: Mapping[str, Any], name: str) -> Any:
+    """The stored value of an option; of a hyper-parameter, by loss if losses differ."""
+    by_loss = stored.get("hyperparameters")
+    if name in stored or not isinstance(by_loss, dict):
+        return stored.get(name)
+    values = {loss: own[name] for loss, own in by_loss.items() if name in own}
+    return next(iter(values.values())) if len({*values.values()}) == 1 else values or None
 
 
 def _plain(value: Any) -> Any:

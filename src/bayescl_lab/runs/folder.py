@@ -21,6 +21,16 @@ _FORMAT_LINE, FORMAT = "# format ", 2
 """The second line names the folder's format."""
 
 
+class _File:
+    """The path of a file in a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folder: RunFolder, _: type[RunFolder]) -> Path:
+        return folder.path / self.name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
@@ -41,25 +51,20 @@ class RunFolder:
     path: Path
     kind: str
 
-    @property
-    def config_file(self) -> Path:
-        """The kind of the run and its full settings, as options of its command."""
-        return self.path / "config.yaml"
-
-    @property
-    def metrics_file(self) -> Path:
-        """One row per epoch."""
-        return self.path / "metrics.csv"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The last checkpoint."""
-        return self.path / "checkpoints" / "last.ckpt"
-
-    @property
-    def best_checkpoint(self) -> Path:
-        """The weights of the best epoch, in runs that choose one."""
-        return self.path / "checkpoints" / "best.ckpt"
+    config_file = _File("config.yaml")
+    """The kind of the run and its full settings, as options of its command."""
+    metrics_file = _File("metrics.csv")
+    """One row per epoch."""
+    checkpoint = _File("checkpoints/last.ckpt")
+    """The last checkpoint."""
+    best_checkpoint = _File("checkpoints/best.ckpt")
+    """The weights of the best epoch, in runs that choose one."""
+    data_file = _File("data.json")
+    """Description of the run's data, written when training starts."""
+    result_file = _File("result.json")
+    """The figures of the finished run; its presence means that the run is finished."""
+    weights_file = _File("weights.safetensors")
+    """The weights of the finished run, for any reader of safetensors."""
 
     def kept_checkpoint(self) -> Path:
         """The checkpoint behind a run's figures: that of the best epoch, or else the last."""
@@ -67,21 +72,6 @@ class RunFolder:
             if checkpoint.is_file():
                 return checkpoint
         raise ValueError(f"{self.path} has no checkpoint yet")
-
-    @property
-    def data_file(self) -> Path:
-        """Description of the run's data, written when training starts."""
-        return self.path / "data.json"
-
-    @property
-    def result_file(self) -> Path:
-        """The figures of the finished run; its presence means that the run is finished."""
-        return self.path / "result.json"
-
-    @property
-    def weights_file(self) -> Path:
-        """The weights of the finished run, for any reader of safetensors."""
-        return self.path / "weights.safetensors"
 
     @property
     def is_finished(self) -> bool:
@@ -158,11 +148,9 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove temporary files that a killed run left behind."""
         names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
-        matrices = ("images.npz", "interactions.npz", "embeddings.npz")
-        for file in (self.path / name for name in (*names, *matrices)):
-            sweep(file)
-        for file in (self.checkpoint, self.best_checkpoint):
-            sweep(file)
+        arrays = ("images.npz", "interactions.npz", "embeddings.npz")
+        for name in (*names, *arrays, "checkpoints/last.ckpt", "checkpoints/best.ckpt"):
+            sweep(self.path / name)
 
     def go_on(self, config: Mapping[str, object]) -> None:
         """Change the settings of a run that continues, and remove results of the old ones."""

@@ -81,9 +81,9 @@ def unlabelled_alpha(
     It is biased upwards, since two views of an image are more alike than two images of a class; see
     :mod:`bayescl.estimation.label_free`.
     """
-    some = _drawn(images, size, derived_seed(seed, Purpose.ESTIMATES, epoch, 3))
+    drawn = _drawn(images, size, derived_seed(seed, Purpose.ESTIMATES, epoch, 3))
     loss: Any = model.loss
-    scored = score_candidates(loss, *embedded_views(model, some, seed, epoch))
+    scored = score_candidates(loss, *embedded_views(model, drawn, seed, epoch))
     return label_free_alpha(
         scored.positive,
         scored.unlabeled,
