@@ -14,17 +14,17 @@ from bayescl_lab.compare.summary import (
     SPREAD,
     baseline_summary,
     loss_summary,
-    mean_and_spread,
 )
-from bayescl_lab.compare.tuning import Trials, Values, best, name_of, tune
+from bayescl_lab.compare.tuning import Trials, Values, best, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.parallel import Progress, Train, train_runs
+from bayescl_lab.runs.parallel import Progress, Train
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
     EASE_NAME,
+    IALS_NAME,
     POPULARITY,
     AnyBaseline,
     BaselineSettings,
@@ -130,32 +130,22 @@ def tuned_baselines(
         tried; nothing is tried for popularity.
     """
     data = plan.fixed.data
-    families: list[tuple[AnyBaseline, list[Values]]] = [
-        (
-            BaselineSettings(EASE_NAME, data),
-            [{"regularization": value} for value in plan.regularizations],
-        ),
-        (IALSSettings(data, dim=plan.fixed.dim), list(plan.ials_settings)),
-    ]
-    baselines: dict[str, tuple[AnyBaseline, dict[str, Any]]] = {
-        POPULARITY: (BaselineSettings(POPULARITY, data), {})
+    settings: dict[str, AnyBaseline] = {
+        EASE_NAME: BaselineSettings(EASE_NAME, data),
+        IALS_NAME: IALSSettings(data, dim=plan.fixed.dim),
     }
-    for settings, tried in families:
-        if not tried:
-            continue
-        name = settings.encoder
-        runs = {
-            f"{name}-{name_of(values)}": replace(settings, evaluate_on="validation", **values)
-            for values in tried
-        }
-        results = train_runs(runs, folder, train=fit_baseline)
-        scores: dict[str, dict[str, Any]] = {
-            run: {"values": values, "score": mean_and_spread([results[run]["metrics"][CRITERION]])}
-            for run, values in zip(runs, tried, strict=True)
-        }
-        choice = scores[best(scores)]["values"]
-        baselines[name] = (replace(settings, **choice), {"choice": choice, "scores": scores})
-    return baselines
+    tried: dict[str, Sequence[Values]] = {
+        EASE_NAME: [{"regularization": value} for value in plan.regularizations],
+        IALS_NAME: plan.ials_settings,
+    }
+
+    def make(name: str, values: Values, _: int) -> AnyBaseline:
+        return replace(settings[name], evaluate_on="validation", **values)
+
+    some = {name: values for name, values in tried.items() if values}
+    chosen = Trials(folder, [0], train=fit_baseline).choose(some, make)
+    final = {name: (replace(settings[name], **it["choice"]), it) for name, it in chosen.items()}
+    return {POPULARITY: (BaselineSettings(POPULARITY, data), {}), **final}
 
 
 def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:

@@ -283,8 +283,15 @@ def _score(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             [sum(measure[name] for name in names) / len(names) for measure in measures]
         ),
         **{name: mean_and_spread([measure[name] for measure in measures]) for name in names},
-        "seconds": sum(result["seconds_per_epoch"] * result["epochs"] for result in results),
+        "seconds": sum(map(_seconds, results)),
     }
+
+
+def _seconds(result: Mapping[str, Any]) -> float:
+    """The seconds of training a model, or of fitting a baseline."""
+    if "fit_seconds" in result:
+        return float(result["fit_seconds"])
+    return float(result["seconds_per_epoch"] * result["epochs"])
 
 
 def later(progress: Progress | None, epochs: int) -> Progress | None:
