@@ -41,13 +41,11 @@ class RunStart:
             figures = ...  # the remaining work
         return start.finish(figures)
 
-    Args:
-        out: the folder.
-        kind: the kind of run: the command that makes it.
-        settings: settings that the folder must match.
-        resume: whether to continue the run in ``out``; otherwise ``out`` must be vacant.
-        what: the kind of run in messages.
-        writes: whether this process writes; others do the work and return nothing.
+    A process that does not write does the work and returns nothing; ``what`` names the kind of run
+    in messages.
+
+    Raises:
+        ValueError: if ``out`` holds no such run to resume, or one with other settings.
     """
 
     def __init__(
@@ -129,14 +127,8 @@ class Watching(TypedDict, total=False):
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
-    All input errors are raised when it is created, before a folder exists.
-
-    Attributes:
-        kind: the kind of run: the command that makes it.
-        settings: the settings of the run, of the class ``settings_type``.
-        model: the module that trains.
-        batches: the training batches; one pass is an epoch.
-        is_first: whether this process writes, if several train together.
+    All input errors are raised when it is created, before a folder exists. One of several
+    processes, ``is_first``, writes. One pass over the ``batches`` is an epoch.
     """
 
     kind: ClassVar[str]
@@ -187,10 +179,6 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
         Returns:
             The folder, the run with its weights, and how many whole epochs they saw.
-
-        Raises:
-            ValueError: if the folder holds no run of this kind or no usable checkpoint yet, or
-                the run's data cannot be used or changed since.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
@@ -245,11 +233,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         return start.finish(figures)
 
     def load(self, checkpoint: Path) -> int:
-        """Load the weights of a checkpoint and return how many whole epochs they saw.
-
-        Raises:
-            ValueError: if it is missing, damaged or belongs to another model.
-        """
+        """Load the weights of a checkpoint and return how many whole epochs they saw."""
         content = read_checkpoint(checkpoint)
         try:
             self.model.load_state_dict(content["state_dict"])

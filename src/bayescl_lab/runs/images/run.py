@@ -42,13 +42,6 @@ class ImageRun(TrainedRun[ImageSettings]):
         encoder: a custom network, instead of the one named by the settings.
         data: location of the images; default: from the settings.
         record: the record of images in the run's folder, which the images must match.
-
-    Attributes:
-        parts: the images, on the run's device.
-        alpha: the callback that changes the loss's alpha; None if alpha is fixed.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings.
     """
 
     kind = KIND
@@ -248,7 +241,6 @@ def train_images(
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
-        OSError: if the disk is full; the previous checkpoint is kept.
     """
     restored = None
     if resume:
@@ -274,10 +266,6 @@ def evaluate_images(
 
     Returns:
         Its content: probes, the epochs the weights saw, and provenance.
-
-    Raises:
-        ValueError: if the folder does not hold a run on images with a usable checkpoint, or its
-            images have no labels or have changed.
     """
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
     return write_evaluation(

@@ -39,8 +39,7 @@ class RankingRecord:
         test: the test part.
         report: counts of what reading left out or merged.
         files: records of the files, from :func:`~bayescl_lab.runs.fingerprints.file_records`.
-        evaluation: other interactions to evaluate on, of the same users and items; None for the
-            run's own.
+        evaluation: other interactions to evaluate on; None for the run's own.
         folder: the folder of these files, if the data were a folder.
         columns: the table's guessed columns, by "user" and so on.
     """

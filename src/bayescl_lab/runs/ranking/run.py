@@ -55,9 +55,6 @@ class RankingRun(TrainedRun[RankingSettings]):
         parts: the interactions to evaluate on; lists leave out those in its ``train``.
         watched: the interactions that choose the epoch, or None.
         interactions: the training interactions.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings.
     """
 
     kind = KIND
@@ -233,10 +230,6 @@ def train_ranking(
 
     Returns:
         The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
-            holds another run or a damaged checkpoint.
     """
     if resume:
         _refuse_more_after_early_stop(settings, RunFolder.open(out, KIND))
