@@ -20,10 +20,16 @@ from scipy.sparse import csr_array
 from bayescl_lab.ranking.datasets import source_files
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer
-from bayescl_lab.runs.fingerprints import changes, file_records
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.record import read_arrays, read_record, write_arrays, write_record
+from bayescl_lab.runs.record import (
+    changes,
+    file_records,
+    read_arrays,
+    read_record,
+    write_arrays,
+    write_record,
+)
 
 FILE, EMBEDDINGS = "interactions.npz", "embeddings.npz"
 PARTS = ("train", "validation", "test")
@@ -38,7 +44,7 @@ class RankingRecord:
         validation: interactions for choosing the epoch or settings; None if there are none.
         test: the test part.
         report: counts of what reading left out or merged.
-        files: records of the files, from :func:`~bayescl_lab.runs.fingerprints.file_records`.
+        files: records of the files, from :func:`~bayescl_lab.runs.record.file_records`.
         evaluation: other interactions to evaluate on; None for the run's own.
         folder: the folder of these files, if the data were a folder.
         columns: the table's guessed columns, by "user" and so on.
