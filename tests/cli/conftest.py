@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +43,23 @@ def bayescl(
         return Outcome(status, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def refused(bayescl, tmp_path) -> Callable[[Iterable[tuple[str, str]]], None]:
+    """Checks that command lines end with status 2 and one line, and leave nothing behind."""
+
+    def check(cases: Iterable[tuple[str, str]]) -> None:
+        before = sorted(path.name for path in tmp_path.rglob("*"))
+        wrong = []
+        for line, message in cases:
+            outcome = bayescl(line)
+            files = sorted(path.name for path in tmp_path.rglob("*"))
+            if outcome.status != 2 or message not in outcome.complaint or files != before:
+                wrong.append((line, message, outcome, set(files) - set(before)))
+        assert not wrong
+
+    return check
 
 
 @pytest.fixture
