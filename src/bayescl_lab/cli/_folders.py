@@ -17,6 +17,7 @@ from bayescl_lab._fields import Count, Words
 if TYPE_CHECKING:
     import torch
     from lightning.pytorch.loggers import Logger
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,15 @@ class Workers:
             return self.workers
         # On a GPU runs would only wait for one another.
         return min(usable_cores(), runs) if device.type == "cpu" else 1
+
+
+def named_encoder(name: str | None) -> nn.Module | None:
+    """The user's own encoder that an option names; None without one."""
+    if name is None:
+        return None
+    from bayescl_lab.runs.images.encoder import own_encoder
+
+    return own_encoder(name)
 
 
 def default_folder(name: str, now: datetime) -> Path:

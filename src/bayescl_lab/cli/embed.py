@@ -31,15 +31,11 @@ def command(
     from bayescl_lab._files import open_atomically
     from bayescl_lab.cli._console import say
     from bayescl_lab.cli._files import ARRAYS, check_table_file, write_table
+    from bayescl_lab.cli._folders import named_encoder
     from bayescl_lab.runs.exporting import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
-    own = None
-    if encoder is not None:
-        from bayescl_lab.runs.images.encoder import own_encoder
-
-        own = own_encoder(encoder)
-    frame = run_embeddings(Path(run), of, data=data, encoder=own)
+    frame = run_embeddings(Path(run), of, data=data, encoder=named_encoder(encoder))
     if file.suffix == ".npy":
         array = frame["embedding"].to_numpy()
         with open_atomically(file) as opened:

@@ -21,16 +21,17 @@ def command(run: str, *, data: str | None = None, encoder: str | None = None) ->
     from bayescl_lab.cli._tables import metrics_table, probe_table
     from bayescl_lab.report.ranking.beside import baseline_sentences
     from bayescl_lab.runs.folder import RunFolder
-    from bayescl_lab.runs.images.encoder import own_encoder
-    from bayescl_lab.runs.images.run import evaluate_images
-    from bayescl_lab.runs.ranking.evaluation import evaluate_run
 
     path = Path(run)
     if RunFolder.find(path).kind == "train ranking":
+        from bayescl_lab.runs.ranking.evaluation import evaluate_run
+
         result = evaluate_run(path, data=data)
     else:
-        own = None if encoder is None else own_encoder(encoder)
-        result = evaluate_images(path, data=data, encoder=own)
+        from bayescl_lab.cli._folders import named_encoder
+        from bayescl_lab.runs.images.run import evaluate_images
+
+        result = evaluate_images(path, data=data, encoder=named_encoder(encoder))
     epochs = result["epochs"]
     after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
     title = f"{path}{after}, {result['evaluated_on']}{'' if data else ' part'}"
