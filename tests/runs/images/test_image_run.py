@@ -31,7 +31,7 @@ def test_a_run_cut_off_anywhere_is_evaluated_and_resumed_equals_the_unbroken_run
 
 
 def test_another_seed_gives_another_run(settings, trained):
-    runs = [trained(settings), trained(replace(settings, seed=1, epochs=1))]
+    runs = [trained(replace(settings, seed=seed, epochs=1)) for seed in (0, 1)]
     weights = [final_state(run)["encoder.layers.0.weight"] for run in runs]
     assert not torch.equal(*weights)
 
