@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayescl_lab.images.probes import PROBES
 from bayescl_lab.runs.losses import BASELINE, ORACLE
 
 SPREAD = "standard deviation over seeds"
@@ -51,6 +50,8 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         difference to InfoNCE, the share of the oracle's gap closed, and seconds per epoch; and
         what the ``spread`` is.
     """
+    from bayescl_lab.images.probes import PROBES  # recommenders do without
+
     results = sorted(results, key=lambda result: int(result["seed"]))
     names = dict.fromkeys(result["settings"]["loss"] for result in results)
     by_loss = {
