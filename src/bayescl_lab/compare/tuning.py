@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bayescl_lab.compare.summary import mean_and_spread
-from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
-from bayescl_lab.runs.ranking.settings import RankingSettings
 
 if TYPE_CHECKING:
     from bayescl_lab.compare.comparison import Comparison
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.ranking.settings import RankingSettings
 
 Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the name of a setting; every combination is tried."""
@@ -28,7 +28,7 @@ Grid = Mapping[str, Sequence[Any]]
 Values = Mapping[str, Any]
 """One of them."""
 
-Settings = TypeVar("Settings", ImageSettings, RankingSettings)
+Settings = TypeVar("Settings", "ImageSettings", "RankingSettings")
 
 TUNING_SEED = 1000
 """How far the seed of tried runs lies above the first one of a comparison."""
