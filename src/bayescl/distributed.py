@@ -27,6 +27,11 @@ _REFUSAL_CHARACTERS = 600
 _RANKS_NAMED = 8
 
 
+def is_initialized() -> bool:
+    """Whether there is a process group."""
+    return dist.is_available() and dist.is_initialized()
+
+
 def world_size(group: dist.ProcessGroup | None = None) -> int:
     """Return the number of processes.
 
@@ -39,7 +44,7 @@ def world_size(group: dist.ProcessGroup | None = None) -> int:
     Raises:
         RuntimeError: if ``torch.distributed`` has no process group yet.
     """
-    if not (dist.is_available() and dist.is_initialized()):
+    if not is_initialized():
         raise RuntimeError(
             "gathering needs an initialised process group: call "
             "torch.distributed.init_process_group first, or use gather=False in a single process"

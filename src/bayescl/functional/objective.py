@@ -84,7 +84,7 @@ class PairTerms(NamedTuple):
 
     .. math::
         \log\Big(e^{s^+} + c \sum_j w_j e^{s_j}\Big) - s^+ + h \sum_j p_j (s^+ - s_j)
-        + \frac{1}{\kappa} \sum_j m_j
+        + \frac{g}{\kappa} \sum_j m_j
         \log\Big(1 + \frac{d \sum_k o_k e^{\kappa s_k}}{e^{\kappa s_j}}\Big).
 
     Factors of rows are kept apart, since scaling a row's sums is cheaper than scaling a matrix.
@@ -100,7 +100,9 @@ class PairTerms(NamedTuple):
     share: Float[Tensor, " anchors"]
     """Factor that turns pulls into shares of the target, :math:`h`; the positive has the rest."""
     members: Float[Tensor, "anchors candidates"] | None
-    """Strength with which a member is drawn past all that are not members, :math:`m`, or None."""
+    """How strongly a member is drawn past all that are not members, :math:`m`, or None."""
+    draw: Float[Tensor, " anchors"]
+    """Factor of these, :math:`g`."""
     others: Float[Tensor, "anchors candidates"] | None
     """How far a candidate is not a member, :math:`o`; None where there are no members."""
     others_scale: Float[Tensor, " anchors"]
@@ -281,7 +283,7 @@ class LogSumObjective:
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
-            # Leave out what weighs nothing, lest a row hold nothing but logarithms of 0.
+            # Leave out what weighs nothing: a row of nothing but logarithms of 0 has no gradient.
             kept = log_weights > -torch.inf
             counted = kept if valid is None else valid & kept
         sums = []
@@ -315,7 +317,7 @@ class LogSumObjective:
             rest = _weighted_logsumexp(sharp, terms.others, terms.others_scale, None)
             ahead = torch.where(terms.members > 0, sharp, 0) - rest[:, None]
             behind = (terms.members * logsigmoid(ahead)).sum(dim=1)
-            loss = loss - behind / terms.sharpness
+            loss = loss - terms.draw * behind / terms.sharpness
         return loss
 
 
@@ -370,7 +372,7 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
         return True
-    return any(one.name == "valid" or one.kind is one.VAR_KEYWORD for one in arguments)
+    return any(each.name == "valid" or each.kind is each.VAR_KEYWORD for each in arguments)
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:

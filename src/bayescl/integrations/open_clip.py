@@ -10,9 +10,16 @@ from typing import Any
 
 from torch import nn
 
+from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.integrations._texts import text_keys
-from bayescl.integrations.extras import is_distributed, loss_named
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+)
 
 __all__ = [
     "BayesianClipLoss",
@@ -50,7 +57,7 @@ class ClipLoss(nn.Module):
         tensor(0.2395)
     """
 
-    loss_name = "InfoNCELoss"
+    loss_class: type[Any] = InfoNCELoss
 
     def __init__(
         self,
@@ -67,7 +74,7 @@ class ClipLoss(nn.Module):
         if use_horovod:
             raise ValueError("use_horovod must be False: rows are gathered by torch.distributed")
         self.world_size = world_size
-        self.loss = loss_named(self.loss_name)(normalize=False, **options)
+        self.loss = self.loss_class(normalize=False, **options)
 
     def forward(
         self,
@@ -93,7 +100,7 @@ class ClipLoss(nn.Module):
             labels: class of each pair, -1 where it is not known; only for
                 :class:`LatentClassClipLoss`.
         """
-        self.loss.gather = self.world_size > 1 and is_distributed()
+        self.loss.gather = self.world_size > 1 and distributed.is_initialized()
         value: Tensor = self.loss.in_batch(
             image_features,
             text_features,
@@ -110,19 +117,19 @@ class ClipLoss(nn.Module):
 class DebiasedClipLoss(ClipLoss):
     """:class:`ClipLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
 
-    loss_name = "DebiasedContrastiveLoss"
+    loss_class = DebiasedContrastiveLoss
 
 
 class HardClipLoss(ClipLoss):
     """:class:`ClipLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
 
-    loss_name = "HardContrastiveLoss"
+    loss_class = HardContrastiveLoss
 
 
 class BayesianClipLoss(ClipLoss):
     """:class:`ClipLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
 
-    loss_name = "BayesianContrastiveLoss"
+    loss_class = BayesianContrastiveLoss
 
 
 class LatentClassClipLoss(ClipLoss):
@@ -132,7 +139,7 @@ class LatentClassClipLoss(ClipLoss):
     ``aim="classes"``.
     """
 
-    loss_name = "LatentClassContrastiveLoss"
+    loss_class = LatentClassContrastiveLoss
 
 
 def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:

@@ -491,7 +491,7 @@ class ContrastiveLoss(nn.Module):
         """Scale embeddings to length 1 if asked."""
         if not self.normalize:
             return rows
-        with _without_autocast(rows.device):
+        with without_autocast(rows.device):
             if rows.dtype in (torch.float16, torch.bfloat16):
                 return unit_vectors(rows.float()).to(rows.dtype)
             return unit_vectors(rows)
@@ -578,7 +578,7 @@ class ContrastiveLoss(nn.Module):
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
-        with _without_autocast(batch.anchors.device):
+        with without_autocast(batch.anchors.device):
             losses, engine = per_anchor_losses(
                 batch,
                 temperature,
@@ -646,7 +646,7 @@ def _corrected(
     return unlabeled - log_q.detach().to(unlabeled), positive - positive_log_q.detach().to(positive)
 
 
-def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Context that turns autocast off; a no-op if it is off already, to save time."""
     if not torch.is_autocast_enabled(device.type):
         return nullcontext()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch.nn import functional as F
@@ -54,6 +55,12 @@ class Mixtures:
     weights: Float[Tensor, " components"]
     kappa: Float[Tensor, " mixtures"]
     sizes: tuple[int, ...]
+
+    @cached_property
+    def logits(self) -> tuple[Float[Tensor, " components"], Float[Tensor, "dim components"]]:
+        """Log of the weights, and what gives the rest of a row's logits: directions by kappa."""
+        kappa = by_component(self.kappa, self.sizes)
+        return self.weights.log(), (self.directions * kappa[:, None]).T
 
 
 def start_mixtures(
@@ -209,9 +216,8 @@ def softmax_by_mixture(
     unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
-    kappa = by_component(mixtures.kappa, mixtures.sizes)
-    logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
-    parts = torch.split(logits, list(mixtures.sizes), dim=1)
+    log_weights, directions = mixtures.logits
+    parts = torch.split(torch.addmm(log_weights, unit, directions), list(mixtures.sizes), dim=1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
 
 
