@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from intents.training import HEADS, PAIRS, SCORES, TextSettings, train_questions
 from tuned_comparison import Plan, parser_of, run_plan
 
-from bayescl_lab.compare.grids import Grid
+from bayescl_lab.compare.tuning import Grid
 from bayescl_lab.report.titles import loss_title
 
 INTENTS = 77

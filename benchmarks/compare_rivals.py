@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from rivals.training import RivalSettings, train_rival
 from tuned_comparison import Plan, parser_of, run_plan
 
-from bayescl_lab.compare.grids import Grid
-from bayescl_lab.compare.images.plans import PLANS
+from bayescl_lab.compare.images import PLANS
+from bayescl_lab.compare.tuning import Grid
 from bayescl_lab.report.titles import data_title, loss_title
 from bayescl_lab.runs.losses import LossSettings, image_losses
 

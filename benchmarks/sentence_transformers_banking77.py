@@ -49,11 +49,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers.trainer_callback import PrinterCallback
 
 from bayescl.integrations import sentence_transformers as ours
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import mean_text
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.statistics import mean_and_spread
 
 BASELINE = "MultipleNegativesRankingLoss"
 CLASSES = 77

@@ -39,12 +39,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.statistics import mean_and_spread
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 import sound

@@ -21,7 +21,8 @@ from typing import Any
 
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import write_atomically
-from bayescl_lab.compare.grids import (
+from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.compare.tuning import (
     Grid,
     Scores,
     Trial,
@@ -34,7 +35,6 @@ from bayescl_lab.report.tables import Table, mean_text
 from bayescl_lab.runs.folder import RunFolder, as_json
 from bayescl_lab.runs.parallel import train_runs
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.statistics import mean_and_spread
 
 Results = Mapping[str, Mapping[str, Any]]
 """What each run came to, by the run's name."""

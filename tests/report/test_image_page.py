@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bayescl_lab.cli._app import COMMANDS
-from bayescl_lab.compare.images.summary import exceeds_noise, summarise
-from bayescl_lab.compare.images.tuning import PLANS
+from bayescl_lab.compare.images import PLANS
+from bayescl_lab.compare.summary import exceeds_noise, summarise
 from bayescl_lab.report.images.markdown import (
     comparison_markdown,
     comparison_part,

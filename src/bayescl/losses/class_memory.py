@@ -269,7 +269,11 @@ class ClassMemory(nn.Module):
         else:  # at once the first time
             rarer = min(2.0, max(1.0, _SMALL_BATCH / arrived))
             due = held.since >= _RENEWALS * rarer * held.seen
-        return due and held.filled >= enough_items(tau_plus, self.size)
+        return due and held.filled >= self.enough(tau_plus)
+
+    def enough(self, tau_plus: float | None) -> int:
+        """Number of items needed for a fit at a class prior; None if that is to be estimated."""
+        return enough_items(tau_plus, self.size)
 
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""

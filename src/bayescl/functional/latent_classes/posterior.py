@@ -185,11 +185,11 @@ def fit_latent_classes(
     metric = -(center @ transform), transform
     shares_1, shares_2 = (_shares(view, *metric, mixtures) * counted for view in (first, second))
     transitions = component_transitions(shares_1, shares_2, sizes)
-    known = None
+    named: Tensor | None = None
     if labelled is not None:
         *views, labels = labelled
         seen = [_shares(unit_rows(view)[0], *metric, mixtures) for view in views]
-        known = known_classes(seen[0] + seen[1], labels, sizes)
+        named = known_classes(seen[0] + seen[1], labels, sizes)
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
     ahead = unit_by_mixture(ahead, sizes)
@@ -201,7 +201,7 @@ def fit_latent_classes(
     )
     alignment = mixture_alignment(ahead, sizes)
     return LatentClasses(
-        center, transform, mixtures, transitions, alignment, closeness, share, known
+        center, transform, mixtures, transitions, alignment, closeness, share, named
     )
 
 
@@ -251,7 +251,8 @@ def known_classes(
         total = of_mixture.sum(dim=0)
         doubt = total.mean() * _DOUBT
         blocks.append((of_mixture / (total + doubt).clamp_min(1e-12)).T)
-    return torch.block_diag(*blocks)
+    known: Tensor = torch.block_diag(*blocks)
+    return known
 
 
 def outlooks(
@@ -308,9 +309,9 @@ def outlook_factors(
     known = outlook[:, sum(sizes) :].unflatten(1, (len(sizes), -1))
     unsure = (1 - known.sum(dim=2).square()).clamp_min(0).sqrt()
     views = torch.split(factors, list(sizes), dim=1)
-    views = [part * scale[:, None] for part, scale in zip(views, unsure.T, strict=True)]
+    seen = [part * scale[:, None] for part, scale in zip(views, unsure.T, strict=True)]
     known = known * (trust / len(sizes)).sqrt()[:, None]
-    return torch.cat([*views, known.flatten(1)], dim=1)
+    return torch.cat([*seen, known.flatten(1)], dim=1)
 
 
 def component_transitions(

@@ -12,8 +12,8 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, at_least
 from bayescl_lab.paper.images.sizes import Size
 from bayescl_lab.paper.images.table import Cell, PaperTable
-from bayescl_lab.runs.devices import Device
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.processes import Device
 from bayescl_lab.runs.settings import StoredSettings
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescl.checks import check_count
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.sizes import PROTOCOL, UNSTATED
@@ -20,7 +21,6 @@ from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE, SUBJECT
 from bayescl_lab.runs.parallel import Progress, train_runs
 from bayescl_lab.runs.run import Result, RunStart
-from bayescl_lab.runs.statistics import mean_and_spread
 
 ALL = "all"
 """Name of the command that makes every table."""

@@ -179,14 +179,15 @@ class NormalProposals:
         self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
         """CDF of N(0, 1)."""
-        return torch.special.ndtr(score) + torch.zeros_like(rows, dtype=score.dtype)
+        share: Tensor = torch.special.ndtr(score) + torch.zeros_like(rows, dtype=score.dtype)
+        return share
 
     def quantile(
         self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
         """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
         smallest = torch.finfo(level.dtype).tiny
-        score = torch.special.ndtri(level.clamp(min=smallest))
+        score: Tensor = torch.special.ndtri(level.clamp(min=smallest))
         return score + torch.zeros_like(rows, dtype=level.dtype)
 
 

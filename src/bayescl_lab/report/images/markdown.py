@@ -8,7 +8,7 @@ from typing import Any
 
 from scipy import stats
 
-from bayescl_lab.compare.images.summary import exceeds_noise
+from bayescl_lab.compare.summary import exceeds_noise
 from bayescl_lab.images.probes import PROBES
 from bayescl_lab.report.tables import Table, bold, counted, mean_text
 from bayescl_lab.report.titles import data_title, loss_title, measure_title

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescl_lab._files import write_atomically
-from bayescl_lab.compare.images.summary import exceeds_noise
+from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.paper.ranking.printed import (
     METRICS,
     PUBLISHED,
@@ -22,7 +22,6 @@ from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
 from bayescl_lab.runs.folder import as_json, read_json
 from bayescl_lab.runs.losses import BASELINE, RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
-from bayescl_lab.runs.statistics import paired_difference
 
 Cell = Mapping[str, Any]
 """What :func:`~bayescl_lab.paper.ranking.reproduction.reproduce_cell` returns."""

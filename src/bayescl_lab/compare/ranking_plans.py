@@ -1,65 +1,43 @@
-"""The settings to try for the ranking table, the same number for every loss."""
+"""The ranking table: the settings to try, its cells, and a request for some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from bayescl_lab.compare.grids import Grid, Values, check_same_budget, settings_of
-from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
+import pydantic.dataclasses
+
+from bayescl.checks import check_choice, check_count
+from bayescl_lab._fields import Count, Words
+from bayescl_lab.compare.tuning import Grid, Plan, Values, settings_of
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.losses import RankingLoss, ranking_losses
+from bayescl_lab.runs.ranking.data import RankingData, Split
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 
 @dataclass(frozen=True)
-class RankingPlan:
+class RankingPlan(Plan[RankingSettings]):
     """How to choose the settings of one data set and encoder.
 
     Every run is evaluated on the validation part during training and stops early, so it also
     chooses its number of epochs.
 
     Attributes:
-        fixed: settings of every run, except those that are tried.
-        shared_loss: the hyper-parameters of InfoNCE while shared settings are tried.
-        shared_grid: settings tried for all losses together.
-        loss_grids: hyper-parameters tried for each loss.
         regularizations: penalties tried for EASE; empty to leave it out.
         ials_settings: settings tried for iALS, by the fields of
             :class:`~bayescl_lab.runs.ranking.settings.IALSSettings`; empty to leave it out.
         item_norm_exponents: exponents tried on the chosen run of each loss, without retraining.
-        seed: seed of every tried run; not one of the table's seeds.
         final_epochs: epochs of the runs evaluated on test, if trials are shorter; else each loss
             uses the number of epochs that its trial chose.
-
-    Raises:
-        ValueError: if one loss would get more settings than another.
     """
 
-    fixed: RankingSettings
-    shared_loss: Mapping[str, float]
-    shared_grid: Grid
-    loss_grids: Mapping[str, Grid]
     regularizations: Sequence[float] = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
     ials_settings: Sequence[Values] = ()
     item_norm_exponents: Sequence[float] = (0.0,)
-    seed: int = 1000
     final_epochs: int | None = None
-
-    def __post_init__(self) -> None:
-        check_same_budget(self.loss_grids)
-
-    def tried(
-        self, loss: str, hyperparameters: Mapping[str, float], shared: Mapping[str, Any]
-    ) -> RankingSettings:
-        """The settings of one run evaluated on the validation part."""
-        return replace(
-            self.fixed,
-            loss=RankingLoss(loss, dict(hyperparameters)),
-            seed=self.seed,
-            evaluate_on="validation",
-            **shared,
-        )
 
     def final(
         self,
@@ -96,7 +74,6 @@ _ML_MF = RankingPlan(
         device="cpu",
     ),
     shared_loss={"temperature": 0.2},
-    shared_grid={},
     loss_grids={
         "info_nce": {"temperature": (0.15, 0.2, 0.25)},
         "debiased": {"temperature": (0.15, 0.2, 0.25), "tau_plus": (0.01,)},
@@ -129,7 +106,6 @@ _SPARSE_MF = RankingPlan(
         device="cpu",
     ),
     shared_loss={"temperature": 0.1},
-    shared_grid={},
     loss_grids={
         "info_nce": {"temperature": (0.1, 0.12)},
         "bayesian": {"temperature": (0.1, 0.12), "alpha": (0.9,), "beta": (0.7,)},
@@ -189,12 +165,7 @@ _PLANS: dict[tuple[str, str], RankingPlan] = {
 
 
 def plan_for(data: RankingData, encoder: str) -> RankingPlan:
-    """The plan for a data set and an encoder; MovieLens-100k's if there is none.
-
-    Example:
-        >>> plan_for(RankingData("gowalla"), "mf").fixed.data
-        RankingData(data='gowalla', ...)
-    """
+    """The plan for a data set and an encoder; MovieLens-100k's if there is none."""
     plan = _PLANS.get((data.data, encoder))
     if plan is None:
         plan = _PLANS["ml-100k", encoder]
@@ -216,3 +187,111 @@ def smoke(plan: RankingPlan) -> RankingPlan:
         regularizations=tuple(plan.regularizations)[:1] if plan.final_epochs is None else (),
         ials_settings=[{**values, "epochs": 2} for values in plan.ials_settings[:1]],
     )
+
+
+@dataclass(frozen=True)
+class RankingCell:
+    """One cell of the table.
+
+    Attributes:
+        plan: data set, encoder, and the settings to try.
+        losses: the losses, each once.
+        seeds: number of seeds of the runs evaluated on test.
+
+    Raises:
+        ValueError: if a loss is unknown or named twice, or there are no losses or seeds.
+    """
+
+    plan: RankingPlan
+    losses: tuple[str, ...]
+    seeds: int
+
+    def __post_init__(self) -> None:
+        check_count("seeds", self.seeds, 1)
+        for loss in self.losses:
+            check_choice("loss", loss, ranking_losses())
+            if loss not in self.plan.loss_grids:
+                known = ", ".join(self.plan.loss_grids)
+                raise ValueError(f"the plan of {self.name} has settings for {known}, not {loss}")
+        if not self.losses or len(set(self.losses)) < len(self.losses):
+            raise ValueError(
+                f"losses must name every loss once, got {', '.join(self.losses) or 'none'}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The cell as a part of a file name."""
+        return f"{self._data_name}-{self.plan.fixed.encoder}"
+
+    @property
+    def baselines_name(self) -> str:
+        """A folder's name for the baselines, which cells of the same data share."""
+        return f"{self._data_name}-baselines"
+
+    @property
+    def _data_name(self) -> str:
+        """Data set and split."""
+        data = self.plan.fixed.data
+        return "-".join([Path(data.data).name, *([data.split] if data.split else [])])
+
+    def most_epochs(self) -> int:
+        """Total epochs of all runs, if none stops early."""
+        grids = [settings_of(self.plan.loss_grids[loss]) for loss in self.losses]
+        shared = settings_of(self.plan.shared_grid)
+        runs = sum(map(len, grids)) + len(shared) + self.seeds * len(self.losses)
+        return runs * self.plan.fixed.epochs
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class RankingRequest:
+    """Which cells of the ranking table to make, and at which size.
+
+    Attributes:
+        data: comma-separated names of data sets, or the path of one.
+        split: how the test part is chosen; "author" is the paper's, for ml-100k.
+        encoders: mf, lightgcn or both, comma-separated.
+        losses: comma-separated names; default: all in the plan of a data set.
+        seeds: number of seeds of the runs on test.
+        size: full, or smoke to check in a minute that everything works.
+        results: a folder that collects the results of several calls for one table and figure;
+            default: the folder of this call.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    data: Words = ("ml-100k",)
+    split: Split | None = None
+    encoders: Words = ("mf", "lightgcn")
+    losses: Words = ()
+    seeds: Count = 5
+    size: Literal["full", "smoke"] = "full"
+    results: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("data", "encoders"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must name each once, got {', '.join(values) or 'none'}")
+        for encoder in self.encoders:
+            check_choice("encoder", encoder, tuple(ENCODERS))
+
+    def cells(self) -> list[RankingCell]:
+        """The requested cells, by data set.
+
+        Raises:
+            ValueError: if a loss is unknown, or a plan has no settings for it.
+        """
+        cells = []
+        for data in self.data:
+            for encoder in self.encoders:
+                plan = plan_for(RankingData(data, self.split), encoder)
+                plan = smoke(plan) if self.size == "smoke" else plan
+                losses = self.losses or tuple(plan.loss_grids)
+                cells.append(RankingCell(plan, losses, self.seeds))
+        return cells
+
+    def as_config(self) -> dict[str, Any]:
+        """The request as options of the command."""
+        config = asdict(self)
+        return config | {name: ",".join(config[name]) for name in ("data", "encoders", "losses")}
