@@ -234,6 +234,23 @@ def gather_rows(
     return _all_rows(rows, sizes, group)
 
 
+def rows_of(source: int, rows: Tensor, size: int, group: dist.ProcessGroup | None = None) -> Tensor:
+    """Return the rows of one process, which sends them to all; without gradient.
+
+    Args:
+        source: the process's rank.
+        rows: this process's own rows, which say what others look like.
+        size: number of rows of that process.
+        group: process group; default: torch's.
+    """
+    if source == rank(group):
+        sent = rows.detach().contiguous()
+    else:
+        sent = rows.new_empty(size, *rows.shape[1:])
+    dist.broadcast(sent, group_src=source, group=group)
+    return sent
+
+
 def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:
     """Overwrite tensors with those of the first process; all of one dtype and equal shapes."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])

@@ -69,6 +69,26 @@ def bayesian(
     return -(positive.exp() / total).log()
 
 
+def sigmoid(
+    positive: Tensor,
+    unlabeled: list[Tensor],
+    *,
+    bias: float = 0.0,
+    ranks: str = "mid",
+    **weighting: float,
+) -> Tensor:
+    """SigLIP's sum over pairs; weights by rank, if any, have mean 1."""
+    weights = [1.0] * len(unlabeled)
+    if weighting:
+        cdf = [empirical_cdf(unlabeled, index, ranks) for index in range(len(unlabeled))]
+        weights = [bayesian_weight(each, **weighting) for each in cdf]
+    total = -torch.sigmoid(positive + bias).log()
+    for logit, weight in zip(unlabeled, weights, strict=True):
+        term = -torch.sigmoid(-(logit + bias)).log()
+        total = total + weight * len(weights) / sum(weights) * term
+    return total
+
+
 def debiased(
     positive: Tensor, unlabeled: list[Tensor], *, tau_plus: float, minimum_logit: float
 ) -> Tensor:
@@ -135,4 +155,11 @@ WEIGHTINGS = {
         *BAYESIAN, {"alpha": 0.7, "beta": 1.0, "tau_plus": 0.01, "ranks": "upper"}
     ),
     "bayesian, perfect": Weighting(*BAYESIAN, PERFECT),
+    "sigmoid": Weighting(F.sigmoid_loss, bayescl.SigmoidContrastiveLoss, sigmoid, {"bias": -2.0}),
+    "sigmoid, Bayesian": Weighting(
+        F.sigmoid_loss,
+        bayescl.BayesianSigmoidLoss,
+        sigmoid,
+        {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1, "bias": -2.0},
+    ),
 }

@@ -13,6 +13,7 @@ from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.functional import empirical_cdf, posterior, proposal_cdf
 from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import Masked, as_data
+from bayescl.functional.sigmoid import Sigmoid
 
 
 @torch.no_grad()
@@ -50,13 +51,21 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         tensor([[1.0394, 0.9148, 1.0838]])
     """
     objective, logits = as_data(scored.objective), scored.unlabeled
+    if isinstance(scored.objective, Sigmoid):
+        found = scored.objective.weights(
+            logits, Masked(scored.valid), valid=scored.valid, same_class=scored.same_class
+        )
+        return scored.valid.to(logits) if found is None else torch.where(scored.valid, found, 0.0)
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
-        terms = objective.pair_terms(scored.same_class, Masked(scored.valid), scored.certain)
+        terms = objective.pair_terms(
+            scored.same_class.clone(), Masked(scored.valid), scored.certain
+        )
         if terms.others is not None:  # all candidates repel; what sets them apart is the posterior
             return terms.others * terms.others_scale[:, None]
         assert terms.weights is not None  # as there are no members
+        assert terms.scale is not None
         return terms.weights * terms.scale[:, None]
     weights = objective.weights(logits, valid=scored.valid)
     tilt = objective.powers[0] - 1

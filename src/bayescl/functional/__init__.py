@@ -20,8 +20,11 @@ from bayescl.functional.latent_classes import (
     fit_mixtures,
     further_views,
     item_responsibilities,
+    known_classes,
     mean_kappa,
     mixture_alignment,
+    outlook_factors,
+    outlooks,
     positive_closeness,
     responsibilities,
     same_class,
@@ -51,6 +54,7 @@ from bayescl.functional.mixture import (
 )
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.ranks import empirical_cdf
+from bayescl.functional.sigmoid import Sigmoid, sigmoid_loss
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
 
@@ -65,6 +69,7 @@ __all__ = [
     "Mixtures",
     "Objective",
     "PairMixture",
+    "Sigmoid",
     "bayesian_loss",
     "candidate_logits",
     "class_agreement",
@@ -83,6 +88,7 @@ __all__ = [
     "importance_weights",
     "info_nce_loss",
     "item_responsibilities",
+    "known_classes",
     "latent_loss",
     "logit_weights",
     "maximum_density",
@@ -90,6 +96,8 @@ __all__ = [
     "minimum_density",
     "mixture_alignment",
     "oracle_loss",
+    "outlook_factors",
+    "outlooks",
     "pair_logits",
     "positive_closeness",
     "posterior",
@@ -97,6 +105,7 @@ __all__ = [
     "responsibilities",
     "same_class",
     "same_class_factors",
+    "sigmoid_loss",
     "signatures",
     "start_mixtures",
     "true_negative_cdf",

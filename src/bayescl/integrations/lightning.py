@@ -75,7 +75,7 @@ class AlphaCallback(pl.Callback):
             return
         source = self.source
         value = source(pl_module, epoch) if callable(source) else source.value(epoch)
-        # Every device computes the same; that of the first counts, lest rounding tell them apart.
+        # All devices compute the same value; that of the first is taken, as rounding may differ.
         loss: Any = pl_module.get_submodule(self.loss)
         if not hasattr(loss, "alpha"):
             raise TypeError(f"{self.loss} must be a loss with an alpha, got {type(loss).__name__}")

@@ -175,7 +175,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
             batches.sampler.set_epoch(epoch)
             for step, batch in enumerate(batches):
                 seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
-                value = source(loss, encoder, batch.users, batch.items, seed=seed)
+                value = source(loss, encoder, batch, seed=seed)
                 optimizer.zero_grad()
                 value.backward()
                 optimizer.step()
