@@ -79,7 +79,15 @@ def run_examples() -> None:
             assert outcome.failed == 0, module.name
 
 
-ATTRACTING = (bayescl.AttractingOracleContrastiveLoss, bayescl.LatentClassContrastiveLoss)
+FUSED = (
+    bayescl.ContrastiveLoss,
+    bayescl.InfoNCELoss,
+    bayescl.DebiasedContrastiveLoss,
+    bayescl.HardContrastiveLoss,
+    bayescl.BayesianContrastiveLoss,
+    bayescl.OracleContrastiveLoss,
+)
+"""The losses that the fused engine computes."""
 
 
 def run_losses() -> None:
@@ -87,11 +95,9 @@ def run_losses() -> None:
     kinds = [getattr(bayescl, name) for name in bayescl.__all__ if name.endswith("Loss")]
     rows = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0))
     groups = torch.arange(6) % 3
-    fused = bayescl.engines.fused_unavailable_reason()
-    engines = ("dense", "chunked") if fused else ("dense", "chunked", "fused")
-    for kind, engine in product(kinds, engines):
-        if engine == "fused" and kind in ATTRACTING:
-            continue  # the kernels only repel
+    fused = () if bayescl.engines.fused_unavailable_reason() else FUSED
+    calls = [*product(kinds, ("dense", "chunked")), *((kind, "fused") for kind in fused)]
+    for kind, engine in calls:
         objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()
         loss = kind(*objective, engine=engine)
         known = {"groups": groups} if loss.needs_groups else {}
