@@ -234,7 +234,7 @@ def test_the_interval_of_the_precision_holds_the_true_share() -> None:
 
 def test_what_labels_say_replaces_agreement_and_owes_nothing_to_the_labels() -> None:
     generator = torch.Generator().manual_seed(0)
-    for wrong, trust in ((0.0, (0.9, 1.0)), (1.0, (0.0, 0.05))):
+    for wrong in (0.0, 1.0):
         memory = ClassMemory(512)
         pair, labels, _ = labelled(512, generator, wrong=wrong)
         memory.remember(*pair, tau_plus=1 / 6, labels=labels)
@@ -242,9 +242,9 @@ def test_what_labels_say_replaces_agreement_and_owes_nothing_to_the_labels() -> 
         for _ in range(10):
             pair, labels, _ = labelled(40, generator, wrong=wrong)
             memory.measure((pair[0], pair[1]), labels, 0.5)
-        assert trust[0] <= memory.trust <= trust[1], wrong
         assert memory.evidence > 0.9
-    # Components that random labels join attract, but do not count as right.
+        # Views agree, so only what labels say can take trust away.
+        assert memory.trust > 0.9 if wrong == 0 else memory.trust <= 1 - memory.evidence + 1e-6
     assert memory.precision.high < 0.4
     known = torch.full((40,), -1)
     known[0] = 3

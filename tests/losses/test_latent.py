@@ -372,7 +372,7 @@ def test_gradients_are_right_while_the_posterior_stays() -> None:
         "weights": torch.full((4,), 0.25),
         "kappa": torch.tensor([60.0]),
         "transitions": eye.flatten(),
-        "unjoined": eye.flatten(),
+        "known": torch.zeros(4, 0),
         "alignment": torch.ones(1),
         "closeness": torch.ones(()),
         "share": torch.tensor(0.25),
@@ -480,12 +480,11 @@ def test_labels_settle_pairs_join_components_and_measure_precision() -> None:
     joined = make()
     for step in range(8):
         joined(*classes(16, 16, seed=step), labels=labels_of(16, step, known=1.0) // 2)
-    two = torch.eye(DIM)[:CLASSES]
-    alone, together = (F.same_class(
-        *2 * (F.class_responsibilities(two, joined.memory.classes),),
-        trust=torch.ones(len(COMPONENTS_PER_CLASS)),
-        transitions=moves,
-    ) for moves in (joined.memory.classes.unjoined, joined.memory.classes.transitions))  # fmt: skip
+    two, fit = torch.eye(DIM)[:CLASSES], joined.memory.classes
+    shares, whole = F.class_responsibilities(two, fit), torch.ones(len(COMPONENTS_PER_CLASS))
+    alone = F.same_class(shares, shares, trust=whole, transitions=fit.transitions)
+    factors = F.outlook_factors(F.outlooks(shares, fit), whole, fit)
+    together = factors @ factors.T
     assert together[0, 1] > alone[0, 1] + 0.2
     assert together[0, 2] < 0.5
 

@@ -11,8 +11,9 @@ from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import Sums, exponentiate, exponentiate_weighted, sums_of
 from bayescl.engines.batch import ContrastiveBatch, Excluded
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
-from bayescl.functional.log_space import contrast
+from bayescl.functional.log_space import contrast, softplus
 from bayescl.functional.objective import LogSumObjective, PairTerms, as_data
+from bayescl.functional.sigmoid import Sigmoid
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,10 @@ def _finite_row_losses(
 ) -> tuple[PerAnchor, RowGradients | None]:
     """The same of rows whose logits are finite."""
     objective = objective_at(temperature)
+    if isinstance(objective, Sigmoid):
+        return _sigmoid_row_losses(
+            objective, positive, logits, batch, rows, upstream, differentiate=differentiate
+        )
     data = as_data(objective)
     if data is not None and data.reads_same_class and batch.knows_pairs:
         return _pair_row_losses(
@@ -283,3 +288,35 @@ def _drawn(
         apart = reached.log_().sub_(logits, alpha=power).add_(sharp.shift[:, None])
         behind = torch.linalg.vecdot(members, apart)
     return draw / power * behind, drawn
+
+
+def _sigmoid_row_losses(
+    objective: Sigmoid,
+    positive: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows candidates"],
+    batch: ContrastiveBatch,
+    rows: slice,
+    upstream: Float[Tensor, " rows"] | None,
+    *,
+    differentiate: bool,
+) -> tuple[PerAnchor, RowGradients | None]:
+    """The same where every pair counts by itself: dL/ds_j = w_j sigmoid(s_j)."""
+    excluded, same_class = batch.excluded(rows), None
+    if objective.reads_same_class and batch.knows_pairs:
+        same_class, _ = batch.posterior(rows)
+    valid = None if objective.weighting is None else batch.mask(rows)
+    weights = objective.weights(logits, excluded, valid=valid, same_class=same_class)
+    excluded.fill_(logits, -torch.inf)
+    terms = softplus(logits)
+    losses = (terms if weights is None else terms.mul_(weights)).sum(dim=1)
+    of_positive = torch.zeros_like(positive)
+    if objective.counts_positive:
+        losses += softplus(-positive)
+        of_positive -= torch.sigmoid(-positive)
+    if not differentiate:
+        return losses, None
+    logits.sigmoid_()
+    if weights is not None:
+        logits *= weights
+    scaled = of_positive if upstream is None else of_positive * upstream
+    return losses, RowGradients(logits, upstream, scaled, of_positive)

@@ -284,7 +284,7 @@ class LogSumObjective:
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
-            # Leave out what weighs nothing, lest a row hold nothing but logarithms of 0.
+            # Leave out what weighs nothing: a row of nothing but logarithms of 0 has no gradient.
             kept = log_weights > -torch.inf
             counted = kept if valid is None else valid & kept
         sums = []
@@ -373,7 +373,7 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
         return True
-    return any(one.name == "valid" or one.kind is one.VAR_KEYWORD for one in arguments)
+    return any(each.name == "valid" or each.kind is each.VAR_KEYWORD for each in arguments)
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:

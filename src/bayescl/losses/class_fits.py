@@ -107,9 +107,9 @@ def agreement_in(
     first: Float[Tensor, "items components"],
     second: Float[Tensor, "items components"],
 ) -> Float[Tensor, " mixtures"]:
-    """How far views and mixtures agree in a fit, from where further views of both would lie."""
-    both = signatures(torch.cat([first, second]), classes.moves, hops=0)
-    first, second = both.chunk(2)
+    """How far views and mixtures agree in a fit, from outlooks of both, whatever labels say."""
+    both = torch.cat([first, second])[:, : sum(classes.sizes)]
+    first, second = signatures(both, classes.moves, hops=0).chunk(2)
     return view_agreement(first, second, classes.sizes) * classes.alignment
 
 

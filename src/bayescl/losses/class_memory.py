@@ -12,7 +12,8 @@ from bayescl.axes import Float, Int, Tensor
 from bayescl.functional.latent_classes import (
     LatentClasses,
     class_responsibilities,
-    further_views,
+    outlook_factors,
+    outlooks,
     same_class_factors,
     unit_outlook,
 )
@@ -44,7 +45,7 @@ _LABELLED = 1024
 """Labelled items that are remembered, beside the memory, where few items have a label."""
 
 _LABELLED_PER_CLASS = 20
-"""Of each label, as many of the latest join components."""
+"""Of each label, as many of the latest say which class a component is of."""
 
 
 class ClassMemory(nn.Module):
@@ -151,7 +152,7 @@ class ClassMemory(nn.Module):
         rows = rows.to(classes.center)
         if unit:
             return unit_outlook(rows, classes)
-        return further_views(class_responsibilities(rows, classes), classes.moves)
+        return outlooks(class_responsibilities(rows, classes), classes)
 
     def factors(
         self, outlook: Float[Tensor, "rows components"]
@@ -167,7 +168,7 @@ class ClassMemory(nn.Module):
         trust, classes = self.trust_by_mixture, self.classes
         if classes is None or trust is None or not self._may_trust:
             return None
-        return same_class_factors(outlook.nan_to_num(0.0), trust, classes.moves, hops=0)
+        return outlook_factors(outlook.nan_to_num(0.0), trust, classes)
 
     # ------------------------------------------------------------------ what it learns
 
@@ -205,7 +206,7 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Count attracting pairs of labelled items that are right and that are wrong.
 
-        Labels join components, so a pair of one label would attract because of its own labels. So
+        Components know their labels, so a pair of one label would attract because of its own. So
         pairs are judged by the classes as they are without labels.
 
         Args:
@@ -218,8 +219,8 @@ class ClassMemory(nn.Module):
             return
         shares = [class_responsibilities(view[known].to(classes.center), classes) for view in views]
         mean = ((shares[0] + shares[1]) / 2).nan_to_num(0.0)
-        whole, moves = mean.new_ones(len(classes.sizes)), classes.unjoined_moves
-        factors = same_class_factors(further_views(mean, moves), whole, moves, hops=0)
+        whole = mean.new_ones(len(classes.sizes))
+        factors = same_class_factors(mean, whole, classes.moves, hops=1)
         attracted = (factors @ factors.T > threshold).triu(1)
         same = labels[known, None] == labels[known]
         right, wrong = float((attracted & same).sum()), float((attracted & ~same).sum())
@@ -268,7 +269,11 @@ class ClassMemory(nn.Module):
         else:  # at once the first time
             rarer = min(2.0, max(1.0, _SMALL_BATCH / arrived))
             due = held.since >= _RENEWALS * rarer * held.seen
-        return due and held.filled >= enough_items(tau_plus, self.size)
+        return due and held.filled >= self.enough(tau_plus)
+
+    def enough(self, tau_plus: float | None) -> int:
+        """Number of items needed for a fit at a class prior; None if that is to be estimated."""
+        return enough_items(tau_plus, self.size)
 
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""

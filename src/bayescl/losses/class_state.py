@@ -26,7 +26,7 @@ _FIT = (
     "alignment",
     "closeness",
     "share",
-    "unjoined",
+    "known",
 )
 _NAMES = (*_COUNTS, *_FRACTIONS, "sizes", "scores", *_HELD, *_FIT)
 """Contents of a state. Each tensor may be missing at first. Transitions lie end to end."""
@@ -173,28 +173,24 @@ def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
         for each in fields(part)
         if each.name in _FIT
     }
-    tensors["unjoined"] = classes.unjoined or classes.transitions
-    for name in ("transitions", "unjoined"):
-        tensors[name] = torch.cat([matrix.flatten() for matrix in tensors[name]])
+    tensors["transitions"] = torch.cat([matrix.flatten() for matrix in classes.transitions])
+    if classes.known is None:
+        tensors["known"] = classes.center.new_zeros(sum(classes.sizes), 0)
     return tensors
 
 
 def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentClasses:
     """The fit of :func:`tensors_of`."""
-
-    def matrices(name: str) -> tuple[Tensor, ...]:
-        parts = torch.split(tensors[name], [size * size for size in sizes])
-        return tuple(part.view(size, size) for part, size in zip(parts, sizes, strict=True))
-
+    squares = torch.split(tensors["transitions"], [size * size for size in sizes])
     return LatentClasses(
         tensors["center"],
         tensors["transform"],
         Mixtures(tensors["directions"], tensors["weights"], tensors["kappa"], tuple(sizes)),
-        matrices("transitions"),
+        tuple(square.view(size, size) for square, size in zip(squares, sizes, strict=True)),
         tensors["alignment"],
         tensors["closeness"],
         tensors["share"],
-        matrices("unjoined"),
+        tensors["known"] if tensors["known"].shape[1] else None,
     )
 
 
@@ -224,6 +220,10 @@ def _checked_tensors(
     wide = 0 if items is None or items.ndim != 2 else items.shape[1]
     count, squares, dim = sum(sizes), sum(size * size for size in sizes), wide // 2
     labelled = 0 if tensors.get("labels") is None else len(tensors["labels"].reshape(-1))
+    known = tensors.get("known")
+    known_columns = 0 if known is None or known.ndim != 2 else known.shape[1]
+    if known_columns % max(1, len(sizes)):
+        raise ValueError(f"known must have as many columns for each mixture, got {known_columns}")
     shapes: dict[str, tuple[int, ...]] = {
         "items": (memory, wide),
         "labelled": (labelled, wide),
@@ -238,7 +238,7 @@ def _checked_tensors(
         "alignment": (len(sizes),),
         "closeness": (),
         "share": (),
-        "unjoined": (squares,),
+        "known": (count, known_columns),
     }
     needed = {*(_FIT if sizes else ()), *(("labels",) if "labelled" in tensors else ())}
     if missing := sorted(needed - tensors.keys()):

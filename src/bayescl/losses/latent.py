@@ -76,9 +76,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
     of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Items of one label count as
-    views of one item, so components that they connect are joined. And the :attr:`precision` of the
-    classes is measured on them, which replaces the trust by agreement as labels grow.
+    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say which class
+    the components that they lie in are of, so components of one class are joined and mixed ones are
+    known to be mixed. And the :attr:`precision` of the classes is measured on them, which replaces
+    the trust by agreement as labels grow.
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
@@ -123,7 +124,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     tau_plus = Hyperparameter(_check_prior)
     attraction = Hyperparameter(check_attraction)
-    hyperparameters = ("tau_plus", "attraction")
+    hyperparameters: tuple[str, ...] = ("tau_plus", "attraction")
     uses_labels = True
 
     def __init__(
