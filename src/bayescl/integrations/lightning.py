@@ -12,10 +12,9 @@ from typing import Any
 import torch
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_count
+from bayescl.checks import check_count, missing
 from bayescl.diagnostics import Diagnosis, diagnose, in_eval_mode, score_candidates
 from bayescl.estimation.schedule import Schedule
-from bayescl.integrations.extras import missing
 from bayescl.losses import ContrastiveLoss
 
 try:
