@@ -31,9 +31,9 @@ from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.probes import extract_features
-from bayescl_lab.paper.simulation import Settings, generator, observe
 from bayescl_lab.paper.simulation.frames import Record, frame
 from bayescl_lab.paper.simulation.model import independent_pair_auc
+from bayescl_lab.paper.simulation.process import Settings, generator, observe
 from bayescl_lab.runs.folder import RunFolder, as_json
 from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch

@@ -104,8 +104,7 @@ def our_step(train: Interactions) -> Callable[[], None]:
     )
 
     def step() -> None:
-        users, items, _ = next(batches)
-        value = source(loss, encoder, users, items, seed=next(seeds))
+        value = source(loss, encoder, next(batches), seed=next(seeds))
         optimizer.zero_grad()
         value.backward()
         optimizer.step()

@@ -39,9 +39,9 @@ from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import PerPairCandidates
 from bayescl_lab.ranking.ease import EASE
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 DIM, BATCH, LEARNING_RATE, DECAY = 64, 2048, 1e-3, 1e-4
@@ -56,15 +56,15 @@ Methods = Mapping[str, Callable[[], object]]
 def matrix_factorization(train: Interactions, threads: int) -> Methods:
     """An epoch of BPR by both."""
     torch.manual_seed(0)
-    encoder = MatrixFactorization(train.num_users, train.num_items, DIM, score="inner")
+    encoder = MatrixFactorization(train, DIM, score="inner")
     source, loss = PerPairCandidates(train, 1), BPRLoss()
     optimizer = torch.optim.Adam(
         encoder.parameters(), lr=LEARNING_RATE, weight_decay=DECAY, fused=True
     )
 
     def ours() -> None:
-        for step, (users, items, _) in enumerate(PairBatches(train, BATCH, 0)):
-            value = source(loss, encoder, users, items, seed=step)
+        for step, batch in enumerate(PairBatches(train, BATCH, 0)):
+            value = source(loss, encoder, batch, seed=step)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()

@@ -36,9 +36,9 @@ from rich.table import Table
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.candidates import AllItems, CandidateSource, SharedCandidates
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.loop import quiet_lightning
@@ -93,7 +93,7 @@ def epoch_seconds(
 ) -> float:
     """Seconds of the second of two epochs under Lightning; the first warms up."""
     torch.manual_seed(0)
-    encoder = MatrixFactorization(train.num_users, train.num_items, DIM)
+    encoder = MatrixFactorization(train, DIM)
     module = RankingModule(
         encoder=encoder, loss=loss, candidates=source, learning_rate=5e-3, seed=0
     )

@@ -168,7 +168,36 @@ def test_baselines_go_through_the_same_commands(bayescl, bought, baseline):
     assert bayescl("train ranking --out base --resume").status == 0
     outcome = bayescl("embed base --out e.npy")
     assert outcome.status == 2
-    assert "a baseline has no embeddings" in outcome.complaint
+    assert "popularity and ease have no embeddings" in outcome.complaint
+
+
+def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
+    line = f"train ranking {COLUMNS} --encoder ials --dim 4 --epochs 3 --split none --out"
+    assert bayescl(f"{line} ials").status == 0
+    assert bayescl(f"{line} ials --resume").status == 0
+    for words in ("recommend ials --user u-4", "embed ials --out e.npy", "export ials --to x"):
+        assert bayescl(words).status == 0
+    run = library.load("ials").recommender
+    table = pl.read_csv("bought.csv").filter(pl.col("customer") == "u-4")
+    # A newcomer with a user's items gets that user's scores.
+    lists = [
+        run.recommend(**who, k=24, allow_known=True).select("item", "score")
+        for who in ({"user_id": "u-4"}, {"items": table["product"].to_list()})
+    ]
+    assert lists[0]["item"].to_list()[:5] == lists[1]["item"].to_list()[:5]
+    assert lists[0]["score"].to_numpy() == pytest.approx(lists[1]["score"].to_numpy(), abs=1e-5)
+    matrices = np.load("x/recommender.npz")
+    best = (matrices["users"] @ matrices["items"].T)[matrices["user_ids"] == "u-4"].max()
+    assert best == pytest.approx(lists[0]["score"][0], abs=1e-5)
+    for words, message in (
+        (f"{line} y --loss info_nce", "ials is fitted without a loss: leave out --loss"),
+        (f"{line} y --tau-plus 0.1", "ials is fitted without a loss: leave out --tau-plus"),
+        ("inspect ials", "ials holds the baseline ials, which has no loss"),
+        ("train ranking --out ials --resume --epochs 9", "holds a run with other settings"),
+    ):
+        outcome = bayescl(words)
+        assert outcome.status == 2
+        assert message in outcome.complaint
 
 
 def test_embeddings_are_written_with_and_without_ids(bayescl, run):

@@ -59,6 +59,7 @@ assert main(f"train ranking --data my.csv {quick} runs/second".split()) == 0
 assert main(f"train images --data images.npz {quick} runs/first".split()) == 0
 assert main("evaluate runs/first".split()) == 0
 assert main("export runs/first --to DIR".split()) == 0
+assert main("export runs/second --to LISTS".split()) == 0
 """,
     "docs/integrations/sentence_transformers.md": """
 import tempfile
@@ -81,8 +82,11 @@ settings = SentenceTransformerTrainingArguments(
 }
 
 
-# Libraries of the pages on integrations; else the one of the page's name.
-LIBRARIES = {"lightning": ("lightning", "timm", "safetensors", "huggingface_hub")}
+# Libraries that a page's code needs; of the pages on integrations, else the one of the page's name.
+LIBRARIES = {
+    "serving": ("usearch",),
+    "lightning": ("lightning", "timm", "safetensors", "huggingface_hub"),
+}
 
 
 def name_of(page: Path) -> str:
@@ -101,10 +105,10 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_the_code_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if page.parent.name == "integrations":
-        for library in LIBRARIES.get(page.stem, (page.stem,)):
-            if not find_spec(library):
-                pytest.skip(f"needs {library}")
+    by_name = (page.stem,) if page.parent.name == "integrations" else ()
+    for library in LIBRARIES.get(page.stem, by_name):
+        if not find_spec(library):
+            pytest.skip(f"needs {library}")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     for code in (READERS_OWN.get(name_of(page), ""), *blocks(page, "python")):

@@ -19,14 +19,12 @@ from bayescl_lab.ranking.candidates import (
     SharedCandidates,
 )
 from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.module import RankingModule
-from bayescl_lab.ranking.popularity import Popularity
-from bayescl_lab.ranking.scorers import Score, Scorer
+from bayescl_lab.ranking.scorers import Popularity, Score, Scorer
 from bayescl_lab.runs.loop import quiet_lightning
 
 Recommender = Callable[[Interactions], Scorer]
@@ -65,7 +63,7 @@ def train(
 
 
 def factors(score: Score) -> Callable[[Interactions], Encoder]:
-    return lambda train: MatrixFactorization(train.num_users, train.num_items, 4, score=score)
+    return lambda train: MatrixFactorization(train, 4, score=score)
 
 
 def graph(score: Score) -> Callable[[Interactions], Encoder]:

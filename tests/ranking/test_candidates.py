@@ -6,6 +6,7 @@ import torch
 from ranking.checkerboard import checkerboard
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
+from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import (
     AllItems,
@@ -13,9 +14,9 @@ from bayescl_lab.ranking.candidates import (
     PerPairCandidates,
     SharedCandidates,
 )
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.known_items import KnownItems
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 
 GENERATOR = np.random.default_rng(0)
 LIKED = GENERATOR.random((20, 30)) < 0.3
@@ -24,6 +25,7 @@ LIKED[:, 7] = False
 TRAIN = Interactions.from_pairs(*LIKED.nonzero(), user_ids=20, item_ids=30)
 USERS, ITEMS = (torch.from_numpy(column)[::3] for column in TRAIN.pairs())
 KNOWN = torch.from_numpy(LIKED)
+BATCH = PairBatch(USERS, ITEMS)
 
 
 class Witness(InfoNCELoss):
@@ -41,7 +43,7 @@ class Witness(InfoNCELoss):
 @pytest.fixture
 def encoder():
     torch.manual_seed(0)
-    return MatrixFactorization(20, 30, 6)
+    return MatrixFactorization(TRAIN, 6)
 
 
 def test_known_items_of_users_are_those_of_the_matrix_in_any_order_of_users():
@@ -70,7 +72,7 @@ def test_nothing_is_known_of_an_empty_data_set():
 
 def test_shared_candidates_are_distinct_and_mask_what_each_user_knows(encoder):
     source, loss = SharedCandidates(TRAIN, 12), Witness()
-    source(loss, encoder, USERS, ITEMS, seed=5)
+    source(loss, encoder, BATCH, seed=5)
     drawn = source.draw(seed=5)
     assert len(drawn.unique()) == 12
     assert torch.equal(loss.asked["candidates"], encoder.item_table[drawn])
@@ -79,15 +81,15 @@ def test_shared_candidates_are_distinct_and_mask_what_each_user_knows(encoder):
 
 def test_without_masking_only_the_pairs_own_item_is_left_out(encoder):
     loss = Witness()
-    AllItems(TRAIN, mask_known=False)(loss, encoder, USERS, ITEMS, seed=0)
+    AllItems(TRAIN, mask_known=False)(loss, encoder, BATCH, seed=0)
     assert torch.equal((~loss.asked["valid"]).nonzero()[:, 1], ITEMS)
-    InBatchCandidates(TRAIN, mask_known=False)(loss, encoder, USERS, ITEMS, seed=0)
+    InBatchCandidates(TRAIN, mask_known=False)(loss, encoder, BATCH, seed=0)
     assert torch.equal(loss.asked["groups"], ITEMS)
 
 
 def test_draws_of_each_pair_hold_nothing_that_its_user_knows(encoder):
     source = PerPairCandidates(TRAIN, 8)
-    drawn, valid = source.choose(USERS, ITEMS, seed=1)
+    drawn, valid = source.choose(BATCH, seed=1)
     assert not (KNOWN[USERS[:, None], drawn] & valid).any()
     assert valid.float().mean() > 0.999  # what was barred was drawn again
     assert len({tuple(row) for row in drawn.tolist()}) > 0.9 * len(drawn)
@@ -96,7 +98,7 @@ def test_draws_of_each_pair_hold_nothing_that_its_user_knows(encoder):
 def test_a_user_who_knows_everything_keeps_no_candidate():
     train = Interactions.from_pairs([0, 0, 1], [0, 1, 0], user_ids=2, item_ids=2)
     users, items = torch.tensor([0, 1]), torch.tensor([1, 0])
-    drawn, valid = PerPairCandidates(train, 4).choose(users, items, seed=0)
+    drawn, valid = PerPairCandidates(train, 4).choose(PairBatch(users, items), seed=0)
     assert valid.tolist() == [[False] * 4, [True] * 4]
     assert drawn[1].tolist() == [1] * 4
 
@@ -106,7 +108,7 @@ def test_draws_depend_on_the_seed_and_on_nothing_else(source):
     def draw(seed):
         if isinstance(source, SharedCandidates):
             return source.draw(seed=seed)
-        return source.choose(USERS, ITEMS, seed=seed)[0]
+        return source.choose(BATCH, seed=seed)[0]
 
     torch.manual_seed(1)
     first = draw(3)
@@ -115,21 +117,9 @@ def test_draws_depend_on_the_seed_and_on_nothing_else(source):
     assert not torch.equal(draw(4), first)
 
 
-def test_popularity_weighted_draws_follow_the_power_of_popularity():
-    source = PerPairCandidates(TRAIN, 4000, mask_known=False, popularity_exponent=0.5)
-    drawn, valid = source.choose(USERS, ITEMS, seed=0)
-    expected = KNOWN.sum(dim=0).double().sqrt()
-    expected /= expected.sum()
-    shares = drawn.flatten().bincount(minlength=30) / drawn.numel()
-    # The pair's own item is drawn again where it came up, which moves shares by little.
-    torch.testing.assert_close(shares.double(), expected, atol=0.003, rtol=0)
-    assert shares[7] == 0
-    assert bool(valid.all())
-
-
 def test_distinct_in_batch_candidates_are_the_batchs_items_once_each(encoder):
     loss = Witness()
-    InBatchCandidates(TRAIN, distinct=True)(loss, encoder, USERS, ITEMS, seed=0)
+    InBatchCandidates(TRAIN, distinct=True)(loss, encoder, BATCH, seed=0)
     items = ITEMS.unique()
     assert torch.equal(loss.asked["candidates"], encoder.item_table[items])
     assert torch.equal(loss.asked["valid"], ~KNOWN[USERS][:, items])
@@ -139,7 +129,7 @@ def test_distinct_in_batch_candidates_are_the_batchs_items_once_each(encoder):
     "loss", [InfoNCELoss(temperature=0.3), BayesianContrastiveLoss(tau_plus=0.1, temperature=0.3)]
 )
 def test_all_items_equal_a_loop_over_pairs(encoder, loss):
-    value = AllItems(TRAIN)(loss, encoder, USERS, ITEMS, seed=0)
+    value = AllItems(TRAIN)(loss, encoder, BATCH, seed=0)
     each = []
     for user, item in zip(USERS, ITEMS, strict=True):
         rivals = (~KNOWN[user]).nonzero().squeeze(1)
@@ -155,11 +145,11 @@ def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
     first = torch.stack([(items == item).nonzero()[0, 0] for item in range(10)])
     users, items = users[first], items[first]
     torch.manual_seed(0)
-    encoder = MatrixFactorization(20, 10, 6)
-    everything = AllItems(parts.train)(InfoNCELoss(), encoder, users, items, seed=0)
+    encoder = MatrixFactorization(parts.train, 6)
+    everything = AllItems(parts.train)(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
     in_batch = InBatchCandidates(parts.train)
     in_batch.share.fill_(0.1)  # equally popular, so that nothing is corrected
-    batch = in_batch(InfoNCELoss(), encoder, users, items, seed=0)
+    batch = in_batch(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
     torch.testing.assert_close(batch, everything)
 
 
@@ -167,7 +157,7 @@ def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
 def test_in_batch_candidates_tell_how_often_an_item_comes_up(encoder, distinct):
     loss = Witness()
     source = InBatchCandidates(TRAIN, distinct=distinct)
-    source(loss, encoder, USERS, ITEMS, seed=0)
+    source(loss, encoder, BATCH, seed=0)
     draws = torch.from_numpy(GENERATOR.choice(TRAIN.pairs()[1], (20_000, len(ITEMS))))
     if distinct:
         often = torch.stack([(draws == item).any(dim=1).float().mean() for item in range(30)])
@@ -201,7 +191,7 @@ def test_bpr_means_over_the_candidates_that_count(encoder):
     ("make", "message"),
     [
         (lambda: SharedCandidates(TRAIN, 0), "count must be a whole number of at least 1"),
-        (lambda: PerPairCandidates(TRAIN, 1, popularity_exponent=-1), "popularity_exponent must"),
+        (lambda: PerPairCandidates(TRAIN, 0), "count must be a whole number of at least 1"),
         (lambda: BPRLoss(temperature=0), "temperature must be positive"),
     ],
 )

@@ -6,11 +6,10 @@ import pytest
 import torch
 from ranking.checkerboard import checkerboard
 
-from bayescl_lab.ranking.encoder import Encoder
-from bayescl_lab.ranking.encoders import ENCODERS, EncoderKind, build_encoder
+from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
+from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.report.ranking.table import cell_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
@@ -22,8 +21,11 @@ SETTINGS = {"dim": 4, "layers": 3, "score": "inner", "initial_scale": 0.5, "epoc
 class Doubled(Encoder):
     """A toy encoder: both tables, multiplied."""
 
+    title = "doubled tables"
+    own_settings = ("layers",)
+
     def __init__(self, train: Interactions, dim=64, *, layers=2, **shared) -> None:
-        super().__init__(train.num_users, train.num_items, dim, **shared)
+        super().__init__(train, dim, **shared)
         self.layers = layers
 
     def users_and_items(self):
@@ -49,7 +51,7 @@ def test_equal_seeds_give_equal_weights_by_name_and_by_class() -> None:
     torch.manual_seed(3)
     named = build_encoder("mf", TRAIN, SETTINGS)
     torch.manual_seed(3)
-    made = MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4, initial_scale=0.5)
+    made = MatrixFactorization(TRAIN, 4, initial_scale=0.5)
     assert torch.equal(named.user_table, made.user_table)
     assert torch.equal(named.item_table, made.item_table)
 
@@ -62,7 +64,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 
 
 def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path) -> None:
-    monkeypatch.setitem(ENCODERS, "doubled", EncoderKind("doubled tables", Doubled))
+    monkeypatch.setitem(ENCODERS, "doubled", Doubled)
     file = tmp_path / "bought.csv"
     users, items = TRAIN.pairs()
     pairs = zip(users.tolist(), items.tolist(), strict=True)

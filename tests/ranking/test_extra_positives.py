@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from bayescl.losses import DebiasedContrastiveLoss
+from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.candidates import AllItems, SharedCandidates
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 
 LIKED = np.random.default_rng(0).random((8, 12)) < 0.4
 LIKED[:, 0] = True
@@ -74,10 +75,10 @@ def test_sources_draw_extra_positives_from_the_users_own_items(source):
 
 def test_a_source_hands_them_to_the_loss():
     torch.manual_seed(0)
-    encoder = MatrixFactorization(8, 12, 4)
+    encoder = MatrixFactorization(TRAIN, 4)
     loss = ExtraPositivesDebiasedLoss(tau_plus=0.1, temperature=0.5)
     source = AllItems(TRAIN, extra_positives=2)
-    value = source(loss, encoder, USERS, ITEMS, seed=9)
+    value = source(loss, encoder, PairBatch(USERS, ITEMS), seed=9)
     extra = source.draw_positives(USERS, seed=9)
     expected = loss.sampled(
         encoder.user_table[USERS],

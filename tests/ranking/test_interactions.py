@@ -77,12 +77,3 @@ def test_parts_must_have_the_same_rows_and_columns():
     second = Interactions.from_pairs([0], [0], user_ids=1, item_ids=4)
     with pytest.raises(ValueError, match=r"got \[1, 3\] and \[1, 4\]"):
         RankingParts(first, second, "test")
-
-
-def test_a_user_is_found_by_number_or_text():
-    numbers = Interactions.from_pairs([0], [0], user_ids=np.array([5, 40]), item_ids=1)
-    assert numbers.user_row(40) == numbers.user_row(" 40 ") == 1
-    names = Interactions.from_pairs([0], [0], user_ids=np.array(["ann", "bob"]), item_ids=1)
-    assert names.user_row("bob") == 1
-    with pytest.raises(ValueError, match="has no user eve"):
-        names.user_row("eve")

@@ -11,9 +11,9 @@ from bayescl_lab.ranking.batches import PairBatches, PairOrder
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import SharedCandidates
 from bayescl_lab.ranking.ease import EASE, ease_memory
+from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 from bayescl_lab.ranking.module import RankingModule
 
 TRAIN = checkerboard(2, 6, 5).train
@@ -22,7 +22,7 @@ TRAIN = checkerboard(2, 6, 5).train
 def module(**changes) -> RankingModule:
     torch.manual_seed(0)
     settings = {
-        "encoder": MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4),
+        "encoder": MatrixFactorization(TRAIN, 4),
         "loss": InfoNCELoss(temperature=0.2),
         "candidates": SharedCandidates(TRAIN, 5),
         "learning_rate": 0.01,
@@ -42,7 +42,7 @@ def test_the_loss_is_that_of_the_candidates_drawn_for_this_step():
     model, pairs = module(), batch()
     value = model.training_step(pairs, 5)
     seed = derived_seed(3, Purpose.CANDIDATES, 0, 5)
-    expected = model.candidates(model.loss, model.encoder, pairs.users, pairs.items, seed=seed)
+    expected = model.candidates(model.loss, model.encoder, pairs, seed=seed)
     assert torch.equal(value, expected)
     assert not torch.equal(value, model.training_step(pairs, 6))
 
@@ -157,7 +157,7 @@ def test_embedding_rows_are_those_of_all_users_and_items(shape):
     items = torch.randint(TRAIN.num_items, shape)
     users = torch.tensor([2, 0, 2])
     for encoder in (
-        MatrixFactorization(TRAIN.num_users, TRAIN.num_items, 4),
+        MatrixFactorization(TRAIN, 4),
         LightGCN(TRAIN, 4, layers=2),
     ):
         all_users, all_items = encoder.users_and_items()
@@ -248,7 +248,7 @@ def test_ease_says_when_the_penalty_vanishes_in_float32():
             "rank must be below the number of devices, 2, got 2",
         ),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
-        (lambda: MatrixFactorization(1, 1, score="dot"), "score must be one of cosine, inner"),
+        (lambda: MatrixFactorization(TRAIN, score="dot"), "score must be one of cosine, inner"),
         (lambda: EASE(TRAIN, 0.0), "regularization must be positive"),
     ],
 )

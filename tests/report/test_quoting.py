@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "integrations").glob("*.md")),
+    *sorted((ROOT / "docs" / "quickstart").glob("*.md")),
     ROOT / "README.md",
     ROOT / "benchmarks/README.md",
 ]
@@ -23,6 +24,7 @@ QUOTES = {
     "docs/diagnostics.md": 10,
     "docs/ranking.md": 8,
     "docs/images.md": 2,
+    "docs/quickstart/recommenders.md": 6,
     "docs/integrations/index.md": 2,
     "docs/integrations/sentence_transformers.md": 2,
     "benchmarks/README.md": 8,

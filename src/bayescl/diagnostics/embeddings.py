@@ -11,9 +11,8 @@ import torch
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_interval, check_shape
 from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
-from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
 from bayescl.diagnostics.summary import Diagnosis, diagnose
-from bayescl.diagnostics.weights import candidate_weights
+from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import (
@@ -24,7 +23,7 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl.losses.class_memory import memory_for
+from bayescl.losses.class_fits import memory_for
 from bayescl.losses.hyperparameters import class_prior
 
 if TYPE_CHECKING:

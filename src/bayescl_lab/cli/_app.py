@@ -196,6 +196,11 @@ def _complaint(error: Exception) -> str | None:
     return None
 
 
+_LONGEST = 2000
+"""Characters of a message; a damaged file may have a value of megabytes."""
+
+
 def _complain(message: str) -> None:
     """Write a message to standard error as one line."""
-    sys.stderr.write(f"bayescl: {' '.join(message.split())}\n")
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
+    sys.stderr.write(f"bayescl: {line if len(line) <= _LONGEST else line[:_LONGEST] + ' ...'}\n")

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl.checks import check_choice, check_count, check_non_negative, check_positive
-from bayescl.integrations.extras import missing
+from bayescl.checks import check_choice, check_count, check_non_negative, check_positive, missing
 from bayescl.losses import BayesianContrastiveLoss, ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import PairBatches
@@ -176,7 +175,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
             batches.sampler.set_epoch(epoch)
             for step, batch in enumerate(batches):
                 seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
-                value = source(loss, encoder, batch.users, batch.items, seed=seed)
+                value = source(loss, encoder, batch, seed=seed)
                 optimizer.zero_grad()
                 value.backward()
                 optimizer.step()

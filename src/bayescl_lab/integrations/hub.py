@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from bayescl.integrations.extras import missing
+from bayescl.checks import missing
 
 try:
     from safetensors.torch import load_file, save_file

@@ -12,8 +12,8 @@ that reading a data set does not load the training loop.
 ``encoders``, ``encoder``      the table of them: matrix factorisation and LightGCN; their base
 ``candidates``, ``bpr``        what a pair's item is contrasted with, and BPR
 ``module``, ``batches``        the Lightning module and the order of pairs
-``ease``, ``popularity``       baselines in closed form
-``ials``                       a baseline fitted by alternating least squares
+``scorers``                    scores of embeddings, and popularity
+``ease``, ``ials``             recommenders in closed form and by alternating least squares
 ``full_ranking``, ``metrics``  the best unseen items of every user, and how good they are
 =============================  ==============================================================
 """

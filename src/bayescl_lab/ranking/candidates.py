@@ -17,9 +17,6 @@ A source can also draw extra positives, further items that the pair's user is kn
 
 If several processes train together, each gets the whole batch and the rows that it trains. Draws
 are made for the whole batch, so they do not depend on the number of processes.
-
-Each source masks the items that the pair's user is known to like, including the pair's own item.
-With ``mask_known=False``, only the pair's own item is left out.
 """
 
 from __future__ import annotations
@@ -31,13 +28,16 @@ import torch
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_count, check_non_negative
+from bayescl.checks import check_count
 from bayescl.losses import ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.ranking.batches import WHOLE
+from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.known_items import KnownItems
+
+Chosen = tuple[Int[Tensor, "*own count"], Bool[Tensor, "own count"]]
+"""Candidates, of own pairs or shared by the batch, and True where one counts."""
 
 
 class CandidateSource(nn.Module, ABC):
@@ -45,7 +45,8 @@ class CandidateSource(nn.Module, ABC):
 
     Args:
         train: the training interactions.
-        mask_known: whether to mask the items that a pair's user has in ``train``.
+        mask_known: whether to mask the items that a pair's user has in ``train``, including the
+            pair's own; if False, only the pair's own item is masked.
         extra_positives: number of items drawn for each pair, with replacement, from those that its
             user has in ``train``, and passed to ``loss.sampled`` as ``extra_positives``; 0 passes
             none.
@@ -60,25 +61,11 @@ class CandidateSource(nn.Module, ABC):
         self.extra_positives = check_count("extra_positives", extra_positives, 0)
 
     @abstractmethod
-    def choose(
-        self,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
-    ) -> tuple[Int[Tensor, "*own count"], Bool[Tensor, "own count"]]:
-        """Return candidates, of own pairs or shared by the batch, and True where one counts."""
+    def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
+        """Return the candidates of a batch."""
 
     def forward(
-        self,
-        loss: Any,
-        encoder: Encoder,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
+        self, loss: Any, encoder: Encoder, batch: PairBatch, *, seed: int
     ) -> Float[Tensor, ""]:
         """Compute the loss of a batch of pairs.
 
@@ -86,46 +73,36 @@ class CandidateSource(nn.Module, ABC):
             loss: any loss of :mod:`bayescl.losses`, or one with the method that the source calls.
                 With ``gather=True`` it averages over the pairs of all processes.
             encoder: gives the embeddings, in one call.
-            users: the user of each pair.
-            items: the item of each pair.
+            batch: the pairs, and which of them this process trains.
             seed: seed of the draws; the same on every process.
-            own: the pairs that this process trains; default: all.
 
         Returns:
             The result of ``loss.sampled`` for the process's own pairs.
         """
-        chosen, valid = self.choose(users, items, seed=seed, own=own)
-        rows, options = [users[own], items[own], chosen], self._options(loss)
-        options |= self._correction(items[own], chosen, len(items))
-        if self.extra_positives == 0:
-            value: Tensor = loss.sampled(*encoder.embed(*rows), valid=valid, **options)
-        else:
-            extra = self.draw_positives(users, seed=seed)[own]
-            *others, extra = encoder.embed(*rows, extra)
-            value = loss.sampled(*others, valid=valid, extra_positives=extra, **options)
+        users, items = batch.users[batch.own], batch.items[batch.own]
+        chosen, valid = self.choose(batch, seed=seed)
+        options: dict[str, Any] = self._correction(items, chosen, len(batch.items))
+        if isinstance(loss, ContrastiveLoss) and loss.gather:
+            options["gather_candidates"] = False  # all processes have the same candidates
+        rows = [items, chosen]
+        if self.extra_positives:
+            rows.append(self.draw_positives(batch.users, seed=seed)[batch.own])
+        anchors, positives, candidates, *extra = encoder.embed(users, *rows)
+        if extra:
+            [options["extra_positives"]] = extra
+        value: Tensor = loss.sampled(anchors, positives, candidates, valid=valid, **options)
         return value
 
-    @staticmethod
-    def _options(loss: Any) -> dict[str, Any]:
-        """Options for a loss that gathers, since all processes have the same candidates."""
-        gathers = isinstance(loss, ContrastiveLoss) and loss.gather
-        return {"gather_candidates": False} if gathers else {}
-
-    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Tensor]:
+    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Any]:
         """Log probabilities that items are candidates; none where all are equally likely."""
         del items, chosen, batch
         return {}
 
-    def counted(
-        self,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        shared: Int[Tensor, " count"],
-    ) -> Bool[Tensor, "batch count"]:
+    def counted(self, batch: PairBatch, shared: Int[Tensor, " count"]) -> Bool[Tensor, "own count"]:
         """True where a shared item may count against a pair."""
         if self.mask_known:
-            return ~self.known.among(users, shared)
-        return items[:, None] != shared
+            return ~self.known.among(batch.users[batch.own], shared)
+        return batch.items[batch.own, None] != shared
 
     def draw_positives(
         self, users: Int[Tensor, " batch"], *, seed: int
@@ -137,6 +114,11 @@ class CandidateSource(nn.Module, ABC):
         place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count
         return self.known.items[self.known.starts[users][:, None] + place]
 
+    def extra_repr(self) -> str:
+        """Show the settings."""
+        names = ("count", "distinct", "mask_known", "extra_positives")
+        return ", ".join(f"{name}={vars(self)[name]}" for name in names if name in vars(self))
+
 
 class InBatchCandidates(CandidateSource):
     """The items of the other pairs of the batch: free candidates, popular items more often.
@@ -147,8 +129,7 @@ class InBatchCandidates(CandidateSource):
 
     Args:
         train: the training interactions.
-        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
-            further copies of the pair's own item are masked.
+        mask_known: see :class:`CandidateSource`.
         distinct: whether an item of several pairs is one candidate rather than one per pair. Copies
             have equal scores, and exact ranks must then find ties, so the Bayesian loss takes a
             fraction of the time with distinct items.
@@ -172,99 +153,41 @@ class InBatchCandidates(CandidateSource):
         often = -torch.expm1(batch * torch.log1p(-share)) if self.distinct else batch * share
         return often.log()
 
-    def choose(
-        self,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
-    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
+    def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
         """Return the items of the batch, each once if ``distinct``."""
         del seed  # nothing is drawn
-        shared = items.unique() if self.distinct else items
-        return shared, self.counted(users[own], items[own], shared)
+        shared = batch.items.unique() if self.distinct else batch.items
+        return shared, self.counted(batch, shared)
 
-    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Tensor]:
+    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Any]:
         return {"log_q": self.log_q(chosen, batch), "positive_log_q": self.log_q(items, batch)}
 
     def forward(
-        self,
-        loss: Any,
-        encoder: Encoder,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
+        self, loss: Any, encoder: Encoder, batch: PairBatch, *, seed: int
     ) -> Float[Tensor, ""]:
         """Compute ``loss.in_batch`` of a batch of pairs; ``loss.sampled`` if items are distinct."""
         if self.distinct:
-            return super().forward(loss, encoder, users, items, seed=seed, own=own)
-        mine = users[own], items[own]
-        counts = {"valid": self.counted(*mine, items)} if self.mask_known else {"groups": mine[1]}
-        log_q = self.log_q(mine[1], len(items))
-        value: Tensor = loss.in_batch(*encoder.embed(*mine), log_q=log_q, **counts)
+            return super().forward(loss, encoder, batch, seed=seed)
+        users, items = batch.users[batch.own], batch.items[batch.own]
+        counts = {"groups": items}
+        if self.mask_known:
+            counts = {"valid": self.counted(batch, batch.items)}
+        log_q = self.log_q(items, len(batch.items))
+        value: Tensor = loss.in_batch(*encoder.embed(users, items), log_q=log_q, **counts)
         return value
-
-    def extra_repr(self) -> str:
-        """Show every setting."""
-        return f"mask_known={self.mask_known}, distinct={self.distinct}"
 
 
 class AllItems(CandidateSource):
-    """All items: no sampling noise, at the cost of a matrix of batch times items.
+    """All items: no sampling noise, at the cost of a matrix of batch times items."""
 
-    Args:
-        train: the training interactions.
-        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
-            the pair's own item is masked.
-        extra_positives: see :class:`CandidateSource`.
-    """
-
-    def choose(
-        self,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
-    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
+    def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
         """Return every item."""
         del seed  # nothing is drawn
-        every = torch.arange(self.known.num_items, device=items.device)
-        return every, self.counted(users[own], items[own], every)
+        every = torch.arange(self.known.num_items, device=batch.items.device)
+        return every, self.counted(batch, every)
 
 
-class _Drawn(CandidateSource):
-    """A source that draws items, each with its own probability."""
-
-    def __init__(
-        self,
-        train: Interactions,
-        count: int,
-        *,
-        mask_known: bool = True,
-        popularity_exponent: float = 0.0,
-        extra_positives: int = 0,
-    ) -> None:
-        super().__init__(train, mask_known=mask_known, extra_positives=extra_positives)
-        self.count = check_count("count", count, 1)
-        self.popularity_exponent = check_non_negative("popularity_exponent", popularity_exponent)
-        self.probabilities: Tensor | None = None
-        if popularity_exponent > 0:
-            # An item that nobody chose is then never drawn, since 0 to any power is 0.
-            self.probabilities = self.known.popularity().double() ** popularity_exponent
-
-    def extra_repr(self) -> str:
-        """Show every setting."""
-        return (
-            f"count={self.count}, mask_known={self.mask_known}, "
-            f"popularity_exponent={self.popularity_exponent:g}"
-        )
-
-
-class SharedCandidates(_Drawn):
+class SharedCandidates(CandidateSource):
     """Items drawn once per batch, without replacement, and shared by all its pairs.
 
     The score matrix is one matrix product, so hundreds of candidates cost little, and the
@@ -273,11 +196,7 @@ class SharedCandidates(_Drawn):
     Args:
         train: the training interactions.
         count: candidates per batch; all items if there are fewer.
-        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
-            the pair's own item is masked.
-        popularity_exponent: items are drawn with probability proportional to this power of their
-            count in ``train``; 0 draws uniformly. Items that never occur are drawn only at 0.
-        extra_positives: see :class:`CandidateSource`.
+        **options: of :class:`CandidateSource`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -288,31 +207,23 @@ class SharedCandidates(_Drawn):
         torch.Size([3])
     """
 
+    def __init__(self, train: Interactions, count: int, **options: Any) -> None:
+        super().__init__(train, **options)
+        self.count = check_count("count", count, 1)
+
     def draw(self, *, seed: int) -> Int[Tensor, " count"]:
         """Return the items of one batch."""
         generator = torch.Generator().manual_seed(seed)
-        if self.probabilities is None:
-            drawn = torch.randperm(self.known.num_items, generator=generator)[: self.count]
-        else:
-            some = int((self.probabilities > 0).sum())
-            count = min(self.count, some)
-            drawn = self.probabilities.multinomial(count, generator=generator)
+        drawn = torch.randperm(self.known.num_items, generator=generator)[: self.count]
         return drawn.to(self.known.items.device)
 
-    def choose(
-        self,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
-    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "own count"]]:
+    def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
         """Return the items of one draw, the same for all pairs."""
         shared = self.draw(seed=seed)
-        return shared, self.counted(users[own], items[own], shared)
+        return shared, self.counted(batch, shared)
 
 
-class PerPairCandidates(_Drawn):
+class PerPairCandidates(CandidateSource):
     """Items drawn again for every pair, with replacement.
 
     A draw that must not count is redrawn up to :attr:`redraws` times and then masked, so pairs
@@ -321,11 +232,7 @@ class PerPairCandidates(_Drawn):
     Args:
         train: the training interactions.
         count: candidates per pair.
-        mask_known: whether to mask the items that a pair's user has in ``train``; if False, only
-            the pair's own item is masked.
-        popularity_exponent: items are drawn with probability proportional to this power of their
-            count in ``train``; 0 draws uniformly. Items that never occur are drawn only at 0.
-        extra_positives: see :class:`CandidateSource`.
+        **options: of :class:`CandidateSource`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -334,34 +241,26 @@ class PerPairCandidates(_Drawn):
     redraws = 8
     """How often draws that must not count are replaced."""
 
-    def choose(
-        self,
-        users: Int[Tensor, " batch"],
-        items: Int[Tensor, " batch"],
-        *,
-        seed: int,
-        own: slice = WHOLE,
-    ) -> tuple[Int[Tensor, "own count"], Bool[Tensor, "own count"]]:
+    def __init__(self, train: Interactions, count: int, **options: Any) -> None:
+        super().__init__(train, **options)
+        self.count = check_count("count", count, 1)
+
+    def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
         """Return draws for every own pair, and True where one counts."""
         generator = torch.Generator().manual_seed(seed)
-        users, items = users[:, None].expand(-1, self.count), items[:, None].expand(-1, self.count)
-        drawn = self._draw(users.shape, generator).to(users.device)
+        users = batch.users[:, None].expand(-1, self.count)
+        items = batch.items[:, None].expand(-1, self.count)
+        drawn = torch.randint(self.known.num_items, users.shape, generator=generator)
+        drawn = drawn.to(users.device)
         barred = self._barred(users, items, drawn)
         for _ in range(self.redraws):
             again = barred.nonzero(as_tuple=True)
             if len(again[0]) == 0:
                 break
-            anew = self._draw(again[0].shape, generator).to(users.device)
-            drawn[again] = anew
+            anew = torch.randint(self.known.num_items, again[0].shape, generator=generator)
+            drawn[again] = anew = anew.to(users.device)
             barred[again] = self._barred(users[again], items[again], anew)
-        return drawn[own], ~barred[own]
-
-    def _draw(self, shape: torch.Size, generator: torch.Generator) -> Tensor:
-        """Independent draws."""
-        if self.probabilities is None:
-            return torch.randint(self.known.num_items, shape, generator=generator)
-        drawn = self.probabilities.multinomial(shape.numel(), replacement=True, generator=generator)
-        return drawn.reshape(shape)
+        return drawn[batch.own], ~barred[batch.own]
 
     def _barred(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
         """True where a draw must not count against a pair."""

@@ -1,14 +1,17 @@
-"""The base of encoders of users and items."""
+"""Encoders of users and items: their base, and matrix factorisation."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_positive
+from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import SCORES, EmbeddingScorer, Score
 
 
@@ -18,22 +21,27 @@ class Encoder(nn.Module, ABC):
     Embeddings are initialised from a normal distribution by torch's global generator.
 
     Args:
-        num_users: rows of the users' table.
-        num_items: rows of the items' table.
+        train: the interactions whose users and items have a row.
         dim: coordinates of an embedding.
         score: score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must
             match: ``normalize=True`` for cosines.
         initial_scale: initial standard deviation of each coordinate. With cosines only the
             direction of an embedding counts; its length determines how fast Adam turns it.
 
+    Attributes:
+        title: name in tables and figures.
+        own_settings: names of further arguments.
+
     Raises:
         ValueError: if an argument is out of range.
     """
 
+    title: ClassVar[str]
+    own_settings: ClassVar[tuple[str, ...]] = ()
+
     def __init__(
         self,
-        num_users: int,
-        num_items: int,
+        train: Interactions,
         dim: int = 64,
         *,
         score: Score = "cosine",
@@ -41,13 +49,12 @@ class Encoder(nn.Module, ABC):
     ) -> None:
         super().__init__()
         check_choice("score", score, SCORES)
-        self.num_users = check_count("num_users", num_users, 1)
-        self.num_items = check_count("num_items", num_items, 1)
+        self.num_users, self.num_items = train.num_users, train.num_items
         self.dim = check_count("dim", dim, 1)
         self.score = score
         scale = check_positive("initial_scale", initial_scale)
-        self.user_table = nn.Parameter(torch.randn(num_users, dim) * scale)
-        self.item_table = nn.Parameter(torch.randn(num_items, dim) * scale)
+        self.user_table = nn.Parameter(torch.randn(self.num_users, dim) * scale)
+        self.item_table = nn.Parameter(torch.randn(self.num_items, dim) * scale)
 
     @abstractmethod
     def users_and_items(
@@ -84,3 +91,35 @@ class Encoder(nn.Module, ABC):
     def extra_repr(self) -> str:
         """Show the sizes and the score."""
         return f"{self.num_users} users, {self.num_items} items, dim={self.dim}, {self.score!r}"
+
+
+class MatrixFactorization(Encoder):
+    """Users and items are rows of two tables; a step uses only its own rows.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 2], [1, 4], user_ids=3, item_ids=5)
+        >>> encoder = MatrixFactorization(train, dim=2)
+        >>> users, items = encoder.embed(torch.tensor([0, 2]), torch.tensor([[1, 4], [0, 0]]))
+        >>> users.shape, items.shape
+        (torch.Size([2, 2]), torch.Size([2, 2, 2]))
+
+    Reference:
+        Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.
+    """
+
+    title = "matrix factorisation"
+
+    def users_and_items(
+        self,
+    ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
+        """Return both tables."""
+        return self.user_table, self.item_table
+
+    def embed(
+        self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape dim"], ...]:
+        """Return the rows of the tables for one step."""
+        return (
+            F.embedding(users, self.user_table),
+            *(F.embedding(rows, self.item_table) for rows in items),
+        )

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from bayescl.checks import check_choice
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.ranking.matrix_factorization import MatrixFactorization
 
 SHARED = ("dim", "score", "initial_scale")
 """Settings that every encoder takes."""
 
-
-@dataclass(frozen=True)
-class EncoderKind:
-    """One row of the table.
-
-    Attributes:
-        title: name in tables and figures.
-        make: called as ``make(train, dim=..., score=..., initial_scale=..., **own)``.
-    """
-
-    title: str
-    make: Callable[..., Encoder]
-
-    @property
-    def own_settings(self) -> tuple[str, ...]:
-        """The settings in its signature besides :data:`SHARED`."""
-        _, *parameters = inspect.signature(self.make).parameters.values()
-        named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-        return tuple(name for name in named if name not in SHARED)
-
-
-ENCODERS: Mapping[str, EncoderKind] = {
-    "mf": EncoderKind("matrix factorisation", MatrixFactorization.of),
-    "lightgcn": EncoderKind("LightGCN", LightGCN),
-}
+ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": LightGCN}
 """Every encoder by its name, in the order of the paper's tables."""
 
 
@@ -66,4 +40,5 @@ def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]
     """
     check_choice("encoder", name, tuple(ENCODERS))
     kind = ENCODERS[name]
-    return kind.make(train, **{name: settings[name] for name in (*SHARED, *kind.own_settings)})
+    options: Any = {name: settings[name] for name in (*SHARED, *kind.own_settings)}
+    return kind(train, **options)

@@ -9,6 +9,9 @@ training:
     W = \arg\min_W \sum_{u'} \Big\| u' - W^\top \frac{1}{|I_{u'}|} \sum_{i \in I_{u'}} v_i \Big\|^2
         + \lambda \|W\|^2 .
 
+The prediction is then given the mean length of the users in training, 1 for cosines, so that a
+newcomer's scores lie on the same scale as everybody's.
+
 The mean itself lies too close to the centre, near popular items and hence all users. Least squares
 on the user's own items is about as good as the mean. Training a vector with the loss is better with
 cosines and much worse with inner products, and would need the loss and its settings wherever a run
@@ -22,6 +25,7 @@ import torch
 from scipy.sparse import csr_array
 
 from bayescl.axes import Float, Int, Tensor
+from bayescl.functional.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
@@ -41,7 +45,7 @@ class NewcomerScorer:
         >>> train = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 2, 3], user_ids=2, item_ids=4)
         >>> items = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         >>> newcomers = NewcomerScorer(EmbeddingScorer(torch.eye(2), items, "inner"), train)
-        >>> newcomers.scores_from(torch.tensor([0])).round(decimals=1)
+        >>> newcomers.scores_from(torch.tensor([0]))
         tensor([1., 1., 0., 0.])
     """
 
@@ -63,10 +67,12 @@ class NewcomerScorer:
         gram.diagonal().add_(penalty)
         users = scorer.users.cpu()[there].double()
         self.map: Tensor = torch.linalg.solve(gram, means.T @ users).float()
+        self.length = float(users.norm(dim=1).mean())
 
     def embedding(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " dim"]:
         """Return the predicted vector of somebody with at least one item."""
-        return self.items[items].mean(dim=0) @ self.map
+        predicted = unit_vectors(self.items[items].mean(dim=0) @ self.map)
+        return predicted * self.length
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
         """Return the scores of all items for somebody with at least one item."""

@@ -83,35 +83,51 @@ class IALS(EmbeddingScorer):
         check_count("dim", dim, 1)
         check_count("epochs", epochs, 1)
         check_positive("initial_scale", initial_scale)
-        self.regularization = check_positive("regularization", regularization)
-        self.unobserved_weight = check_positive("unobserved_weight", unobserved_weight)
-        self.frequency_exponent = check_non_negative("frequency_exponent", frequency_exponent)
+        step = IALSStep(regularization, unobserved_weight, frequency_exponent)
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.WEIGHTS))
         users = torch.randn(train.num_users, dim, generator=generator) * initial_scale / dim**0.5
         by_item = train.matrix.T.tocsr()
         for _ in range(epochs):
-            items = self._solved(by_item, users)
-            users = self._solved(train.matrix, items)
+            items = step(by_item, users)
+            users = step(train.matrix, items)
         super().__init__(users, items, "inner")
+        self.step = step
 
-    @torch.no_grad()
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
         """Return the scores of all items for somebody with some items."""
-        chosen = items.numpy()
-        one = (np.ones(len(chosen), dtype=np.float32), chosen, np.array([0, len(chosen)]))
-        user = self._solved(csr_array(one, shape=(1, self.num_items)), self.items)[0]
-        return self.items @ user
+        return self.step.scores_from(self.items, items)
 
-    def _solved(
+
+class IALSStep:
+    """Half an epoch of iALS: the embeddings of one side, given those of the other.
+
+    Args:
+        regularization: see :class:`IALS`.
+        unobserved_weight: see :class:`IALS`.
+        frequency_exponent: see :class:`IALS`.
+
+    Raises:
+        ValueError: if a number is out of its range.
+    """
+
+    def __init__(
+        self, regularization: float, unobserved_weight: float, frequency_exponent: float
+    ) -> None:
+        self.regularization = check_positive("regularization", regularization)
+        self.unobserved_weight = check_positive("unobserved_weight", unobserved_weight)
+        self.frequency_exponent = check_non_negative("frequency_exponent", frequency_exponent)
+
+    @torch.no_grad()
+    def __call__(
         self, interactions: csr_array, others: Float[Tensor, "others dim"]
     ) -> Float[Tensor, "rows dim"]:
-        """The embeddings of all rows, given those of the other side."""
+        """Return the embeddings of all rows of a matrix, given those of its columns."""
         counts = np.diff(interactions.indptr)
         penalties = (counts + self.unobserved_weight * len(others)) ** self.frequency_exponent
         penalties = torch.from_numpy(self.regularization * penalties).to(others)
         everywhere = self.unobserved_weight * others.T @ others
         padded = torch.cat([others, others.new_zeros(1, others.shape[1])])
-        found = others.new_empty(len(counts), others.shape[1])
+        solved = others.new_empty(len(counts), others.shape[1])
         for rows in _blocks(counts, others.shape[1]):
             observed = padded[torch.from_numpy(_padded_columns(interactions, rows))]
             systems = observed.mT @ observed + everywhere
@@ -122,8 +138,16 @@ class IALS(EmbeddingScorer):
                     f"regularization {self.regularization:g} is too small for float32: "
                     "a linear system is singular"
                 )
-            found[rows] = torch.cholesky_solve(observed.sum(dim=1)[..., None], factors)[..., 0]
-        return found
+            solved[rows] = torch.cholesky_solve(observed.sum(dim=1)[..., None], factors)[..., 0]
+        return solved
+
+    def scores_from(
+        self, items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"]
+    ) -> Float[Tensor, " items"]:
+        """Return the scores of all items for somebody with some items, as training would give."""
+        ones = np.ones(len(chosen), dtype=np.float32)
+        row = csr_array((ones, chosen.numpy(), np.array([0, len(chosen)])), shape=(1, len(items)))
+        return items @ self(row, items)[0]
 
 
 def _blocks(counts: NDArray[np.integer], dim: int) -> Iterator[NDArray[np.int64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -200,43 +200,6 @@ class Interactions:
             item_titles=self.item_titles,
             name=self.name,
         )
-
-    def item_columns(self, item_ids: Iterable[int | str]) -> NDArray[np.int64]:
-        """The columns of some items, by original id; see :meth:`user_row`.
-
-        Raises:
-            ValueError: if an item is unknown; the message names the first ten.
-
-        Example:
-            >>> ids = np.array([40, 7])
-            >>> chosen = Interactions.from_pairs([0], [0], user_ids=1, item_ids=ids)
-            >>> chosen.item_columns(["7"])
-            array([1])
-        """
-        columns = {str(item): column for column, item in enumerate(self.item_ids.tolist())}
-        wanted = [str(item).strip() for item in item_ids]
-        unknown = list(dict.fromkeys(item for item in wanted if item not in columns))
-        if unknown:
-            names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
-            raise ValueError(f"{self.name} has no item{'s' * (len(unknown) > 1)} {names}")
-        return np.array([columns[item] for item in wanted], dtype=np.int64)
-
-    def user_row(self, user_id: int | str) -> int:
-        """The row of a user, by original id; text is converted to a number if ids are numbers.
-
-        Raises:
-            ValueError: if there is no such user.
-
-        Example:
-            >>> ids = np.array([40, 7])
-            >>> chosen = Interactions.from_pairs([0, 1], [0, 0], user_ids=ids, item_ids=1)
-            >>> chosen.user_row("7")
-            1
-        """
-        found = np.flatnonzero(self.user_ids.astype(str) == str(user_id).strip())
-        if len(found) == 0:
-            raise ValueError(f"{self.name} has no user {user_id}")
-        return int(found[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import Score
 
 _FEW = 4
 """On the CPU, a step that reads at most one node in this many computes the last layer only for
@@ -37,8 +36,7 @@ class LightGCN(Encoder):
         train: the interactions of the graph, without those to evaluate on.
         dim: coordinates of an embedding.
         layers: the number of layers K; 0 is matrix factorisation.
-        score: ``"cosine"``, or ``"inner"`` for inner products.
-        initial_scale: initial standard deviation of each coordinate.
+        **options: of every :class:`~bayescl_lab.ranking.encoder.Encoder`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -57,18 +55,13 @@ class LightGCN(Encoder):
     graph: Tensor
     """The normalised adjacency matrix of users, then items, in CSR form; symmetric."""
 
+    title = "LightGCN"
+    own_settings = ("layers",)
+
     def __init__(
-        self,
-        train: Interactions,
-        dim: int = 64,
-        *,
-        layers: int = 2,
-        score: Score = "cosine",
-        initial_scale: float = 0.1,
+        self, train: Interactions, dim: int = 64, *, layers: int = 2, **options: Any
     ) -> None:
-        super().__init__(
-            train.num_users, train.num_items, dim, score=score, initial_scale=initial_scale
-        )
+        super().__init__(train, dim, **options)
         self.layers = check_count("layers", layers, 0)
         self.register_buffer("graph", normalized_graph(train), persistent=False)
 

@@ -75,9 +75,7 @@ class RankingModule(pl.LightningModule):
     def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch of pairs."""
         seed = derived_seed(self.seed, Purpose.CANDIDATES, self.current_epoch, batch_idx)
-        loss: Tensor = self.candidates(
-            self.loss, self.encoder, batch.users, batch.items, seed=seed, own=batch.own
-        )
+        loss: Tensor = self.candidates(self.loss, self.encoder, batch, seed=seed)
         # The mean over processes is the mean over all pairs.
         pairs = len(batch.users)
         self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)

@@ -1,14 +1,16 @@
-"""The interface of recommenders: scores of all items for some users."""
+"""Recommenders as others see them, scores of all items for some users; and the simplest two."""
 
 from __future__ import annotations
 
 from typing import Literal, Protocol
 
+import numpy as np
 import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_floating, check_non_negative, check_shape
 from bayescl.functional.similarity import unit_vectors
+from bayescl_lab.ranking.interactions import Interactions
 
 Score = Literal["cosine", "inner"]
 """Score of two embeddings: by their angle, or by their inner product."""
@@ -27,14 +29,6 @@ class Scorer(Protocol):
 
         The caller may overwrite what it receives.
         """
-        ...
-
-
-class ScoresNewcomers(Protocol):
-    """A model that scores every item for somebody who was not in training."""
-
-    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the score of every item for somebody with at least one item."""
         ...
 
 
@@ -89,6 +83,34 @@ class EmbeddingScorer:
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the score of every item for each of some users."""
         return self.users[users.to(self.users.device)] @ self.items.T
+
+
+class Popularity:
+    """Score every item by how many users chose it in training.
+
+    Args:
+        train: the interactions to count.
+
+    Example:
+        >>> train = Interactions.from_pairs([0, 1, 1], [2, 0, 2], user_ids=2, item_ids=3)
+        >>> Popularity(train).scores(torch.tensor([0]))
+        tensor([[1., 0., 2.]])
+    """
+
+    def __init__(self, train: Interactions) -> None:
+        self.num_users = train.num_users
+        self.num_items = train.num_items
+        counts = np.bincount(train.matrix.indices, minlength=train.num_items)
+        self.counts = torch.from_numpy(counts).float()
+
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
+        """Return the same counts for each user."""
+        return self.counts.repeat(len(users), 1)
+
+    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
+        """Return the counts, whatever the items."""
+        del items
+        return self.counts.clone()
 
 
 def check_item_norm_exponent(value: float, score: Score | str) -> float:

@@ -10,8 +10,7 @@ from bayescl.diagnostics import (
     similarity_figure,
     weights_figure,
 )
-from bayescl_lab.report.html import figure_png, page_of
-from bayescl_lab.report.section import Section
+from bayescl_lab.report.html import Section, figure_png, page_of
 from bayescl_lab.report.tables import Table
 from bayescl_lab.runs.advice import LATENT, Advice
 

@@ -118,15 +118,10 @@ def test_optimizer_warm_up_and_dimensions_reach_the_model(settings):
     assert optimizer.param_groups[0]["lr"] == pytest.approx(2.0 / 3)  # of three steps the first
 
 
-def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(settings, tmp_path):
+def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(settings, trained):
     short = replace(settings, epochs=1)
-    losses = [
-        train_images(one, tmp_path / name)["loss"]
-        for name, one in {
-            "plain": short,
-            "half": replace(short, precision="bfloat16", channels_last=True),
-        }.items()
-    ]
+    half = replace(short, precision="bfloat16", channels_last=True)
+    losses = [RunFolder.find(trained(one)).read_result()["loss"] for one in (short, half)]
     assert losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 

@@ -105,6 +105,8 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     assert run.model.loss.tau_plus == pytest.approx(run.interactions.density)
     run = RankingRun(replace(settings, loss=RankingLoss("bayesian", {"tau_plus": 0.2})))
     assert run.model.loss.tau_plus == 0.2
+    run = RankingRun(replace(settings, loss=RankingLoss("hard")))
+    assert run.model.loss.tau_plus == pytest.approx(run.interactions.density / 10)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_baselines_are_judged_in_the_same_way_and_have_no_embeddings(settings, t
         assert result["users"] == 48
         assert fit_baseline(baseline, tmp_path / name, resume=True) == result
         assert evaluate_run(tmp_path / name)["metrics"] == result["metrics"]
-    with pytest.raises(ValueError, match="a baseline has no embeddings"):
+    with pytest.raises(ValueError, match="popularity and ease have no embeddings"):
         load_recommender(tmp_path / "ease").embeddings("items")
 
 
@@ -250,7 +252,7 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     train_ranking(replace(settings, epochs=12), tmp_path / "run")
     recommender = load_recommender(tmp_path / "run")
     known = recommender.parts.train
-    row = known.user_row("u-3")
+    row = known.user_ids.tolist().index("u-3")
     lists = recommender.recommend("u-3", k=2)
     assert lists.columns == ["user", "rank", "item", "score"]
     assert lists["user"].to_list() == ["u-3", "u-3"]
@@ -271,7 +273,9 @@ def test_a_list_is_never_filled_up_with_known_items(settings, tmp_path):
     recommender = load_recommender(tmp_path / "run")
     known = recommender.known
     lists = recommender.recommend("u-0", k=1000)
-    unseen = known.num_items - int(np.diff(known.matrix.indptr)[known.user_row("u-0")])
+    unseen = known.num_items - int(
+        np.diff(known.matrix.indptr)[known.user_ids.tolist().index("u-0")]
+    )
     assert len(lists) == unseen
 
 

@@ -216,9 +216,10 @@ def _ids(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _named(text: pl.Expr) -> pl.Expr:
-    """Stripped text, numbered."""
+    """Stripped text, numbered; null if it ends in NUL, which NumPy drops from an id."""
     text = text.str.strip_chars()
-    return pl.when(text.str.len_bytes() > 0).then(text).cast(pl.Categorical)
+    valid = (text.str.len_bytes() > 0) & ~text.str.ends_with("\0")
+    return pl.when(valid).then(text).cast(pl.Categorical)
 
 
 def _numbers(name: str, dtype: pl.DataType) -> pl.Expr:

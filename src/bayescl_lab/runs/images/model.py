@@ -37,9 +37,6 @@ def build_model(
         train: the training images, for their shape, mean and deviation.
         steps_per_epoch: batches per epoch, for the learning-rate schedule.
         encoder: a custom network, instead of the one named by the settings.
-
-    Raises:
-        ValueError: if the settings do not match each other or the images.
     """
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         if encoder is None:

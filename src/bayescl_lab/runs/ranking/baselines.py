@@ -1,4 +1,4 @@
-"""Recommenders without embeddings, and the evaluation that they share with the trained ones."""
+"""Recommenders without gradients, and the evaluation that they share with the trained ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from bayescl_lab.ranking.ease import EASE, ease_memory
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
-from bayescl_lab.ranking.popularity import Popularity
-from bayescl_lab.ranking.scorers import Scorer
-from bayescl_lab.runs.ranking.record import RankingRecord
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity, Scorer
+from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -48,7 +47,8 @@ def fit_baseline(
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
-    The folder has no checkpoint; recommending fits the baseline again.
+    The folder has no checkpoint. Recommending fits the baseline again; only the embeddings of iALS
+    are stored, like those of a trained recommender.
 
     Args:
         settings: the settings of the baseline.
@@ -74,6 +74,8 @@ def fit_baseline(
     clock.append(time.perf_counter())
     with start.work() as folder:
         record.write(folder, settings.data)
+        if isinstance(scorer, EmbeddingScorer):
+            write_embeddings(folder, scorer, settings.epochs)
         figures = ranking_figures(scorer, parts)
         clock.append(time.perf_counter())
         others = evaluate_baselines(parts, without=settings.encoder) if baselines else None
@@ -103,11 +105,9 @@ def fitted(settings: AnyBaseline, train: Interactions) -> Scorer:
         return IALS(
             train,
             dim=settings.dim,
-            regularization=settings.regularization,
-            unobserved_weight=settings.unobserved_weight,
-            frequency_exponent=settings.frequency_exponent,
             epochs=settings.epochs,
             seed=settings.seed,
+            **settings.penalty,
         )
     if settings.encoder == POPULARITY:
         return Popularity(train)

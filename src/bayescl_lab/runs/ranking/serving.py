@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from bayescl_lab.runs.folder import RunFolder
 if TYPE_CHECKING:
     from bayescl.axes import Bool, Float, Int, Tensor
     from bayescl_lab.ranking.interactions import Interactions, RankingParts
-    from bayescl_lab.ranking.scorers import Scorer, ScoresNewcomers
+    from bayescl_lab.ranking.scorers import Scorer
     from bayescl_lab.runs.ranking.record import RankingRecord
 
 PARTS = ("train", "validation", "test")
@@ -209,10 +209,10 @@ class Recommender:
         from bayescl_lab.runs.ranking.record import read_embeddings
         from bayescl_lab.runs.ranking.settings import baseline_of
 
-        if baseline := baseline_of(self._config):
-            return fitted(baseline, self.parts.train), None
         if self._matrices:
             return read_embeddings(self._folder)
+        if baseline := baseline_of(self._config):
+            return fitted(baseline, self.parts.train), None
 
         from bayescl_lab.runs.ranking.run import RankingRun
 
@@ -245,16 +245,21 @@ class Recommender:
         return top.items.numpy(), top.scores.numpy()
 
     @cached_property
-    def _newcomers(self) -> ScoresNewcomers:
-        """The scorer of items for users who are not in the data."""
+    def _scores_from(self) -> Callable[[Tensor], Tensor]:
+        """Scores of all items for users who are not in the data, from their items."""
         from bayescl_lab.ranking.fold_in import NewcomerScorer
+        from bayescl_lab.ranking.ials import IALSStep
         from bayescl_lab.ranking.scorers import EmbeddingScorer
+        from bayescl_lab.runs.ranking.settings import IALSSettings, baseline_of
 
         scorer: Any = self.scorer
-        if isinstance(scorer, EmbeddingScorer) and not hasattr(scorer, "scores_from"):
-            return NewcomerScorer(scorer, self.parts.train)
-        baseline: ScoresNewcomers = scorer
-        return baseline
+        settings = baseline_of(self._config)
+        if isinstance(settings, IALSSettings):
+            return partial(IALSStep(**settings.penalty).scores_from, scorer.items)
+        if isinstance(scorer, EmbeddingScorer):
+            return NewcomerScorer(scorer, self.parts.train).scores_from
+        from_items: Callable[[Tensor], Tensor] = scorer.scores_from
+        return from_items
 
     def _newcomer_scores(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
         """The scores of all items for a user who has some items."""
@@ -263,7 +268,7 @@ class Recommender:
             return self._popularity
         import torch
 
-        scores: NDArray[np.float32] = self._newcomers.scores_from(torch.from_numpy(telling)).numpy()
+        scores: NDArray[np.float32] = self._scores_from(torch.from_numpy(telling)).numpy()
         return scores
 
     # What needs a few rows of the files.
@@ -286,7 +291,7 @@ class Recommender:
         if isinstance(self.scorer, EmbeddingScorer):
             rows: NDArray[np.float32] = getattr(self.scorer, of).cpu().numpy()
             return rows
-        raise ValueError("a baseline has no embeddings: train with encoder mf or lightgcn")
+        raise ValueError("popularity and ease have no embeddings: train with mf, lightgcn or ials")
 
     def _items_of(self, row: int) -> list[NDArray[np.int32]]:
         """A user's items in each part."""

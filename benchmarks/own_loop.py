@@ -1,0 +1,119 @@
+"""Recommenders with all defaults: every loss, and the quick start's own loop.
+
+    BAYESCL_DATA=data python benchmarks/own_loop.py 3  # seeds
+
+On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with every loss; the loop of the
+quick start's page, with and without ``log_q``; and popularity. Finished runs stay in a journal, so
+the script continues where it stopped. Writes ``benchmarks/results/own-loop.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness import RESULTS
+from made_up_shop import made_up_shop
+
+from bayescl_lab.compare.summary import mean_and_spread, paired_difference
+from bayescl_lab.ranking.batches import PairOrder
+from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
+from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.ranking.baselines import ranking_figures
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.settings import RankingSettings
+
+METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
+JOURNAL = RESULTS / "own-loop.jsonl"
+
+
+def own_loop(
+    parts: RankingParts, loss: str, seed: int, *, corrects: bool = True, batch: int = 1024
+) -> dict[str, float]:
+    """What the page's loop trains, with cosines of 64 coordinates."""
+    torch.manual_seed(seed)
+    train, shape = parts.train, parts.train.matrix.shape
+    users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
+    objective: Any = RankingLoss(loss).build(score="cosine", density=train.density)
+    user_of, item_of = map(torch.from_numpy, train.pairs())
+    log_share = torch.log(torch.bincount(item_of, minlength=train.num_items) / len(item_of))
+    optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=5e-3)
+    order = PairOrder(len(item_of), batch, seed)
+    for epoch in range(20):
+        order.set_epoch(epoch)
+        for rows in order:
+            ids = item_of[rows]
+            log_q = log_share[ids] if corrects else None
+            value = objective.in_batch(users(user_of[rows]), items(ids), groups=ids, log_q=log_q)
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+    return dict(ranking_figures(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
+
+
+def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]:
+    """What ``bayescl train ranking`` reports with all defaults but the loss."""
+    settings = RankingSettings(loss=loss, data=data, seed=seed, device="cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        return dict(train_ranking(settings, Path(folder, "run"))["metrics"])
+
+
+def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
+    """What is measured on a data set, by name; each is called with a seed."""
+    parts = data.load("test")
+    popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
+    names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
+    density = {"tau_plus": parts.train.density}
+    losses = {name: RankingLoss(name) for name in names} | {
+        "bayesian_beta_0.7": RankingLoss("bayesian", {"beta": 0.7}),
+        "hard_concentration_0.1": RankingLoss("hard", {"concentration": 0.1}),
+        "debiased_density": RankingLoss("debiased", density),
+        "hard_density_concentration_1": RankingLoss("hard", {"concentration": 1.0} | density),
+    }
+    return {
+        "popularity": lambda _: popular,
+        **{f"own_loop_{name}": partial(own_loop, parts, name) for name in names[:2]},
+        **{f"train_{name}": partial(command, data, loss) for name, loss in losses.items()},
+        "uncorrected_loop_info_nce": partial(own_loop, parts, "info_nce", corrects=False),
+    }
+
+
+def main() -> None:
+    """Measure and write."""
+    seeds = range(int(sys.argv[1]))
+    torch.set_num_threads(1)
+    JOURNAL.touch()
+    done = {tuple(key): line for key, line in map(json.loads, JOURNAL.open(encoding="utf-8"))}
+    with tempfile.TemporaryDirectory() as folder:
+        made_up_shop().write_csv(shop := Path(folder, "shop.csv"))
+        measures = {data: methods(RankingData(data)) for data in ("ml-100k", str(shop))}
+        every = [(data, method) for data in measures for method in measures[data]]
+        for seed, (data, method) in product(seeds, every):
+            if (key := (Path(data).stem, method, seed)) not in done:
+                done[key] = measures[data][method](seed)
+                with JOURNAL.open("a") as file:
+                    file.write(json.dumps([key, done[key]]) + "\n")
+    results: dict[str, Any] = {}
+    for place, method in dict.fromkeys(key[:2] for key in done):
+        entries = results.setdefault(place, {})
+        finished = [n for n in range(99) if {(place, method, n), (place, BASE, n)} <= done.keys()]
+        for name in METRICS if finished else ():
+            ours, base = ([done[place, of, n][name] for n in finished] for of in (method, BASE))
+            entry = {"seeds": len(ours), "beyond_info_nce": paired_difference(ours, base)}
+            entries.setdefault(method, {})[name] = mean_and_spread(ours) | entry
+    content = {"figures": results, **provenance()}
+    (RESULTS / "own-loop.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Damaged files of every format: one line that names the file, or clean interactions.
+
+``BAYESCL_HOSTILE=500 pytest tests/ranking/readers/test_hostile.py`` tries more of them.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import random
+import resource
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayescl_lab.cli._app import _complain
+from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
+from bayescl_lab.ranking.readers.table import TableOptions
+
+TRIES = int(os.environ.get("BAYESCL_HOSTILE", "40"))
+PAIRS = [(user, item) for user in range(12) for item in range(9) if (user * item + user) % 3]
+ROWS = [(f"u{user}", f"i-{item}", 1 + item % 5, 10 * item + user) for user, item in PAIRS]
+HUGE = ("9" * 400, "9223372036854775808", "-1", "1e308", "1e400", "nan", "0x10", "١٢", "1_000")
+
+
+def separated(separator: str, header: str = "user,item,rating,timestamp") -> bytes:
+    lines = [header.replace(",", separator), *(separator.join(map(str, row)) for row in ROWS)]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def parquet() -> bytes:
+    pl.DataFrame(ROWS, schema=["user", "item", "rating", "timestamp"], orient="row").write_parquet(
+        file := io.BytesIO()
+    )
+    return file.getvalue()
+
+
+def zipped(content: bytes) -> bytes:
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("table.csv", content)
+    return file.getvalue()
+
+
+NUMBERS = [f"{user}\t{item}\t{1 + item % 5}\t{item}" for user, item in PAIRS]
+LISTS = "\n".join(
+    " ".join(map(str, [user, *(item for other, item in PAIRS if other == user)]))
+    for user in range(12)
+).encode()
+PLAIN: dict[str, bytes] = {
+    "a.csv": separated(","),
+    "quoted.csv": separated('","', 'user","item","rating","timestamp')
+    .replace(b"\n", b'"\n"')
+    .join([b'"', b""])[:-1],
+    "a.tsv": separated("\t"),
+    "a.txt": separated(";"),
+    "a.inter": separated("\t", "user:token,item:token,rating:float,timestamp:float"),
+    "u.data": "\n".join(NUMBERS).encode(),
+    "ratings.dat": "\n".join(NUMBERS).replace("\t", "::").encode(),
+    "train.txt": LISTS,
+    "parts/one.csv": separated(","),
+}
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zip": zipped,
+}
+FORMATS = [*PLAIN, "a.parquet", *(f"a.csv{packing}" for packing in PACKED)]
+
+
+def damaged(content: bytes, dice: random.Random) -> bytes:
+    """A file with one to three kinds of damage."""
+    for _ in range(dice.randint(1, 3)):
+        content = dice.choice(DAMAGE)(content, dice)
+    return content
+
+
+def flipped(content: bytes, dice: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(dice.choice((1, 3, 20)) if content else 0):
+        changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+    return bytes(changed)
+
+
+def cut(content: bytes, dice: random.Random) -> bytes:
+    begin = dice.randint(0, len(content))
+    return content[:begin] + content[dice.choice((len(content), begin + dice.randint(0, 40))) :]
+
+
+def filled(content: bytes, dice: random.Random) -> bytes:
+    fillings = (b"\0", b"\0" * 64, b'"', b"\r", b"\n\n", b"\xff\xfe", dice.randbytes(8), b"," * 9)
+    place = dice.randint(0, len(content))
+    return content[:place] + dice.choice(fillings) + content[place:]
+
+
+def repeated(content: bytes, dice: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    place = dice.randint(0, len(lines))
+    return b"".join([*lines[:place], *(lines[place : place + 1] * dice.randint(0, 50)), *lines])
+
+
+def enlarged(content: bytes, dice: random.Random) -> bytes:
+    words = content.split(b"\n")
+    place = dice.randrange(len(words))
+    number = dice.choice(HUGE).encode()
+    values = words[place].replace(b",", b"\t").split(b"\t")
+    words[place] = words[place].replace(dice.choice(values) or b"\n", number)
+    return b"\n".join(words)
+
+
+def recoded(content: bytes, dice: random.Random) -> bytes:
+    text = content.decode("latin-1")
+    return text.replace("u", "ü").encode(dice.choice(("latin-1", "utf-16", "utf-8-sig", "utf-32")))
+
+
+DAMAGE = (flipped, cut, filled, repeated, enlarged, recoded)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, capsys):
+    packing = Path(name).suffix
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    if name == "train.txt":
+        (tmp_path / "test.txt").write_bytes(LISTS)
+    data = str(path.parent) if name in ("train.txt", "parts/one.csv") else str(path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(TRIES):
+        dice = random.Random(f"{name} {number}")
+        if packing in PACKED:
+            content = PACKED[packing](damaged(PLAIN["a.csv"], dice))
+            content = damaged(content, dice) if dice.random() < 0.5 else content
+        else:
+            content = damaged(parquet() if packing == ".parquet" else PLAIN[name], dice)
+        path.write_bytes(content)
+        wanted = {"min_rating": dice.choice((None, 2.0)), "split": dice.choice((None, "last"))}
+        skips = name.endswith(".csv") and dice.random() < 0.3
+        options = {"skip_bad_rows": True} if skips else {}
+        try:
+            guessed_columns(data, TableOptions(**options))
+            parts = load_interactions(data, **wanted, **options)
+        except ValueError as error:
+            _complain(str(error))
+            message = capsys.readouterr().err
+            assert message.removesuffix("\n").isprintable(), (number, message)
+            assert len(message) < 2100, (number, message)
+            assert Path(data).name in message, (number, message)
+            continue
+        assert len(np.unique(parts.train.user_ids)) == parts.train.num_users
+        assert len(np.unique(parts.train.item_ids)) == parts.train.num_items
+        assert parts.train.num_interactions > 0
+        times = parts.train.timestamps
+        assert times is None or np.isfinite(times).all()
+    unit = 1 if sys.platform == "darwin" else 2**10
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 2**30
+
+
+def test_repeated_lines_change_nothing(tmp_path):
+    def pairs(content: bytes) -> set[tuple[str, str]]:
+        (tmp_path / "a.csv").write_bytes(content)
+        train = load_interactions(str(tmp_path / "a.csv"), split="none").train
+        users, items = train.pairs()
+        return set(zip(train.user_ids[users], train.item_ids[items], strict=True))
+
+    content = PLAIN["a.csv"]
+    header, rest = content.split(b"\n", 1)
+    again = repeated(rest, random.Random(0))
+    assert pairs(header + b"\n" + again) == pairs(content) == {row[:2] for row in ROWS}
