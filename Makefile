@@ -4,7 +4,7 @@
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
-#   make bench-gpu  check, measure and train on a CUDA device, in 25 minutes; goes on after a break
+#   make bench-gpu  check and measure on a CUDA device, in 25 minutes; goes on after a break
 #   make fuzz    30,000 random calls of the losses, against a slow reference in float64
 #   make test-integrations   the losses inside other libraries (installs those)
 
@@ -60,7 +60,7 @@ bench: $(INSTALLED)
 	$(BIN)/bayescl report --pages benchmarks/README.md docs/scale.md
 
 bench-gpu: $(INSTALLED)
-	$(BIN)/python benchmarks/gpu.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/gpu.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

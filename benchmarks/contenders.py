@@ -50,6 +50,12 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
         "latent classes": bayescl.LatentClassContrastiveLoss(
             num_classes=CLASSES, temperature=TEMPERATURE
         ),
+        f"{REFERENCE}, bf16 autocast": _in_bfloat16(cross_entropy_info_nce),
+        "InfoNCE, bf16 autocast": _in_bfloat16(bayescl.InfoNCELoss(temperature=TEMPERATURE)),
+        "Bayesian, bf16 autocast": _in_bfloat16(bayescl.BayesianContrastiveLoss(**BAYESIAN)),
+        "latent classes, bf16 autocast": _in_bfloat16(
+            bayescl.LatentClassContrastiveLoss(num_classes=CLASSES, temperature=TEMPERATURE)
+        ),
         "Bayesian, dense engine": bayescl.BayesianContrastiveLoss(**BAYESIAN, engine="dense"),
     }
     if batch == _BY_CLASSES:
@@ -66,6 +72,16 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
     if batch <= CUBIC_LIMIT:
         found[COMPARISON] = comparison_bayesian
     return found
+
+
+def _in_bfloat16(loss: Loss) -> Loss:
+    """A loss of views that a network computed under autocast."""
+
+    def of_views(view_1: torch.Tensor, view_2: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(view_1.device.type, dtype=torch.bfloat16):
+            return loss(view_1.bfloat16(), view_2.bfloat16())
+
+    return of_views
 
 
 def _metric_learning() -> Loss:

@@ -19,8 +19,6 @@ from pathlib import Path
 import torch
 from harness import time_side_by_side, write_result
 from loss_speed import step
-from rich.console import Console
-from rich.table import Table
 from torch import distributed as dist
 from torch import multiprocessing
 
@@ -58,9 +56,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
 
-    title = f"2 x {arguments.batch} embeddings of {arguments.dim} per rank, gloo, one thread each"
-    table = Table("ranks", "loss", "median ms", "quartiles ms", title=title)
-    console, body = Console(), []
+    body: list[dict[str, object]] = []
     for ranks in arguments.ranks:
         with tempfile.TemporaryDirectory() as folder:
             store, out = (Path(folder) / "store").as_uri(), str(Path(folder) / "seconds.pt")
@@ -68,24 +64,24 @@ def main() -> None:
             multiprocessing.spawn(measure, args=(ranks, *rest), nprocs=ranks)
             measured = torch.load(out, weights_only=True)
         for name, seconds in measured.items():
-            low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
-            low, median, high = low * 1e3, median * 1e3, high * 1e3
-            table.add_row(str(ranks), name, f"{median:.1f}", f"{low:.1f} - {high:.1f}")
-            body.append(
-                {
-                    "ranks": ranks,
-                    "loss": name,
-                    "batch_per_rank": arguments.batch,
-                    "dim": arguments.dim,
-                    "median_ms": round(median, 2),
-                    "quartiles_ms": [round(low, 2), round(high, 2)],
-                    "rounds": arguments.rounds,
-                }
+            low, median, high = (
+                round(1e3 * time, 2)
+                for time in statistics.quantiles(seconds, n=4, method="inclusive")
             )
-    console.print(table)
+            row: dict[str, object] = {
+                "ranks": ranks,
+                "loss": name,
+                "batch_per_rank": arguments.batch,
+                "dim": arguments.dim,
+                "median_ms": median,
+                "quartiles_ms": [low, high],
+                "rounds": arguments.rounds,
+            }
+            body.append(row)
+            print(row, flush=True)
     command = shlex.join(["python", "benchmarks/distributed_scaling.py", *sys.argv[1:]])
     path = write_result("distributed-scaling", command, {"measurements": body})
-    console.print(f"written to {path}")
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

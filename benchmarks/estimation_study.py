@@ -29,11 +29,11 @@ from bayescl.estimation.auc import MeasuredAlpha
 from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.images.features import extract_features
-from bayescl_lab.images.few_label_probe import few_label_probe
-from bayescl_lab.paper.simulation import Settings, generator, observe
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
+from bayescl_lab.images.probes import extract_features
 from bayescl_lab.paper.simulation.frames import Record, frame
 from bayescl_lab.paper.simulation.model import independent_pair_auc
+from bayescl_lab.paper.simulation.process import Settings, generator, observe
 from bayescl_lab.runs.folder import RunFolder, as_json
 from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
@@ -256,16 +256,10 @@ def few_label_accuracies(run: ImageRun) -> dict[str, float]:
     """Accuracies in percent with one and with five labels per class, on the evaluation part."""
     parts = run.parts
     features = [extract_features(run.model, some) for some in (parts.train, parts.evaluation)]
+    labels = parts.train.labels, parts.evaluation.labels
+    data = ProbeData(features[0], labels[0], features[1], labels[1], parts.train.num_classes)
     return {
-        f"few_label_{count}": 100
-        * few_label_probe(
-            features[0],
-            parts.train.labels,
-            features[1],
-            parts.evaluation.labels,
-            num_classes=parts.train.num_classes,
-            labels_per_class=count,
-        ).mean
+        f"few_label_{count}": 100 * few_label_probe(data, labels_per_class=count).mean
         for count in LABELS_PER_CLASS
     }
 

@@ -1,13 +1,18 @@
 """Whether a loss still finds the exact partner, and how many near neighbours are of its class.
 
     python benchmarks/exact_pairs.py
+    python benchmarks/exact_pairs.py --adapters
 
 Two towers learn made-up pairs of 20 classes with ``in_batch``: 400 steps of 256 pairs. A pair is
 what its class and a part of its own make of it, seen by two random maps with noise. On 1,000 unseen
 pairs, R@1 is the share of anchors whose nearest candidate is their own partner; P@10 and P@40 are
 the shares of the nearest 10 and 40 that are of the anchor's class.
 
-Writes ``benchmarks/results/exact-pairs.json``.
+With ``--adapters`` the same towers are trained through the losses of open_clip and
+sentence-transformers and through those of :mod:`bayescl.integrations` that replace them, as those
+libraries call them: with a dictionary of features and a logit scale, and with columns of texts.
+
+Writes ``benchmarks/results/exact-pairs.json``; each of the two commands leaves the other's figures.
 """
 
 from __future__ import annotations
@@ -16,6 +21,9 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +40,9 @@ OWN, WIDTH = 16, 64
 """Coordinates of a class and of a pair's own part; and of what a tower sees and returns."""
 
 Pairs = tuple[Tensor, Tensor, Tensor]
+Step = Callable[[Tensor], Tensor]
+"""From the rows of a batch to its loss."""
+
 LOSSES: dict[str, Callable[[float], bayescl.ContrastiveLoss]] = {
     "InfoNCE": lambda t: bayescl.InfoNCELoss(temperature=t),
     **{
@@ -63,18 +74,116 @@ def made_up_pairs(seed: int) -> tuple[Pairs, Pairs]:
     return pairs(8000), pairs(UNSEEN)
 
 
-def scores(loss: bayescl.ContrastiveLoss, seed: int) -> dict[str, float]:
-    """Train two towers and score them on unseen pairs."""
-    (labels, first, second), (unseen, *views) = made_up_pairs(seed)
-    torch.manual_seed(seed)
-    towers = nn.ModuleList(
+def two_towers() -> nn.ModuleList:
+    """One encoder for each side of a pair."""
+    return nn.ModuleList(
         nn.Sequential(nn.Linear(WIDTH, 256), nn.ReLU(), nn.Linear(256, WIDTH)) for _ in range(2)
     )
+
+
+def directly(towers: nn.ModuleList, pairs: Pairs, loss: bayescl.ContrastiveLoss) -> Step:
+    """Steps of a loss of this package."""
+    labels, first, second = pairs
+
+    def step(rows: Tensor) -> Tensor:
+        groups = labels[rows] if loss.needs_groups else None
+        return loss.in_batch(towers[0](first[rows]), towers[1](second[rows]), groups=groups)
+
+    return step
+
+
+def through_open_clip(towers: nn.ModuleList, pairs: Pairs, name: str, temperature: float) -> Any:
+    """Steps as open_clip trains: features of length 1 and a logit scale; and the loss."""
+    from open_clip.loss import ClipLoss
+
+    from bayescl.integrations.open_clip import LatentClassClipLoss
+
+    loss = {
+        "InfoNCE": lambda: ClipLoss(),
+        "latent classes": lambda: LatentClassClipLoss(num_classes=CLASSES),
+        "latent classes, no arguments": lambda: LatentClassClipLoss(),
+    }[name]()
+    _, *views = pairs
+
+    def step(rows: Tensor) -> Tensor:
+        image, text = (
+            F.normalize(tower(view[rows]), dim=1) for tower, view in zip(towers, views, strict=True)
+        )
+        features = {"image_features": image, "text_features": text}
+        scale = torch.tensor(1 / temperature)
+        return sum(loss(**features, logit_scale=scale, output_dict=True).values())
+
+    return step, loss
+
+
+def through_sentence_transformers(
+    towers: nn.ModuleList, pairs: Pairs, name: str, temperature: float
+) -> Any:
+    """Steps as sentence-transformers trains: columns of tokenized texts; and the loss.
+
+    A text is the number of a pair's first or second side, so the model is a table of what each
+    number looks like and the tower of its side.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import InputModule
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    from bayescl.integrations.sentence_transformers import LatentClassRankingLoss
+
+    _, *views = pairs
+
+    class Towers(InputModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.towers = towers
+
+        def preprocess(self, inputs: Any, **_: Any) -> dict[str, Tensor]:
+            tokens = torch.tensor([[int(word) for word in text.split()] for text in inputs])
+            return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+        def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
+            side, numbers = features["input_ids"][0, 0], features["input_ids"][:, 1]
+            features["sentence_embedding"] = self.towers[side](views[side][numbers])
+            return features
+
+        def save(self, output_path: str, *_: Any, **__: Any) -> None:
+            raise NotImplementedError("these towers are not saved")
+
+    model = SentenceTransformer(modules=[Towers()], device="cpu").train()
+    loss = {
+        "InfoNCE": lambda **scale: MultipleNegativesRankingLoss(model, **scale),
+        "latent classes": lambda **scale: LatentClassRankingLoss(
+            model, num_classes=CLASSES, **scale
+        ),
+        "latent classes, no arguments": lambda **scale: LatentClassRankingLoss(model, **scale),
+    }[name](scale=1 / temperature)
+
+    def step(rows: Tensor) -> Tensor:
+        columns = [[f"{side} {row}" for row in rows.tolist()] for side in range(2)]
+        return loss([model.preprocess(column) for column in columns], None)
+
+    return step, loss
+
+
+ADAPTERS = {
+    "open_clip": through_open_clip,
+    "sentence-transformers": through_sentence_transformers,
+}
+ADAPTED = ("InfoNCE", "latent classes", "latent classes, no arguments")
+"""In an adapter's trial, InfoNCE is the other library's own loss."""
+
+
+def scores(
+    steps: Callable[[nn.ModuleList, Pairs], tuple[Step, Any]], seed: int
+) -> dict[str, float]:
+    """Train two towers and score them on unseen pairs."""
+    pairs, (unseen, *views) = made_up_pairs(seed)
+    torch.manual_seed(seed)
+    towers = two_towers()
+    step, loss = steps(towers, pairs)
     optimizer = torch.optim.Adam(towers.parameters(), lr=1e-3)
     for _ in range(STEPS):
-        rows = torch.randint(len(labels), (BATCH,))
-        groups = labels[rows] if loss.needs_groups else None
-        value = loss.in_batch(towers[0](first[rows]), towers[1](second[rows]), groups=groups)
+        value = step(torch.randint(len(pairs[0]), (BATCH,)))
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
@@ -88,41 +197,70 @@ def scores(loss: bayescl.ContrastiveLoss, seed: int) -> dict[str, float]:
         "r_1": float((nearest[:, 0] == torch.arange(UNSEEN)).float().mean()),
         "p_10": float(same[:, :10].mean()),
         "p_40": float(same.mean()),
-        "trust": float(getattr(loss, "trust", float("nan"))),
+        "trust": float(getattr(getattr(loss, "loss", loss), "trust", float("nan"))),
     }
+
+
+def record_of(origin: dict[str, Any], runs: list[dict[str, float]]) -> dict[str, Any]:
+    """Mean and spread of each figure over the seeds."""
+    record = dict(origin)
+    for figure in ("r_1", "p_10", "p_40"):
+        values = [run[figure] for run in runs]
+        spread = statistics.stdev(values) if len(values) > 1 else 0.0
+        record[figure] = {"mean": statistics.mean(values), "spread": spread}
+    if str(origin["loss"]).startswith("latent"):
+        record["trust"] = statistics.mean(run["trust"] for run in runs)
+    return record
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, score and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, help="from 1")
-    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.05, 0.1, 0.25])
+    parser.add_argument("--temperatures", type=float, nargs="+")
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
     parser.add_argument("--attraction", type=float, default=1.0, help="of latent classes")
+    parser.add_argument("--adapters", action="store_true", help="through other libraries")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
-    origin, console = provenance(), Console()
+    origin: dict[str, Any] = provenance()
+    console = Console()
+    seeds = range(1, options.seeds + 1)
     records: list[dict[str, Any]] = []
-    for temperature in options.temperatures:
-        for name in options.losses:
-            each = []
-            for seed in range(options.seeds):
-                loss = LOSSES[name](temperature)
-                if isinstance(loss, bayescl.LatentClassContrastiveLoss):
-                    loss.attraction = options.attraction
-                each.append(scores(loss, 1 + seed))
-            record: dict[str, Any] = {"temperature": temperature, "loss": name}
-            for figure in ("r_1", "p_10", "p_40"):
-                values = [one[figure] for one in each]
-                spread = statistics.stdev(values) if len(values) > 1 else 0.0
-                record[figure] = {"mean": statistics.mean(values), "spread": spread}
-            if name.startswith("latent"):
-                record["trust"] = statistics.mean(one["trust"] for one in each)
-            records.append(record)
-            figures = ", ".join(f"{key} {record[key]['mean']:.3f}" for key in ("r_1", "p_10"))
-            console.print(f"t {temperature:g}, {name}: {figures}, trust {record.get('trust')}")
+
+    def add(what: dict[str, Any], steps: Callable[[nn.ModuleList, Pairs], Any]) -> None:
+        records.append(record := record_of(what, [scores(steps, seed) for seed in seeds]))
+        figures = ", ".join(f"{key} {record[key]['mean']:.3f}" for key in ("r_1", "p_10"))
+        console.print(f"{', '.join(map(str, what.values()))}: {figures}, {record.get('trust')}")
+
+    def direct(name: str, temperature: float) -> Callable[[nn.ModuleList, Pairs], Any]:
+        def steps(towers: nn.ModuleList, pairs: Pairs) -> Any:
+            loss = LOSSES[name](temperature)
+            if isinstance(loss, bayescl.LatentClassContrastiveLoss):
+                loss.attraction = options.attraction
+            return directly(towers, pairs, loss), loss
+
+        return steps
+
+    temperatures = options.temperatures or ([0.05, 0.1] if options.adapters else [0.05, 0.1, 0.25])
+    if options.adapters:
+        for (library, through), temperature, name in product(
+            ADAPTERS.items(), temperatures, ADAPTED
+        ):
+            what = {"library": library, "temperature": temperature, "loss": name}
+            add(what, partial(through, name=name, temperature=temperature))
+    else:
+        for temperature, name in product(temperatures, options.losses):
+            add({"temperature": temperature, "loss": name}, direct(name, temperature))
     file = options.results / "exact-pairs.json"
+    earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     content = {"seeds": options.seeds, "records": records, **origin}
+    if options.adapters:
+        installed = {name: version(name) for name in ("open_clip_torch", "sentence-transformers")}
+        content["versions"] = {**origin["versions"], **installed}
+        content = {**earlier, "adapters": content}
+    elif "adapters" in earlier:
+        content["adapters"] = earlier["adapters"]
     file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

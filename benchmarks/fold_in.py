@@ -22,6 +22,7 @@ from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
 
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
@@ -33,7 +34,6 @@ from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.record import RankingRecord
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
-from bayescl_lab.runs.statistics import mean_and_spread
 
 DATA = RankingData("ml-100k")
 EVERY = 6

@@ -1,7 +1,7 @@
 """All checks and benchmarks that need a GPU, within a budget of seconds.
 
-    make bench-gpu DATA=FOLDER
-    python benchmarks/gpu.py --data FOLDER
+    make bench-gpu
+    python benchmarks/gpu.py
     TRITON_INTERPRET=1 python benchmarks/gpu.py --quick --device cpu
 
 Each section (see ``SECTIONS``) runs in a process of its own with its share of the time, so that
@@ -32,8 +32,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
-from gpu_journal import BEGUN, NO_TIME, DeviceLostError, Journal, Run, failure  # noqa: E402
-from gpu_report import implied_rule, origin, write  # noqa: E402
+from gpu_journal import (  # noqa: E402
+    BEGUN,
+    NO_TIME,
+    DeviceLostError,
+    Journal,
+    Run,
+    failure,
+    origin,
+    write,
+)
 
 WHOLE = "the section"
 """The item that stands for a section's own failure."""
@@ -58,8 +66,7 @@ SECTIONS = {
     "tests": Section("gpu_engines.run_gpu_tests", 0.2, on_cpu=False),
     "kernels": Section("gpu_engines.measure_kernels", 0.3),
     "speed": Section("gpu_engines.measure_speed", 0.4),
-    "training": Section("gpu_training.measure_training", 0.3, on_cpu=True),
-    "cifar10": Section("gpu_training.train_on_images", 1.0, on_cpu=True),
+    "training": Section("gpu_training.measure_training", 1.0, on_cpu=True),
 }
 """What runs, in this order."""
 
@@ -76,7 +83,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # as on Ctrl-C
     begun = time.monotonic()
     where = origin(arguments.device, quick=arguments.quick)
-    journal = Journal.begin(arguments.out, arguments.name, where, anew=arguments.anew)
+    journal = Journal.begin(arguments.out, where, anew=arguments.anew)
     for name in arguments.sections:
         section, left = SECTIONS[name], arguments.seconds - (time.monotonic() - begun)
         if on_cpu and not section.on_cpu:
@@ -92,8 +99,6 @@ def main() -> int:
         command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
         path = write(journal, seconds, command)
         print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
-        if name == "speed":
-            print(*implied_rule([*journal.sections.get(name, {}).values()]), sep="\n", flush=True)
     values = [value for items in journal.sections.values() for value in items.values()]
     return int(any("error" in value for value in values))
 
@@ -104,9 +109,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--quick", action="store_true", help="a rehearsal at small sizes")
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument("--data", help="folder of images for the section cifar10")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--name", default="gpu", help="of the result files, behind the date")
     parser.add_argument("--anew", action="store_true", help="measure again what is done")
     # How the benchmark calls itself: one section, on the journal of its caller.
     parser.add_argument("--section", choices=SECTIONS, help=argparse.SUPPRESS)
@@ -118,7 +121,7 @@ def run_here(arguments: argparse.Namespace) -> int:
     """Run one section in this process; ``DEVICE_LOST`` if no more can be done in it."""
     threading.Thread(target=end_with_caller, daemon=True).start()
     name, journal = arguments.section, Journal(arguments.journal)
-    run = Run(journal, name, arguments.seconds, arguments.quick, arguments.device, arguments.data)
+    run = Run(journal, name, arguments.seconds, arguments.quick, arguments.device)
     try:
         module, _, function = SECTIONS[name].function.partition(".")
         getattr(import_module(module), function)(run)
@@ -163,7 +166,6 @@ def run_process(
     command = [sys.executable, str(Path(__file__).resolve()), "--section", name]
     command += ["--journal", str(journal.path), "--seconds", str(seconds)]
     command += ["--device", arguments.device, *["--quick"] * arguments.quick]
-    command += ["--data", arguments.data] if arguments.data else []
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True

@@ -1,7 +1,8 @@
-"""What ``gpu.py`` has measured so far, in one file, so that a break costs at most one value.
+"""What ``gpu.py`` has measured so far, in one file, and the page that shows it.
 
-The file is replaced as a whole after every item. An item that is being measured stands in it as a
-failure, which it is if its process dies. The next call measures again what failed or had no time.
+The file is replaced as a whole after every item, so a break costs at most one value. An item that
+is being measured stands in it as a failure, which it is if its process dies. The next call measures
+again what failed or had no time.
 """
 
 from __future__ import annotations
@@ -15,11 +16,21 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
+
+from bayescl_lab._files import write_atomically
+from bayescl_lab.runs.provenance import git_commit, hardware, versions
 
 NO_TIME = {"left_out": "no time"}
 OUT_OF_MEMORY = {"left_out": "out of memory"}
 BEGUN = {"error": "its process ended"}
+TITLES = {
+    "kernels": "Each kernel alone, with each of its tiles, the default first",
+    "speed": "Forward and backward of two views: time, and memory beyond the embeddings",
+    "training": "Random images of CIFAR-10's size; target for ResNet-50: 6 s per epoch "
+    "(the paper: 82)",
+}
 
 
 class DeviceLostError(RuntimeError):
@@ -34,9 +45,9 @@ class Journal:
         self.read()
 
     @classmethod
-    def begin(cls, folder: Path, name: str, origin: dict[str, Any], *, anew: bool) -> Journal:
+    def begin(cls, folder: Path, origin: dict[str, Any], *, anew: bool) -> Journal:
         """Go on with the newest file of this origin (code, device and size), or start one."""
-        files = sorted(folder.glob(f"????-??-??-{name}.json"))
+        files = sorted(folder.glob("????-??-??-gpu.json"))
         if not anew and files and (journal := cls(files[-1])).origin == origin:
             for section, items in journal.sections.items():
                 kept = {key: items[key] for key in items if is_measured(items[key])}
@@ -47,7 +58,7 @@ class Journal:
         else:
             folder.mkdir(parents=True, exist_ok=True)
             journal = cls.__new__(cls)
-            journal.path = folder / f"{date.today().isoformat()}-{name}.json"
+            journal.path = folder / f"{date.today().isoformat()}-gpu.json"
             journal.origin, journal.sections, journal.done = origin, {}, []
         journal._write()
         return journal
@@ -71,9 +82,7 @@ class Journal:
 
     def _write(self) -> None:
         body = {"origin": self.origin, "sections": self.sections, "done": self.done}
-        aside = self.path.with_name(self.path.name + ".part")
-        aside.write_text(json.dumps(body, indent=1) + "\n")
-        aside.replace(self.path)
+        write_atomically(self.path, json.dumps(body, indent=1) + "\n")
 
 
 def is_measured(value: Any) -> bool:
@@ -90,7 +99,6 @@ class Run:
     seconds: float
     quick: bool
     device: str = "cuda"
-    data: str | None = None
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -143,3 +151,83 @@ def times(call: Callable[[], object], seconds: float = 1.0) -> dict[str, Any]:
     repeats = len(measured.times) * measured.number_per_run
     spread = 1e3 * measured.iqr
     return {"median_ms": 1e3 * measured.median, "quartiles_apart_ms": spread, "repeats": repeats}
+
+
+def origin(device: str, *, quick: bool) -> dict[str, Any]:
+    """What values must have in common to stand in one report: code, device and size."""
+    properties = str(torch.cuda.get_device_properties(0)) if device == "cuda" else None
+    return {
+        "commit": git_commit(),
+        "device": device,
+        "quick": quick,
+        "hardware": hardware(),
+        "versions": versions() | {"cuda": torch.version.cuda},
+        "properties": properties,
+    }
+
+
+def write(journal: Journal, seconds: float, command: str) -> Path:
+    """Write a page of what there is so far beside the journal, and return its path."""
+    lines = ["# GPU benchmark", "", f"`{command}`, {seconds:.0f} s in the last call", ""]
+    lines += [json.dumps(journal.origin), ""]
+    if journal.origin["quick"]:
+        lines += ["A rehearsal at small sizes: the figures measure nothing.", ""]
+    for name, items in journal.sections.items():
+        lines += [f"## {name}", "", TITLES.get(name, ""), ""]
+        rows = [{"item": item, **items[item]} for item in items if is_measured(items[item])]
+        if rows:
+            frame = pl.json_normalize(rows, infer_schema_length=None)
+            lines += [*(_speed(frame) if name == "speed" else [_table(frame)]), ""]
+        for item, value in items.items():
+            if not is_measured(value):
+                why = value.get("left_out") or f"failed, {value['error']}"
+                lines.append(f"- {name}, {item}: {' '.join(str(why).split())[:500]}")
+        lines.append("")
+    path = journal.path.with_suffix(".md")
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _table(frame: pl.DataFrame) -> str:
+    """A table in Markdown."""
+    everything = {"tbl_rows": -1, "tbl_cols": -1, "tbl_width_chars": 10_000}
+    plain = {"tbl_hide_column_data_types": True, "tbl_hide_dataframe_shape": True}
+    with pl.Config(tbl_formatting="MARKDOWN", fmt_str_lengths=200, **everything, **plain):
+        return str(frame)
+
+
+def _speed(frame: pl.DataFrame) -> list[str]:
+    """Times and memory of every method by batch, and the rule that follows."""
+    lines = []
+    for values in ("median_ms", "extra_mib"):
+        by_batch = frame.sort("batch").pivot("batch", index="method", values=values)
+        lines += [values, "", _table(by_batch), ""]
+    return [*lines, "By these times alone:", "", *implied_rule(frame.to_dicts())]
+
+
+def implied_rule(rows: list[dict[str, Any]]) -> list[str]:
+    """From which batch on the fused engine was the fastest: the rule that ``auto`` would follow.
+
+    Embeddings in half precision are compared with the other engines' float32, which is what they
+    convert to.
+    """
+    frame = pl.DataFrame([row for row in rows if row.get("engine")], infer_schema_length=None)
+    if "arithmetic" not in frame.columns:
+        return []
+    ours, others = (
+        frame.filter((pl.col("engine") == "fused") == is_ours) for is_ours in (True, False)
+    )
+    others = others.group_by("objective", "batch").agg(next=pl.col("median_ms").min())
+    leads = ours.join(others, ["objective", "batch"]).sort("batch")
+    leads = leads.with_columns(lead=pl.col("next") / pl.col("median_ms"))
+    lines = []
+    for (objective, label), part in leads.group_by("objective", "arithmetic", maintain_order=True):
+        losing = part.filter(pl.col("lead") <= 1)["batch"].max() or 0
+        first = part.filter(pl.col("batch") > losing)["batch"].min()
+        when = f"from B = {first:,} on" if first else "at no batch that was measured"
+        ratios = ", ".join(
+            f"{lead:.1f} (B = {batch:,})" for batch, lead in part["batch", "lead"].rows()
+        )
+        lines.append(f"- {objective}, {label}: `auto` would choose fused {when}")
+        lines.append(f"  (times as fast as the next engine: {ratios})")
+    return lines

@@ -33,7 +33,6 @@ import torch
 from harness import write_result
 from PIL import Image
 from rich.console import Console
-from rich.table import Table
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import CenterCrop, Compose, InterpolationMode, PILToTensor, Resize
@@ -191,10 +190,7 @@ def main() -> None:
         )
         for key in ("images_per_second", "cpu_s", "first_epoch_s")
     }
-    table = Table("program", *list(rows[0])[1:-1], title=f"{options.workers} workers")
-    for row in rows:
-        table.add_row(str(row["program"]), *(f"{row[key]:.2f}" for key in list(row)[1:-1]))
-    console.print(table, ratios)
+    console.print(*rows, ratios)
     body = {
         "images": options.images,
         "image": f"{SIDE} x {SIDE}, JPEG of quality {QUALITY}",

@@ -16,10 +16,8 @@ import subprocess
 import sys
 
 import torch
-from contenders import REFERENCE, contenders, views_of_classes
+from contenders import contenders, views_of_classes
 from harness import write_result
-from rich.console import Console
-from rich.table import Table
 
 SMALL_STEPS = 20
 """Enough to fill the latent-class loss's memory and to fit to it."""
@@ -64,10 +62,8 @@ def main() -> None:
         sys.stdout.write(json.dumps(found))
         return
 
-    console, body = Console(), []
+    body: list[dict[str, object]] = []
     for batch in arguments.batch:
-        title = f"2 x {batch} embeddings of {arguments.dim}"
-        table = Table("loss", "extra MB (median)", "range", "x " + REFERENCE, title=title)
         reference = 0.0
         for name in contenders(batch):
             found = sorted(
@@ -75,23 +71,18 @@ def main() -> None:
             )
             median = found[len(found) // 2]
             reference = reference or median  # the reference comes first
-            ratio = median / reference
-            body.append(
-                {
-                    "loss": name,
-                    "batch": batch,
-                    "dim": arguments.dim,
-                    "extra_mb": [round(one, 2) for one in found],
-                    "median_mb": round(median, 2),
-                    "ratio_to_cross_entropy": round(ratio, 4),
-                }
-            )
-            table.add_row(
-                name, f"{median:.1f}", f"{found[0]:.1f} - {found[-1]:.1f}", f"{ratio:.2f}"
-            )
-        console.print(table)
+            row: dict[str, object] = {
+                "loss": name,
+                "batch": batch,
+                "dim": arguments.dim,
+                "extra_mb": [round(size, 2) for size in found],
+                "median_mb": round(median, 2),
+                "ratio_to_cross_entropy": round(median / reference, 4),
+            }
+            body.append(row)
+            print(row, flush=True)
     command = shlex.join(["python", "benchmarks/loss_memory.py", *sys.argv[1:]])
-    console.print(f"written to {write_result('loss-memory', command, {'measurements': body})}")
+    print(f"written to {write_result('loss-memory', command, {'measurements': body})}")
 
 
 if __name__ == "__main__":

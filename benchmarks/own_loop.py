@@ -22,6 +22,7 @@ import torch
 from harness import RESULTS
 from made_up_shop import made_up_shop
 
+from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import PairOrder
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
@@ -31,7 +32,6 @@ from bayescl_lab.runs.ranking.baselines import ranking_figures
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
-from bayescl_lab.runs.statistics import mean_and_spread, paired_difference
 
 METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
 JOURNAL = RESULTS / "own-loop.jsonl"

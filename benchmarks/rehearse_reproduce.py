@@ -29,11 +29,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from harness import write_result
@@ -42,10 +41,13 @@ from rich.console import Console
 
 from bayescl_lab.cli import main as bayescl
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.few_label_probe import few_label_probe
-from bayescl_lab.images.knn_probe import knn_probe
-from bayescl_lab.images.linear_probe import linear_probe
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.images.encoders import TorchvisionEncoder
+from bayescl_lab.images.feature_probes import (
+    ProbeData,
+    few_label_probe,
+    knn_probe,
+    linear_probe,
+)
 from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES
 
 SHAPES = {
@@ -61,32 +63,15 @@ DRAWS, OF_DRAWS = 10, 100
 MIB, GIB = 2**20, 2**30
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a process took.
+class Step(NamedTuple):
+    """What a process took: figures, and the last lines of its output.
 
-    Attributes:
-        seconds: by the clock.
-        cpu_seconds: of the processor, all threads.
-        own_mib: peak of memory that is no file's.
-        peak_mib: peak of memory with the mapped pixels that were in memory.
-        output: its last lines.
+    The figures are seconds by the clock and of the processor, and in MiB the peak of memory that is
+    no file's and the peak with mapped pixels.
     """
 
-    seconds: float
-    cpu_seconds: float
-    own_mib: float
-    peak_mib: float
+    figures: dict[str, float]
     output: list[str]
-
-    def figures(self) -> dict[str, float]:
-        """Without the output."""
-        return {
-            "seconds": round(self.seconds, 1),
-            "cpu_seconds": round(self.cpu_seconds, 1),
-            "own_mib": round(self.own_mib),
-            "peak_mib": round(self.peak_mib),
-        }
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -136,13 +121,13 @@ def carry_out(setup: Path, words: list[str], *, until: Callable[[], bool] | None
     said = log.read_text().splitlines()
     if process.returncode != (-signal.SIGKILL if until else 0):
         raise RuntimeError(f"{shlex.join(words)} ended with {process.returncode}: {said[-5:]}")
-    return Step(
-        time.perf_counter() - start,
-        usage.ru_utime + usage.ru_stime,
-        own / MIB,
-        usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MIB,
-        said[-12:],
-    )
+    figures = {
+        "seconds": round(time.perf_counter() - start, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "own_mib": round(own / MIB),
+        "peak_mib": round(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MIB),
+    }
+    return Step(figures, said[-12:])
 
 
 def _own_memory(pid: int) -> float:
@@ -175,19 +160,15 @@ def probes(name: str, share: float) -> int:
     generator = torch.Generator().manual_seed(0)
     features = [torch.rand(count, FEATURES, generator=generator) for count in (train, test)]
     labels = [torch.arange(count) % NUM_CLASSES[name] for count in (train, test)]
-    arrays = features[0], labels[0], features[1], labels[1]
     classes = NUM_CLASSES[name]
+    data = ProbeData(features[0], labels[0], features[1], labels[1], classes)
     seconds = {}
-    fast = {"linear, fast": lambda: linear_probe(*arrays, num_classes=classes)}
+    fast = {"linear, fast": lambda: linear_probe(data)}
     for title, probe in {
-        "knn": lambda: knn_probe(*arrays, num_classes=classes),
+        "knn": lambda: knn_probe(data),
         **(fast if classes == 10 else {}),  # the table of seconds, which has no other data sets
-        "few_label_1": lambda: few_label_probe(
-            *arrays, num_classes=classes, labels_per_class=1, draws=DRAWS
-        ),
-        "few_label_5": lambda: few_label_probe(
-            *arrays, num_classes=classes, labels_per_class=5, draws=DRAWS
-        ),
+        "few_label_1": lambda: few_label_probe(data, labels_per_class=1, draws=DRAWS),
+        "few_label_5": lambda: few_label_probe(data, labels_per_class=5, draws=DRAWS),
     }.items():
         start = time.perf_counter()
         probe()
@@ -221,17 +202,17 @@ def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[st
             }
             setup.write_text(json.dumps({"data": str(data), "archives": files}))
             figures["archive_mb"] = megabytes(path)
-            figures["fetch"] = carry_out(setup, ["data", "fetch", name]).figures()
+            figures["fetch"] = carry_out(setup, ["data", "fetch", name]).figures
             console.print(figures)
     for name, figures in sets.items():
-        figures["pixels"] = carry_out(setup, ["pixels", name]).figures()
+        figures["pixels"] = carry_out(setup, ["pixels", name]).figures
         figures["disk_mb"] = megabytes(data / name)
         place = work / f"table-{name}"
         step = carry_out(setup, [*_table(name, "bayesian", images), "--out", str(place)])
         (run,) = (place / "runs").iterdir()
         result = json.loads((run / "result.json").read_text())
         figures["table"] = {
-            **step.figures(),
+            **step.figures,
             "images": result["images"],
             "seconds_per_epoch": round(result["seconds_per_epoch"], 1),
         }
@@ -242,7 +223,7 @@ def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[st
     console.print(network)
     name = names[-1]  # the largest
     step = carry_out(setup, ["probes", name, str(share)])
-    fitted = {"data": name, **step.figures(), "seconds_of": json.loads(step.output[-1])}
+    fitted = {"data": name, **step.figures, "seconds_of": json.loads(step.output[-1])}
     console.print(fitted)
     return {
         "images_of_a_table": f"at most {images:,}",
@@ -282,8 +263,8 @@ def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
     return {
         "data": name,
         "epochs": 3,
-        "killed_after_seconds": round(before.seconds, 1),
-        "resumed_seconds": round(after.seconds, 1),
+        "killed_after_seconds": before.figures["seconds"],
+        "resumed_seconds": after.figures["seconds"],
         "same_figures": one["cells"] == other["cells"],
     }
 
@@ -299,7 +280,7 @@ def real_step(setup: Path, name: str) -> dict[str, Any]:
     step = carry_out(setup, words)
     result = json.loads((place / "result.json").read_text())
     return {
-        **step.figures(),
+        **step.figures,
         "command": shlex.join(["bayescl", *words[: words.index("--out")]]),
         "loss": round(result["loss"], 4),
         "seconds_per_step": round(result["seconds_per_epoch"], 1),

@@ -19,6 +19,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import torch
 from harness import time_side_by_side, write_result
@@ -192,7 +193,7 @@ def calibration(candidates: int, dim: int, logits: int, rounds: int) -> dict[str
 
 def resnet(name: str, size: int) -> nn.Module:
     """A network of torchvision without its classifier, on no device."""
-    from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+    from bayescl_lab.images.encoders import TorchvisionEncoder
 
     return TorchvisionEncoder(name, channels=3, image_size=size)
 
@@ -221,6 +222,8 @@ def main() -> None:
             ("Bayesian", bayescl.BayesianContrastiveLoss(alpha=0.9, engine="dense")),
         )
     }
+    precisions = [(*key, "float32", rate) for key in PRODUCTS]
+    precisions += [("fused", loss, "bfloat16", arguments.half_rate * 1e12) for loss in dense]
     engines = [
         {
             "engine": engine,
@@ -230,65 +233,51 @@ def main() -> None:
             "bytes": bytes_per_logit(engine, loss),
             "picoseconds": 1e12 * seconds_per_logit(engine, loss, dim, its_rate, bandwidth),
         }
-        for (engine, loss), (precision, its_rate) in (
-            *((key, ("float32", rate)) for key in PRODUCTS),
-            *((("fused", loss), ("bfloat16", arguments.half_rate * 1e12)) for loss in dense),
-        )
+        for engine, loss, precision, its_rate in precisions
     ]
     communication, memory, steps = [], [], []
-    for batch in arguments.batches:
-        for devices in arguments.devices:
-            where = {"batch": batch, "devices": devices, "items_per_device": batch // devices}
-            count = logits_per_device(batch, devices)
-            sent = 2 * gathered_bytes(batch, devices, dim)
-            links = {f"ms_{link:g}": sent / (link * 1e9) * 1e3 for link in arguments.links}
-            communication.append(
-                where | {"mib": sent / 2**20, "note_kib": note_bytes(devices) / 2**10} | links
-            )
-            memory.append(
-                where
-                | {
-                    "rows_mib": embedding_bytes(batch, dim) / 2**20,
-                    "logits": count,
-                    "dense_gib": dense["Bayesian"] * count / 2**30,
-                    "chunk_rows": chunk_rows(batch, devices),
-                    "chunk_mib": chunk_bytes(batch, devices) / 2**20,
-                    "histogram_mib": histogram_bytes(batch, devices, bins) / 2**20,
-                }
-            )
-            times = {
-                f"{one['engine']}_{one['loss']}_{one['precision']}_ms": one["picoseconds"]
-                * count
-                / 1e9
-                for one in engines
-            }
-            steps.append(where | {"logits": count} | links | times)
-    encoders = {
-        "ResNet-18, 32 px": encoder_operations(partial(resnet, "resnet18", 32), 32),
-        "ResNet-50, 224 px": encoder_operations(partial(resnet, "resnet50", 224), 224),
-    }
-    work = [
-        {
-            "encoder": name,
-            "gigaoperations": operations / 1e9,
-            **{f"share_{batch}": loss_share(batch, dim, operations) for batch in arguments.batches},
+    for batch, devices in product(arguments.batches, arguments.devices):
+        where = {"batch": batch, "devices": devices, "items_per_device": batch // devices}
+        count = logits_per_device(batch, devices)
+        sent = 2 * gathered_bytes(batch, devices, dim)
+        links = {f"ms_{link:g}": sent / (link * 1e9) * 1e3 for link in arguments.links}
+        notes = {"mib": sent / 2**20, "note_kib": note_bytes(devices) / 2**10}
+        communication.append(where | notes | links)
+        held = {
+            "rows_mib": embedding_bytes(batch, dim) / 2**20,
+            "logits": count,
+            "dense_gib": dense["Bayesian"] * count / 2**30,
+            "chunk_rows": chunk_rows(batch, devices),
+            "chunk_mib": chunk_bytes(batch, devices) / 2**20,
+            "histogram_mib": histogram_bytes(batch, devices, bins) / 2**20,
         }
-        for name, operations in encoders.items()
-    ]
-    measured = [
-        calibration(candidates, dim, arguments.logits, arguments.rounds)
-        for candidates in (2**10, 2**13, 2**16)
-    ]
-
+        memory.append(where | held)
+        times = {
+            f"{row['engine']}_{row['loss']}_{row['precision']}_ms": row["picoseconds"] * count / 1e9
+            for row in engines
+        }
+        steps.append(where | {"logits": count} | links | times)
+    work = []
+    for name, size in (("resnet18", 32), ("resnet50", 224)):
+        operations = encoder_operations(partial(resnet, name, size), size)
+        shares = {
+            f"share_{batch}": loss_share(batch, dim, operations) for batch in arguments.batches
+        }
+        encoder = f"{name.replace('resnet', 'ResNet-')}, {size} px"
+        work.append({"encoder": encoder, "gigaoperations": operations / 1e9, **shares})
+    tables = {
+        "communication": communication,
+        "memory": memory,
+        "engines": engines,
+        "steps": steps,
+        "work": work,
+        "calibration": [
+            calibration(candidates, dim, arguments.logits, arguments.rounds)
+            for candidates in (2**10, 2**13, 2**16)
+        ],
+    }
     console = Console()
-    for title, records in (
-        ("communication", communication),
-        ("memory", memory),
-        ("engines", engines),
-        ("steps", steps),
-        ("work", work),
-        ("calibration", measured),
-    ):
+    for title, records in tables.items():
         table = Table(*records[0], title=title)
         for record in records:
             table.add_row(
@@ -307,12 +296,7 @@ def main() -> None:
         },
         "dense_saved_bytes_per_logit": dense,
         "break_even_dim": {loss: break_even_dim(loss, rate, bandwidth) for loss in dense},
-        "communication": communication,
-        "memory": memory,
-        "engines": engines,
-        "steps": steps,
-        "work": work,
-        "calibration": measured,
+        **tables,
     }
     console.print(f"wrote {write_result('scale-model', command, body)}")
 

@@ -17,12 +17,9 @@ beside it all runs.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import random
 import shlex
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -36,6 +33,8 @@ from typing import Any, NamedTuple
 import torch
 from datasets import Dataset
 from harness import write_result
+from intents.questions import read_texts
+from intents.training import partners
 from rich.console import Console
 from rich.table import Table
 from sentence_transformers import (
@@ -49,9 +48,11 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers.trainer_callback import PrinterCallback
 
-from bayescl import losses
 from bayescl.integrations import sentence_transformers as ours
-from bayescl_lab.images.few_label_probe import few_label_probe
+from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
+from bayescl_lab.images.subsets import stratified_split
+from bayescl_lab.report.tables import mean_text
 from bayescl_lab.runs.provenance import provenance
 
 BASELINE = "MultipleNegativesRankingLoss"
@@ -64,7 +65,16 @@ class Part(NamedTuple):
     """Texts and their intents."""
 
     texts: list[str]
-    labels: list[int]
+    labels: torch.Tensor
+
+    def take(self, rows: torch.Tensor) -> Part:
+        """Some of the rows."""
+        return Part([self.texts[row] for row in rows], self.labels[rows])
+
+    def divided(self, share: float) -> tuple[Part, Part]:
+        """A share of each class, and the rest; the same at every call."""
+        first, rest = stratified_split(self.labels, share=share, seed=0)
+        return self.take(first), self.take(rest)
 
 
 class Run(NamedTuple):
@@ -99,51 +109,17 @@ OWN: Mapping[str, Sequence[Mapping[str, float]]] = {
 }
 
 
-def methods() -> list[str]:
-    """The methods whose losses this version has."""
-    there = hasattr(losses, "LatentClassContrastiveLoss")
-    return [name for name in OWN if there or name != "latent classes"]
-
-
 def read(path: Path) -> Part:
-    with path.open(newline="") as file:
-        rows = [(row["text"].strip(), row["category"]) for row in csv.DictReader(file)]
-    names = sorted({name for _, name in rows})
-    return Part([text for text, _ in rows], [names.index(name) for _, name in rows])
-
-
-def divided(whole: Part, share: float) -> tuple[Part, Part]:
-    """A part without, and with only, a share of each class; the same at every call."""
-    order = random.Random(0).sample(range(len(whole.texts)), len(whole.texts))
-    seen: dict[int, int] = defaultdict(int)
-    totals = {label: whole.labels.count(label) for label in set(whole.labels)}
-    held = set()
-    for row in order:
-        label = whole.labels[row]
-        seen[label] += 1
-        if seen[label] <= share * totals[label]:
-            held.add(row)
-
-    def rows_of(kept: bool) -> Part:
-        rows = [row for row in range(len(whole.texts)) if (row in held) is kept]
-        return Part([whole.texts[row] for row in rows], [whole.labels[row] for row in rows])
-
-    return rows_of(False), rows_of(True)
+    """The questions of a file."""
+    texts, names = read_texts(path)
+    number = {name: index for index, name in enumerate(sorted(set(names)))}
+    return Part([text.strip() for text in texts], torch.tensor([number[name] for name in names]))
 
 
 def pairs(part: Part, seed: int) -> Dataset:
     """Every text with another text of its intent."""
-    drawn = random.Random(seed)
-    by_label: dict[int, list[int]] = defaultdict(list)
-    for row, label in enumerate(part.labels):
-        by_label[label].append(row)
-    partners = []
-    for row, label in enumerate(part.labels):
-        other = drawn.choice(by_label[label])
-        while other == row and len(by_label[label]) > 1:
-            other = drawn.choice(by_label[label])
-        partners.append(part.texts[other])
-    return Dataset.from_dict({"anchor": part.texts, "positive": partners})
+    partner = partners(part.labels, torch.Generator().manual_seed(seed))
+    return Dataset.from_dict({"anchor": part.texts, "positive": part.take(partner).texts})
 
 
 def fresh_model(part: Part, dim: int, seed: int) -> SentenceTransformer:
@@ -187,32 +163,34 @@ def loss_of(
 ) -> torch.nn.Module:
     if run.method in (BASELINE, "NO_DUPLICATES sampler"):
         return MultipleNegativesRankingLoss(model, scale=run.scale)
-    made = {
-        "InfoNCE, equal texts masked": ours.InfoNCERankingLoss,
-        "guide's mask": ours.InfoNCERankingLoss,
-        "margin rule": ours.InfoNCERankingLoss,
-        "debiased": ours.DebiasedRankingLoss,
-        "hard": ours.HardRankingLoss,
-        "Bayesian": ours.BayesianRankingLoss,
-        "latent classes": ours.LatentClassRankingLoss,
-    }[run.method]
     options: dict[str, Any] = dict(run.own)
     if run.method in ("hard", "Bayesian"):
         options["tau_plus"] = 1 / CLASSES
     if guide is not None:
         options["guide"] = guide
-    return made(model, scale=run.scale, **options)
+    own = {
+        "debiased": ours.DebiasedRankingLoss,
+        "hard": ours.HardRankingLoss,
+        "Bayesian": ours.BayesianRankingLoss,
+        "latent classes": ours.LatentClassRankingLoss,
+    }
+    loss = own.get(run.method, ours.InfoNCERankingLoss)
+    return loss(model, scale=run.scale, **options)
 
 
-def judge(model: SentenceTransformer, train_part: Part, test: Part, draws: int) -> dict[str, float]:
+def evaluate(
+    model: SentenceTransformer, train_part: Part, test: Part, draws: int
+) -> dict[str, float]:
     """Retrieval of training texts of the same intent, and few-label probes."""
     by_label: dict[int, set[str]] = defaultdict(set)
-    for row, label in enumerate(train_part.labels):
+    for row, label in enumerate(train_part.labels.tolist()):
         by_label[label].add(f"t{row}")
     evaluator = InformationRetrievalEvaluator(
         queries={f"q{row}": text for row, text in enumerate(test.texts)},
         corpus={f"t{row}": text for row, text in enumerate(train_part.texts)},
-        relevant_docs={f"q{row}": by_label[label] for row, label in enumerate(test.labels)},
+        relevant_docs={
+            f"q{row}": by_label[label] for row, label in enumerate(test.labels.tolist())
+        },
         map_at_k=[100],
         ndcg_at_k=[10],
         mrr_at_k=[10],
@@ -233,16 +211,10 @@ def judge(model: SentenceTransformer, train_part: Part, test: Part, draws: int) 
         )
         for part in (train_part, test)
     )
+    labels = torch.tensor(train_part.labels), torch.tensor(test.labels)
+    data = ProbeData(features, labels[0], others, labels[1], CLASSES)
     for count in (1, 5):
-        score = few_label_probe(
-            features,
-            torch.tensor(train_part.labels),
-            others,
-            torch.tensor(test.labels),
-            num_classes=CLASSES,
-            labels_per_class=count,
-            draws=draws,
-        )
+        score = few_label_probe(data, labels_per_class=count, draws=draws)
         figures[f"probe, {count} per class"] = score.mean
     return {name: float(value) for name, value in figures.items()}
 
@@ -254,9 +226,9 @@ class Bench:
         self.options = options
         whole, test = read(options.data / "train.csv"), read(options.data / "test.csv")
         if options.limit:
-            whole = divided(whole, options.limit / len(whole.texts))[1]
-            test = divided(test, options.limit / len(test.texts))[1]
-        self.parts = {"validation": divided(whole, 0.2), "test": (whole, test)}
+            whole = whole.divided(options.limit / len(whole.texts))[0]
+            test = test.divided(min(1.0, options.limit / len(test.texts)))[0]
+        self.parts = {"validation": whole.divided(0.8), "test": (whole, test)}
         options.out.mkdir(parents=True, exist_ok=True)
         self.path = options.out / "runs.jsonl"
         self.done: dict[str, dict[str, Any]] = {}
@@ -297,7 +269,7 @@ class Bench:
             train(plain, data, guide, loss_of(plain, guide, None), options.epochs)
         model = fresh_model(train_part, options.dim, run.seed)
         train(run, data, model, loss_of(run, model, guide), options.epochs)
-        return judge(model, train_part, other, options.draws)
+        return evaluate(model, train_part, other, options.draws)
 
     def best(self, method: str, batch_size: int) -> Run:
         """The setting with the best mean average precision on the validation part."""
@@ -335,8 +307,7 @@ class Bench:
                     "own": ", ".join(f"{name} {value:.3g}" for name, value in run.own.items()),
                 }
                 for name in figures[0]:
-                    values = [100 * each[name] for each in figures]
-                    row[name] = f"{statistics.mean(values):.1f} ± {_deviation(values):.1f}"
+                    row[name] = mean_text(mean_and_spread([it[name] for it in figures]), scale=100)
                 won = sum(
                     mine["map@100"] > theirs["map@100"]
                     for mine, theirs in zip(figures, baseline, strict=True)
@@ -362,10 +333,6 @@ class Bench:
         }
 
 
-def _deviation(values: Sequence[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else 0.0
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -375,8 +342,8 @@ def main() -> None:
     parser.add_argument(
         "--methods",
         nargs="+",
-        choices=methods(),
-        default=methods(),
+        choices=list(OWN),
+        default=list(OWN),
         help="beside the baseline, which is always there; default: all",
     )
     parser.add_argument("--batch_sizes", type=int, nargs="+", default=[64, 512])
@@ -388,7 +355,7 @@ def main() -> None:
         "--limit", type=int, default=0, help="training texts, at least 2000; 0 for all"
     )
     options = parser.parse_args()
-    options.methods = [name for name in methods() if name in (BASELINE, *options.methods)]
+    options.methods = [name for name in OWN if name in (BASELINE, *options.methods)]
     bench = Bench(options)
     body = bench.result()
     table = Table(*body["measurements"][0], title="per cent: means ± standard deviations")

@@ -22,6 +22,8 @@ WORK = {
     "gathered": gathering.gathered,
     "reductions": gathering.reductions,
     "queues": gathering.queues,
+    "rounds": gathering.rounds,
+    "denominators": gathering.denominators,
     "cache": gathering.cache,
     "latent": latent.gathered,
     "latent, data parallel": latent.data_parallel,
@@ -58,8 +60,8 @@ def apart(distances: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...
     return {
         case: far
         for case, far in distances.items()
-        # The third is the learnable temperature's, which is kept in float32.
-        if not (max(far[:2]) < PRECISIONS[case.rpartition("; ")[2]] and max(far) < 1e-6)
+        # The third is of the loss's parameters, which are kept in float32.
+        if not (max(far[:2]) < PRECISIONS[case.rpartition("; ")[2]] and max(far) < 3e-6)
     }
 
 
@@ -105,6 +107,13 @@ def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_own
 
 
 @worlds
+def test_sigmoid_losses_hold_the_rows_of_one_process_at_a_time(
+    world_size: int, found: Found
+) -> None:
+    assert max(findings["rounds"]["share"] for findings in found(world_size)) <= 1
+
+
+@worlds
 def test_queues_and_the_gradient_cache_gather(world_size: int, found: Found) -> None:
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found(world_size):
@@ -113,6 +122,14 @@ def test_queues_and_the_gradient_cache_gather(world_size: int, found: Found) -> 
         assert queues["same groups"]
         assert queues["gathered by the loss"] < 1e-14
         assert findings["cache"]["distance"] < 1e-6
+
+
+@worlds
+def test_moving_denominators_are_those_of_one_process(world_size: int, found: Found) -> None:
+    for findings in found(world_size):
+        repeated = findings["denominators"].pop("repeated")
+        assert repeated == f"indices must be distinct, got 0 {world_size} times"
+        assert max(findings["denominators"].values()) < 1e-13
 
 
 @worlds
@@ -171,6 +188,7 @@ REFUSALS = {  # rank 1 is the one that differs
     "a scalar to gather": "rows must have at least one axis, got a scalar",
     "another shape to gather": "the shape of a row must be the same on every process",
     "a queue of another width": "embeddings must have shape [rows, 3], got [2, 4]",
+    "an index beyond the data": "indices must lie in [0, 99], got 100",
 }
 
 

@@ -23,13 +23,12 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import gpu
     import gpu_journal
-    import gpu_report
 
-    return gpu, gpu_journal, gpu_report
+    return gpu, gpu_journal
 
 
 def begin(modules, folder: Path, **changes):
-    return modules[1].Journal.begin(folder, "smoke", ORIGIN | changes, anew=False)
+    return modules[1].Journal.begin(folder, ORIGIN | changes, anew=False)
 
 
 def run_of(modules, journal, seconds: float = 60.0):
@@ -98,7 +97,7 @@ def test_an_item_that_takes_its_process_down_costs_no_other(modules, tmp_path, m
         monkeypatch.setattr(gpu, "SMALLEST", 0.2)
         monkeypatch.setattr(gpu, "SPARE", 20.0)
     journal = begin(modules, tmp_path)
-    arguments = argparse.Namespace(device="cpu", quick=True, data=None)
+    arguments = argparse.Namespace(device="cpu", quick=True)
     gpu.run_apart("speed", journal, arguments, 0.2 if death == "hanging" else 120.0)
     items = journal.sections["speed"]
     assert items["first"] == {}
@@ -111,22 +110,22 @@ def test_an_item_that_takes_its_process_down_costs_no_other(modules, tmp_path, m
 )
 def test_a_break_ends_the_section_too_and_keeps_its_values(tmp_path, number):
     command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--quick", "--device", "cpu"]
-    command += ["--out", str(tmp_path), "--name", "smoke", "--sections", "cifar10"]
+    command += ["--out", str(tmp_path), "--sections", "training"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     until, sections = time.monotonic() + 240, {}
     while time.monotonic() < until and process.poll() is None and not sections:
         time.sleep(0.05)
-        for path in tmp_path.glob("*-smoke.json"):
+        for path in tmp_path.glob("*-gpu.json"):
             sections = json.loads(path.read_text())["sections"]
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == (128 + number if number == signal.SIGTERM else -number)
-    (written,) = tmp_path.glob("*-smoke.json")
+    (written,) = tmp_path.glob("*-gpu.json")
     time.sleep(0.5)
     kept = written.read_text()
     time.sleep(0.5)
     assert written.read_text() == kept  # nobody goes on writing
-    assert json.loads(kept)["sections"].keys() == {"cifar10"}
+    assert json.loads(kept)["sections"].keys() == {"training"}
     assert not running(str(written))
 
 
@@ -154,7 +153,7 @@ def test_the_report_names_what_failed_and_the_rule_for_auto(modules, tmp_path):
         other = {**row, "batch": 32, "median_ms": 5.0 - milliseconds, "extra_mib": 0.0}
         journal.record("speed", f"{engine} on less", other)
     journal.record("kernels", "bfloat16, range", {"error": "OutOfResources: shared memory"})
-    table = modules[2].write(journal, 12.0, "a command").read_text()
+    table = modules[1].write(journal, 12.0, "a command").read_text()
     assert "| fused   | 4.0 | 1.0 |" in table
     assert "Bayesian, bfloat16: `auto` would choose fused from B = 64 on" in table
     assert "0.2 (B = 32), 3.0 (B = 64)" in table

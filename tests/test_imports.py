@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import grimp
 
@@ -30,6 +31,19 @@ def test_importing_bayescl_loads_nothing_else() -> None:
 def test_a_loss_loads_torch_and_nothing_heavier() -> None:
     before = "import torch, numpy, jaxtyping"
     assert loaded_by("from bayescl import *", before=before) == {"bayescl"}
+
+
+def test_the_library_does_its_work_without_extras() -> None:
+    program = Path(__file__).with_name("alone.py")
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_command_says_what_it_needs() -> None:
+    program = "import sys; sys.modules['cyclopts'] = None; import bayescl_lab.cli"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.endswith("install it with: pip install 'bayescl[all]'\n")
 
 
 def test_an_overview_of_the_commands_loads_what_shows_it_and_nothing_else() -> None:

@@ -20,18 +20,14 @@ def gpu_benchmark(*options: str, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path):
-    outcome = gpu_benchmark("--quick", "--out", str(tmp_path), "--name", "smoke")
+def test_the_training_section_of_the_gpu_benchmark_goes_through_on_a_cpu(tmp_path):
+    outcome = gpu_benchmark("--quick", "--out", str(tmp_path))
     assert outcome.returncode == 0, outcome.stderr
-    (written,) = tmp_path.glob("*-smoke.json")
+    (written,) = tmp_path.glob("*-gpu.json")
     sections = json.loads(written.read_text())["sections"]
-    assert list(sections) == ["training", "cifar10"]
-    losses = ["InfoNCE", "Bayesian", "latent classes", "debiased", "hard", "oracle"]
-    assert list(sections["cifar10"]) == [f"{loss}, digits" for loss in losses]
-    for loss in ("InfoNCE", "Bayesian"):
+    assert list(sections) == ["training"]
+    for loss in ("InfoNCE", "Bayesian", "latent classes"):
         assert sections["training"][f"small, {loss}"]["median_ms"] > 0
-        probes = sections["cifar10"][f"{loss}, digits"]["probes"]
-        assert {"few_label_1", "knn", "linear"} <= probes.keys()
     table = written.with_suffix(".md").read_text()
     assert "| Bayesian " in table
     assert "failed" not in table
@@ -39,10 +35,10 @@ def test_the_training_sections_of_the_gpu_benchmark_go_through_on_a_cpu(tmp_path
 
 def test_the_kernel_sections_are_rehearsed_in_the_interpreter_and_not_measured_twice(tmp_path):
     pytest.importorskip("triton")
-    options = ("--quick", "--out", str(tmp_path), "--name", "smoke", "--sections")
+    options = ("--quick", "--out", str(tmp_path), "--sections")
     outcome = gpu_benchmark(*options, "accuracy", "kernels", TRITON_INTERPRET="1")
     assert outcome.returncode == 0, outcome.stderr
-    (written,) = tmp_path.glob("*-smoke.json")
+    (written,) = tmp_path.glob("*-gpu.json")
     first = json.loads(written.read_text())["sections"]
     assert all(row["loss_error"] < 1e-4 for row in first["accuracy"].values())
     assert all(row["gradient_error"] < 2e-3 for row in first["accuracy"].values())

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rivals.library import stratified_split
 from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
+
+from bayescl_lab.images.subsets import stratified_split
 
 NAME = "banking77"
 SPLIT_SEED = 0
@@ -118,8 +119,8 @@ def load_questions(folder: Path, *, evaluate_on: str = "test") -> QuestionParts:
     Raises:
         ValueError: if a file lacks a column.
     """
-    texts, names = _read(folder / "train.csv")
-    test_texts, test_names = _read(folder / "test.csv")
+    texts, names = read_texts(folder / "train.csv")
+    test_texts, test_names = read_texts(folder / "test.csv")
     intents = tuple(sorted(set(names)))
     number = {name: index for index, name in enumerate(intents)}
     labels = torch.tensor([number[name] for name in names])
@@ -138,8 +139,12 @@ def load_questions(folder: Path, *, evaluate_on: str = "test") -> QuestionParts:
     )
 
 
-def _read(path: Path) -> tuple[list[str], list[str]]:
-    """Texts and categories of a file."""
+def read_texts(path: Path) -> tuple[list[str], list[str]]:
+    """Texts and categories of a file.
+
+    Raises:
+        ValueError: if it lacks a column.
+    """
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows or not {"text", "category"} <= rows[0].keys():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -11,24 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rivals.library import (
-    LOSSES,
-    LossSettings,
-    Purpose,
-    RunFolder,
-    check_choice,
-    derived_seed,
-    provenance,
-    seeded,
-)
 from torch import Tensor, nn
+from tuned_comparison import run_in_folder
 
-from intents.encoder import BagEncoder
-from intents.questions import QuestionParts, Questions, find_data, load_questions
-from intents.retrieval import scores_of
+from bayescl.checks import check_choice
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.losses import LossSettings, image_losses
+from intents.questions import Bags, QuestionParts, Questions, find_data, load_questions
 
-KIND = "benchmark questions"
 PAIRS = ("intents", "views")
+HEADS = ("none", "linear", "mlp")
+DEPTHS = (1, 10, 100)
+FEW_LABELS = (1, 5)
+SCORES = (
+    *(f"precision_{depth}" for depth in DEPTHS),
+    *(f"few_label_{count}" for count in FEW_LABELS),
+)
+"""Names of the scores, in the order of tables."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class TextSettings:
     data: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, LOSSES)
+        check_choice("method", self.method, image_losses())
         check_choice("pairs", self.pairs, PAIRS)
 
     def as_config(self) -> dict[str, Any]:
@@ -75,26 +75,52 @@ class TextSettings:
         return config
 
 
-def build_loss(settings: TextSettings) -> nn.Module:
-    """The loss of a run."""
-    return LossSettings(settings.method, settings.values).build()
+class BagEncoder(nn.Module):
+    """The mean of a question's feature vectors, as it is or through a small head.
+
+    Args:
+        num_features: size of the vocabulary.
+        head: "none", "linear", or "mlp" for one hidden layer.
+        dim: length of a feature vector, and of an embedding.
+        deviation: of a feature vector's initial entries. At 1, torch's default, twelve epochs
+            hardly move the vectors of rare features, and questions are compared by random ones.
+    """
+
+    def __init__(
+        self, num_features: int, *, head: str = "none", dim: int = 128, deviation: float = 0.05
+    ) -> None:
+        super().__init__()
+        check_choice("head", head, HEADS)
+        self.bag = nn.EmbeddingBag(num_features, dim, mode="mean")
+        nn.init.normal_(self.bag.weight, std=deviation)
+        hidden = [nn.Linear(dim, dim), nn.ReLU()] if head == "mlp" else []
+        self.head = nn.Sequential(*hidden, *([] if head == "none" else [nn.Linear(dim, dim)]))
+
+    def forward(self, bags: Bags) -> Tensor:
+        """Embeddings ``[questions, dim]``, not normalised: losses and retrieval do that."""
+        return self.head(self.bag(bags.features, bags.offsets))
+
+    @torch.no_grad()
+    def embed(self, questions: Questions, *, chunk: int = 1024) -> Tensor:
+        """Embeddings of all questions, of length 1."""
+        rows = torch.arange(len(questions)).split(chunk)
+        return nn.functional.normalize(
+            torch.cat([self(questions.take(part)) for part in rows]), dim=1
+        )
 
 
 def train_questions(
     settings: TextSettings,
     out: Path,
     *,
-    resume: bool = False,
-    checkpoint_every: int = 1,
     progress: Callable[[int, float], None] | None = None,
+    **_: object,
 ) -> dict[str, Any]:
-    """Train an encoder, judge it and write the scores into a run folder.
+    """Train an encoder and evaluate it by every score; a broken run starts anew.
 
     Args:
         settings: the settings of the run.
         out: the run folder.
-        resume: whether a folder may be there; a finished run is merely read.
-        checkpoint_every: not used; a run takes seconds.
         progress: told of every finished epoch.
 
     Returns:
@@ -103,40 +129,14 @@ def train_questions(
     Raises:
         ValueError: if there are no data, or ``out`` holds another run.
     """
-    del checkpoint_every
-    origin = provenance()
-    if resume:
-        folder = RunFolder.open(out, KIND)
-        if folder.config() != settings.as_config():
-            raise ValueError(f"{out} holds a run with other settings")
-        if folder.is_finished:
-            return folder.read_result()
-    place = find_data() if settings.data is None else Path(settings.data)
-    parts = _loaded(place, settings.evaluate_on)
-    if not resume:
-        folder = RunFolder.create(out, KIND, settings.as_config())
-    start = time.perf_counter()
-    encoder, last_loss = fit(settings, parts, progress=progress)
-    seconds = time.perf_counter() - start
-    train, evaluation = encoder.embed(parts.train), encoder.embed(parts.evaluation)
-    scores = scores_of(
-        evaluation,
-        parts.evaluation.labels,
-        train,
-        parts.train.labels,
-        num_classes=len(parts.intents),
-    )
-    result = {
-        "settings": settings.as_config(),
-        "seed": settings.seed,
-        "scores": scores,
-        "seconds": round(time.perf_counter() - start, 2),
-        "seconds_per_epoch": seconds / settings.epochs,
-        "loss": last_loss,
-        **origin,
-    }
-    folder.write_result(result)
-    return result
+
+    def work(_: RunFolder) -> dict[str, Any]:
+        place = find_data() if settings.data is None else Path(settings.data)
+        parts = _loaded(place, settings.evaluate_on)
+        encoder, loss = fit(settings, parts, progress=progress)
+        return {"scores": scores_of(encoder, parts), "loss": loss}
+
+    return run_in_folder(settings, out, "benchmark questions", work)
 
 
 @lru_cache(maxsize=2)
@@ -149,7 +149,6 @@ def fit(
     settings: TextSettings,
     parts: QuestionParts,
     *,
-    loss: nn.Module | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> tuple[BagEncoder, float]:
     """Train an encoder; it is returned with the mean loss of the last epoch.
@@ -157,7 +156,6 @@ def fit(
     Args:
         settings: the settings of the run.
         parts: the questions.
-        loss: in place of the settings' own.
         progress: told of every finished epoch.
 
     Raises:
@@ -169,7 +167,7 @@ def fit(
         raise ValueError(f"batch_size must be at most {len(questions)}, got {settings.batch_size}")
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         encoder = BagEncoder(parts.num_features, head=settings.head, deviation=settings.deviation)
-    loss = build_loss(settings) if loss is None else loss
+    loss = LossSettings(settings.method, settings.values).build()
     optimizer = torch.optim.Adam(
         [*encoder.parameters(), *loss.parameters()], lr=settings.lr, fused=True
     )
@@ -229,3 +227,37 @@ def _loss_of_batch(
         )
     labels = {"groups": questions.labels[rows]} if getattr(loss, "needs_groups", False) else {}
     return loss.in_batch(*(encoder(bag) for bag in bags), **labels)
+
+
+def precisions(
+    embeddings: Tensor, labels: Tensor, train_embeddings: Tensor, train_labels: Tensor
+) -> dict[str, float]:
+    """Share of the nearest training questions that have the question's intent.
+
+    Args:
+        embeddings: of the questions that ask, of length 1.
+        labels: their intents.
+        train_embeddings: of the questions that answer, of length 1.
+        train_labels: their intents.
+
+    Returns:
+        The mean share by depth.
+    """
+    hits = []
+    deepest = max(DEPTHS)
+    for rows, truth in zip(embeddings.split(1024), labels.split(1024), strict=True):
+        nearest = (rows @ train_embeddings.T).topk(deepest, dim=1).indices
+        hits.append(train_labels[nearest] == truth[:, None])
+    right = sum(hit.double().sum(0) for hit in hits) / len(labels)
+    return {f"precision_{depth}": right[:depth].mean().item() for depth in DEPTHS}
+
+
+def scores_of(encoder: BagEncoder, parts: QuestionParts) -> dict[str, float]:
+    """Every score of :data:`SCORES`, in [0, 1]."""
+    train, evaluation = encoder.embed(parts.train), encoder.embed(parts.evaluation)
+    labels = parts.train.labels, parts.evaluation.labels
+    scores = precisions(evaluation, labels[1], train, labels[0])
+    data = ProbeData(train, labels[0], evaluation, labels[1], len(parts.intents))
+    for count in FEW_LABELS:
+        scores[f"few_label_{count}"] = few_label_probe(data, labels_per_class=count, draws=20).mean
+    return scores

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rivals.library import check_choice, check_positive
+from bayescl.checks import check_choice, check_positive
 from rivals.steps import Rival, Sizes, Step
 
 MODES = ("eliminate", "attract")

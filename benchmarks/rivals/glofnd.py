@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rivals.library import check_positive
+from bayescl.checks import check_positive
 from rivals.steps import Rival, Sizes, Step, TwoViewLogits, two_view_logits
 
 

@@ -9,52 +9,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescl import distributed, functional
-    from bayescl.losses import (
-        AttractingOracleContrastiveLoss,
-        BayesianContrastiveLoss,
-        CandidateQueue,
-        ContrastiveLoss,
-        DebiasedContrastiveLoss,
-        HardContrastiveLoss,
-        InfoNCELoss,
-        LatentClassContrastiveLoss,
-        LearnableTemperature,
-        OracleContrastiveLoss,
-        cached_backward,
-    )
+    from bayescl import distributed as distributed
+    from bayescl import functional as functional
+    from bayescl.losses import *  # noqa: F403
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "AttractingOracleContrastiveLoss",
-    "BayesianContrastiveLoss",
-    "CandidateQueue",
-    "ContrastiveLoss",
-    "DebiasedContrastiveLoss",
-    "HardContrastiveLoss",
-    "InfoNCELoss",
-    "LatentClassContrastiveLoss",
-    "LearnableTemperature",
-    "OracleContrastiveLoss",
-    "__version__",
-    "cached_backward",
-    "distributed",
-    "functional",
-]
+_ROOMS = ("distributed", "engines", "functional", "losses")
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name on first use, so that commands answer without waiting for torch."""
-    if name in ("distributed", "engines", "functional", "losses"):
+    """Load a room, or a public name of the losses, on first use."""
+    if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.losses"), name)
-    globals()[name] = value
-    return value
+    if name == "__all__" or not name.startswith("_"):
+        losses = import_module(f"{__name__}.losses")
+        if name == "__all__":
+            return [*losses.__all__, "__version__", "distributed", "functional"]
+        if name in losses.__all__:
+            return getattr(losses, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """The public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -1,6 +1,7 @@
 """Argument checks, so that every message names the argument, its value and what was expected.
 
-Those of plain values need no torch, so that a command line is refused before torch is loaded.
+Those of plain values need no torch, so that a command line is refused before torch is loaded. Also
+the message for a package that is not installed.
 """
 
 from __future__ import annotations
@@ -132,3 +133,10 @@ def check_finite(name: str, tensor: Tensor) -> None:
     if not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite entries")
+
+
+def missing(library: str, extra: str, error: ImportError) -> ImportError:
+    """Return an error that names the extra for a library that could not be imported."""
+    return ImportError(
+        f"this needs {library} ({error}); install it with: pip install 'bayescl[{extra}]'"
+    )

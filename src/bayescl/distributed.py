@@ -27,6 +27,11 @@ _REFUSAL_CHARACTERS = 600
 _RANKS_NAMED = 8
 
 
+def is_initialized() -> bool:
+    """Whether there is a process group."""
+    return dist.is_available() and dist.is_initialized()
+
+
 def world_size(group: dist.ProcessGroup | None = None) -> int:
     """Return the number of processes.
 
@@ -39,7 +44,7 @@ def world_size(group: dist.ProcessGroup | None = None) -> int:
     Raises:
         RuntimeError: if ``torch.distributed`` has no process group yet.
     """
-    if not (dist.is_available() and dist.is_initialized()):
+    if not is_initialized():
         raise RuntimeError(
             "gathering needs an initialised process group: call "
             "torch.distributed.init_process_group first, or use gather=False in a single process"
@@ -227,6 +232,23 @@ def gather_rows(
         gathered: Tensor = _Gather.apply(rows, sizes, group)
         return gathered
     return _all_rows(rows, sizes, group)
+
+
+def rows_of(source: int, rows: Tensor, size: int, group: dist.ProcessGroup | None = None) -> Tensor:
+    """Return the rows of one process, which sends them to all; without gradient.
+
+    Args:
+        source: the process's rank.
+        rows: this process's own rows, which say what others look like.
+        size: number of rows of that process.
+        group: process group; default: torch's.
+    """
+    if source == rank(group):
+        sent = rows.detach().contiguous()
+    else:
+        sent = rows.new_empty(size, *rows.shape[1:])
+    dist.broadcast(sent, group_src=source, group=group)
+    return sent
 
 
 def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:

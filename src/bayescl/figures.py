@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
+
+from bayescl.checks import missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +27,15 @@ _STYLE: Any = {
     "legend.frameon": False,
     "svg.hashsalt": "bayescl",
 }
+
+
+def _style() -> AbstractContextManager[None]:
+    """The common style while figures are made and saved."""
+    try:
+        from matplotlib import rc_context
+    except ImportError as error:
+        raise missing("Matplotlib", "cli", error) from error
+    return rc_context(_STYLE)
 
 
 def blank_figure(
@@ -58,10 +70,11 @@ def panels(
 
     Returns:
         The figure, and its axes row by row.
-    """
-    from matplotlib import rc_context
 
-    with rc_context(_STYLE):
+    Raises:
+        ImportError: if Matplotlib is not installed.
+    """
+    with _style():
         figure = blank_figure(width, height)
         axes = figure.subplots(rows, columns, squeeze=False)
         if title:
@@ -104,9 +117,7 @@ def legend_under(axis: Axes, *, columns: int = 2, size: float = 9, distance: flo
 
 def png(figure: Figure, *, dpi: int = 110) -> bytes:
     """The figure as a PNG file; the same figure gives the same bytes."""
-    from matplotlib import rc_context
-
     stream = io.BytesIO()
-    with rc_context(_STYLE):
+    with _style():
         figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
     return stream.getvalue()

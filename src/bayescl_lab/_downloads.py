@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import os
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -25,6 +26,7 @@ _TIMEOUT = 30.0  # seconds without a byte
 _DAMAGE = (
     EOFError,
     RuntimeError,  # encryption, and compression that nobody uses
+    *(ValueError, LookupError, OverflowError, struct.error),  # names and sizes that are none
     lzma.LZMAError,
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -274,7 +276,7 @@ def extract_archive(archive: Path, into: Path) -> Path:
     except tarfile.FilterError as error:
         raise ValueError(f"{archive} is unsafe: {error}") from None
     except _DAMAGE as error:
-        reason = str(error).partition("\n")[0]  # tarfile tells of every format it tried
+        reason = str(error).partition("\n")[0][:200]  # of every format tried, or of many bytes
         raise ValueError(f"{archive} is damaged: {reason}") from None
     except OSError as error:
         raise ValueError(f"cannot unpack {archive}: {error.strerror or error}") from None

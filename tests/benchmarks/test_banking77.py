@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import banking77
 import pytest
 import torch
-from intents.plan import GRIDS, question_plan
+from banking77 import GRIDS, question_plan
 from intents.questions import find_data, load_questions
-from intents.retrieval import SCORES, precisions
-from intents.training import TextSettings, fit, partners, train_questions
+from intents.training import SCORES, TextSettings, fit, partners, precisions, train_questions
 from sklearn.feature_extraction.text import CountVectorizer
 
 NOUNS = ("card", "transfer", "fee")
@@ -134,12 +132,6 @@ def test_missing_columns_are_refused(folder):
     (folder / "train.csv").write_text("question,intent\na,b\n")
     with pytest.raises(ValueError, match="columns text and category"):
         load_questions(folder)
-
-
-def test_an_unknown_loss_is_an_error(capsys):
-    with pytest.raises(SystemExit):
-        banking77.main(["--methods", "nothing"])
-    assert "unknown methods nothing" in capsys.readouterr().err
 
 
 def test_the_real_data_are_as_published():

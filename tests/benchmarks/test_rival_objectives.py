@@ -8,8 +8,7 @@ import pytest
 import torch
 from rivals.fnc import FNC, cancelled_loss, found_false_negatives
 from rivals.glofnd import GloFND, kept_candidates_loss
-from rivals.plain import PlainLoss
-from rivals.steps import Sizes, Step, two_view_logits
+from rivals.steps import PlainLoss, Sizes, Step, two_view_logits
 from torch.nn import functional as F
 
 import bayescl
@@ -179,7 +178,7 @@ def test_only_items_of_the_batch_learn():
 
 def test_nnclr_whose_neighbours_are_the_views_is_info_nce():
     pytest.importorskip("lightly")
-    from rivals.nnclr import NNCLR
+    from rivals.from_lightly import NNCLR
 
     view_1, view_2 = views()
     rival = NNCLR(Sizes(BATCH, DIM), temperature=0.3, queue=2 * BATCH)
@@ -191,7 +190,7 @@ def test_nnclr_whose_neighbours_are_the_views_is_info_nce():
 
 def test_swav_with_even_assignments_predicts_the_uniform_distribution():
     pytest.importorskip("lightly")
-    from rivals.swav import SwAV
+    from rivals.from_lightly import SwAV
 
     view_1, view_2 = views()
     rival = SwAV(Sizes(BATCH, DIM), temperature=0.2, epsilon=1e6, prototypes=4)
@@ -204,7 +203,7 @@ def test_swav_with_even_assignments_predicts_the_uniform_distribution():
 
 def test_swav_remembers_both_views_apart():
     pytest.importorskip("lightly")
-    from rivals.swav import SwAV
+    from rivals.from_lightly import SwAV
 
     view_1, view_2 = views()
     rival = SwAV(Sizes(BATCH, DIM), prototypes=4, queue=BATCH)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import compare_rivals
 import pytest
 import torch
-from rivals.library import EpochOrder, ImageSettings, LossSettings, build_model, load_images
-from rivals.model import ItemBatches, RivalSimCLR
-from rivals.plans import GRIDS, ORDER, image_plan
+from compare_rivals import GRIDS, NEED_LIGHTLY, ORDER, image_plan
 from rivals.steps import Rival, Sizes
-from rivals.training import RIVALS, RivalSettings, build_rival, train_rival
+from rivals.training import (
+    RIVALS,
+    ItemBatches,
+    RivalSettings,
+    RivalSimCLR,
+    build_rival,
+    train_rival,
+)
 
+from bayescl_lab.images.batches import EpochOrder
+from bayescl_lab.images.datasets import load_images
+from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.run import train_images
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 SHARED = ImageSettings(
     loss=LossSettings("info_nce", {"temperature": 0.3}),
@@ -28,7 +37,6 @@ SHARED = ImageSettings(
     device="cpu",
     evaluate_on="validation",
 )
-NEED_LIGHTLY = compare_rivals.NEED_LIGHTLY
 
 
 def test_a_loss_of_the_library_gives_the_figures_of_the_library(tmp_path):
@@ -125,9 +133,3 @@ def test_plans_give_every_method_the_same_budget_and_know_them_all(name):
     )
     assert settings.shared.evaluate_on == "validation"
     assert settings.shared.seed == 3
-
-
-def test_an_unknown_method_of_the_comparison_is_an_error(capsys):
-    with pytest.raises(SystemExit):
-        compare_rivals.main(["--methods", "info_nce,nothing"])
-    assert "unknown methods nothing" in capsys.readouterr().err

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from bayescl_lab.cli import main
 
@@ -45,6 +46,23 @@ def bayescl(
 
 
 @pytest.fixture
+def refused(bayescl, tmp_path) -> Callable[[Iterable[tuple[str, str]]], None]:
+    """Checks that command lines end with status 2 and one line, and leave nothing behind."""
+
+    def check(cases: Iterable[tuple[str, str]]) -> None:
+        before = sorted(path.name for path in tmp_path.rglob("*"))
+        wrong = []
+        for line, message in cases:
+            outcome = bayescl(line)
+            files = sorted(path.name for path in tmp_path.rglob("*"))
+            if outcome.status != 2 or message not in outcome.complaint or files != before:
+                wrong.append((line, message, outcome, set(files) - set(before)))
+        assert not wrong
+
+    return check
+
+
+@pytest.fixture
 def bars(tmp_path) -> str:
     """Options of a run that takes a second: 90 images, three classes, a tiny encoder."""
     generator = np.random.default_rng(0)
@@ -54,6 +72,22 @@ def bars(tmp_path) -> str:
         image[2 * label] = 1.0
     np.savez(tmp_path / "bars.npz", images=images, labels=labels)
     return "--data bars.npz --batch_size 20 --width 4 --epochs 3 --device cpu"
+
+
+@pytest.fixture
+def pictures() -> Callable[..., None]:
+    """Makes a folder of classes of small coloured images, each of its own brightness."""
+
+    def make(root: str, classes: tuple[str, ...] = ("cat", "dog"), count: int = 20) -> None:
+        generator = np.random.default_rng(0)
+        for label, name in enumerate(classes):
+            folder = Path(root) / name
+            folder.mkdir(parents=True, exist_ok=True)
+            for number in range(count):
+                pixels = generator.integers(100 * label, 100 * label + 120, (12, 12, 3))
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:02}.png")
+
+    return make
 
 
 @pytest.fixture(scope="session")

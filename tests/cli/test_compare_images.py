@@ -1,56 +1,67 @@
-"""Comparisons on a user's own folder of images."""
+"""Comparisons of losses on images as a user meets them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
-LINE = (
-    "compare images --losses info_nce,bayesian,oracle --seeds 1 --workers 1 --device cpu "
-    "--batch_size 20 --width 4 --epochs 1"
-)
+LINE = "compare images --seeds 1 --workers 1 --device cpu --batch_size 16 --width 4 --epochs 1"
 
 
 @pytest.fixture
-def photographs() -> Path:
+def photographs(pictures) -> None:
     """Sixty coloured images of two classes with a test part."""
-    generator = np.random.default_rng(0)
-    for part, count in (("train", 20), ("test", 10)):
-        for label, name in enumerate(("dark", "light")):
-            folder = Path("photographs") / part / name
-            folder.mkdir(parents=True)
-            for number in range(count):
-                pixels = generator.integers(100 * label, 100 * label + 120, (12, 12, 3))
-                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number}.png")
-    return Path("photographs")
+    pictures("photographs/train", ("dark", "light"))
+    pictures("photographs/test", ("dark", "light"), count=10)
 
 
-def test_a_folder_of_images_is_compared_on_its_test_part(bayescl, photographs):
-    options = "--stride 2 --augmentation simclr --max_train_images 30 --out comparison"
-    outcome = bayescl(f"{LINE} --data photographs {options}")
+def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, bars):
+    line = f"compare images {bars} --losses info_nce,hard,oracle --seeds 2 --workers 1"
+    outcome = bayescl(f"{line} --tau_plus 0.25 --out comparison")
+    assert outcome.status == 0
+    for text in ("InfoNCE", "hard", "oracle", "standard deviation", "s/epoch", "gap closed"):
+        assert text in outcome.out
+    assert "\nNext: " in outcome.out
+    result = json.loads(Path("comparison/result.json").read_text())
+    assert len(result["runs"]) == 6
+    assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
+    hyperparameters = result["settings"]["hyperparameters"]
+    assert hyperparameters["hard"]["tau_plus"] == 0.25
+    assert "tau_plus" not in hyperparameters["info_nce"]
+    assert Path("comparison/comparison.png").stat().st_size > 10_000
+    assert bayescl("evaluate comparison/runs/oracle-seed1").status == 0
+
+    for same in ("", " --tau-plus 0.25 --temperature 0.5"):
+        again = bayescl(f"compare images --out comparison --resume{same}")
+        assert (again.status, again.out) == (0, outcome.out)
+    refused = bayescl("compare images --out comparison --resume --temperature 0.7")
+    assert "has temperature = 0.5, got 0.7: a resumed run keeps its" in refused.complaint
+    refused = bayescl("compare images --out comparison --resume --tune 3")
+    assert "has tune = 0, got 3: a resumed run keeps its settings" in refused.complaint
+
+
+def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, photographs):
+    options = "--losses info_nce,latent --stride 2 --augmentation simclr --max_train_images 30"
+    outcome = bayescl(f"{LINE} --data photographs {options} --tune 2 --out comparison")
     assert outcome.status == 0
     assert "Accuracy in % on the test part of photographs" in outcome.out
+    assert "The best of 2 settings for every loss, by " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
     for run in result["runs"].values():
         assert run["images"] == {"train": 30, "test": 20}
         assert (run["settings"]["stride"], run["settings"]["augmentation"]) == (2, "simclr")
+    assert "The best of 2 settings for every loss" in Path("comparison/report.html").read_text()
     again = bayescl("compare images --resume --out comparison")
     assert (again.status, again.out) == (0, outcome.out)
 
 
-def test_images_without_labels_cannot_be_compared(bayescl, photographs):
-    outcome = bayescl(f"{LINE} --data photographs/train/dark --out comparison")
-    assert outcome.status == 2
-    assert "photographs/train/dark" in outcome.complaint
-    assert "labels" in outcome.complaint
-    assert not Path("comparison").exists()
-
-
-def test_a_schedule_of_alpha_needs_a_loss_that_has_one(bayescl):
-    outcome = bayescl("compare images --losses info_nce,hard --alpha_schedule ramp --seeds 1")
-    assert outcome.status == 2
-    assert "alpha" in outcome.complaint
+def test_what_cannot_be_compared_is_refused_before_there_is_a_folder(refused, photographs):
+    cases = {
+        "--data photographs/train/dark": "photographs/train/dark: a comparison needs labels",
+        "--losses info_nce,hard --alpha_schedule ramp": "alpha",
+        "--tune 200": "tune must be at most 100, got 200",
+        "--tune 2 --evaluate-on validation": "evaluate_on must be test",
+    }
+    refused((f"{LINE} {options} --out comparison", message) for options, message in cases.items())

@@ -5,24 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-import pytest
-from PIL import Image
-
 OPTIONS = "--batch_size 16 --width 4 --epochs 1 --device cpu"
 
 
-def make_folder(root: Path, classes: tuple[str, ...], count: int) -> None:
-    generator = np.random.default_rng(0)
-    for name in classes:
-        (root / name).mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            pixels = generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(root / name / f"{number:02}.png")
-
-
-def test_a_folder_of_classes_is_trained_on_and_what_was_left_out_is_said(bayescl):
-    make_folder(Path("pets"), ("cat", "dog"), 20)
+def test_a_folder_of_classes_is_trained_on_and_what_was_left_out_is_said(bayescl, pictures):
+    pictures("pets")
     Path("pets/cat/03.png").write_bytes(b"nothing")
     Path("pets/eel").mkdir()
     outcome = bayescl(f"train images --data pets {OPTIONS} --out run")
@@ -34,8 +21,8 @@ def test_a_folder_of_classes_is_trained_on_and_what_was_left_out_is_said(bayescl
     assert 0 <= result["probes"]["knn"] <= 1
 
 
-def test_a_folder_without_classes_trains_and_is_never_judged(bayescl):
-    make_folder(Path("photos"), (".",), 20)
+def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
+    pictures("photos", (".",))
     outcome = bayescl(f"train images --data photos {OPTIONS} --out run")
     assert outcome.status == 0
     assert "the images have no labels: they are only trained on" in outcome.out
@@ -45,42 +32,32 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl):
     assert refused.complaint == "photos: the images have no labels to evaluate with"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--loss oracle", "the oracle loss needs the class of every image, 20 of 20 images of"),
-        ("--knn_every 1", "photos: the images have no labels to evaluate with"),
-        ("--evaluate_on validation", "a validation part needs labels, the images have none"),
-        ("--classes 2", "classes cannot be chosen because the images have no labels"),
-    ],
-)
-def test_what_needs_labels_is_refused_before_there_is_a_run(bayescl, options, message):
-    make_folder(Path("photos"), (".",), 20)
-    outcome = bayescl(f"train images --data photos {OPTIONS} {options} --out run")
-    assert outcome.status == 2
-    assert message in outcome.complaint
-    assert not Path("run").exists()
+def test_what_needs_labels_is_refused_before_there_is_a_run(refused, pictures):
+    pictures("photos", (".",))
+    cases = {
+        "--loss oracle": "the oracle loss needs the class of every image, 20 of 20 images of",
+        "--knn_every 1": "photos: the images have no labels to evaluate with",
+        "--evaluate_on validation": "a validation part needs labels, the images have none",
+        "--classes 2": "classes cannot be chosen because the images have no labels",
+    }
+    line = f"train images --data photos {OPTIONS} --out run"
+    refused((f"{line} {options}", message) for options, message in cases.items())
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ("bad", "none of 4 files can be read"),
-        ("empty", "empty holds no images"),
-        ("mixed", "mixed holds images both in class folders"),
-        ("cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
-    ],
-)
 def test_folders_and_data_sets_that_cannot_be_used_are_one_line(
-    bayescl, monkeypatch, tmp_path, data, message
+    refused, pictures, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path / "nothing"))
     Path("empty").mkdir()
-    make_folder(Path("bad"), ("cat", "dog"), 2)
+    pictures("bad", count=2)
     for path in Path("bad").rglob("*.png"):
         path.write_bytes(path.read_bytes()[:20])
-    make_folder(Path("mixed"), (".", "dog"), 2)
-    outcome = bayescl(f"train images --data {data} {OPTIONS} --out run")
-    assert outcome.status == 2
-    assert message in outcome.complaint
-    assert not Path("run").exists()
+    pictures("mixed", (".", "dog"), 2)
+    cases = {
+        "bad": "none of 4 files can be read",
+        "empty": "empty holds no images",
+        "mixed": "mixed holds images both in class folders",
+        "cifar10": "get it by 'bayescl data fetch cifar10' (170 MB",
+    }
+    line = f"train images {OPTIONS} --out run --data"
+    refused((f"{line} {data}", message) for data, message in cases.items())

@@ -7,28 +7,35 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import torch
 import yaml
+from cli.in_background import SECONDS, start, wait_for
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
 
 
-def test_train_leaves_a_complete_run_folder_and_prints_every_probe(bayescl, bars, tmp_path):
+def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bayescl, bars):
     outcome = bayescl(f"train images {bars} --out run")
     assert outcome.status == 0
     for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
         assert title in outcome.out
-    found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
-    remembered = {"data.json", "images.npz"}
+    files = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
+    recorded = {"data.json", "images.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
-    trained |= {"checkpoints/last.ckpt"}
-    assert found == trained | remembered
+    assert files == trained | recorded | {"checkpoints/last.ckpt"}
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3
+
+    before = Path("run/checkpoints/last.ckpt").stat().st_mtime_ns
+    again = bayescl("train images --out run --resume")
+    assert (again.status, again.out) == (0, outcome.out)
+    assert Path("run/checkpoints/last.ckpt").stat().st_mtime_ns == before
+    refused = bayescl("train images --out run --resume --lr 0.5")
+    assert refused.status == 2
+    assert "the run in run has lr = 0.001, got 0.5" in refused.complaint
 
 
 def test_the_configuration_of_a_run_repeats_it(bayescl, bars):
@@ -53,35 +60,13 @@ def test_options_may_be_spelled_with_hyphens(bayescl):
     assert yaml.safe_load(hyphens.out)["tau_plus"] == 0.2
 
 
-def test_resuming_a_finished_run_shows_it_again_and_trains_nothing(bayescl, bars):
-    first = bayescl(f"train images {bars} --out run")
-    before = Path("run/checkpoints/last.ckpt").stat().st_mtime_ns
-    again = bayescl("train images --out run --resume")
-    assert (again.status, again.out) == (0, first.out)
-    assert Path("run/checkpoints/last.ckpt").stat().st_mtime_ns == before
-
-
-def test_a_resumed_run_keeps_its_settings_and_refuses_others(bayescl, image_run):
-    outcome = bayescl("train images --out run --resume --lr 0.5")
-    assert outcome.status == 2
-    assert "the run in run has lr = 0.001, got 0.5" in outcome.complaint
-
-
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):
     bars = bars.replace("--epochs 3", "--epochs 5")
-    command = [sys.executable, "-m", "bayescl_lab.cli", "train", "images", *bars.split()]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    process = subprocess.Popen(
-        [*command, "--out", "killed"], cwd=tmp_path, env=threads, stdout=subprocess.DEVNULL
-    )
-    metrics = Path("killed/metrics.csv")
-    deadline = time.monotonic() + 300
-    while process.poll() is None and time.monotonic() < deadline:
-        if metrics.is_file() and len(metrics.read_text().splitlines()) > 2:
-            break
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process = start(f"train images {bars} --out killed", tmp_path, env=threads)
+    wait_for(process, Path("killed/metrics.csv"), lines=3)
+    process.kill()
+    process.communicate()
     assert bayescl("train images --out killed --resume").status == 0
     assert bayescl(f"train images {bars} --out unbroken").status == 0
     killed, unbroken = weights(Path("killed")), weights(Path("unbroken"))
@@ -102,53 +87,12 @@ def test_evaluate_prints_and_writes_the_figures_of_the_last_checkpoint(bayescl, 
     assert written["probes"] == json.loads(Path("run/result.json").read_text())["probes"]
 
 
-def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, bars):
-    line = f"compare images {bars} --losses info_nce,bayesian,oracle --seeds 2 --workers 1"
-    outcome = bayescl(f"{line} --out comparison")
-    assert outcome.status == 0
-    for text in ("InfoNCE", "Bayesian", "oracle", "standard deviation", "s/epoch", "gap closed"):
-        assert text in outcome.out
-    assert "\nNext: " in outcome.out
-    result = json.loads(Path("comparison/result.json").read_text())
-    assert len(result["runs"]) == 6
-    assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
-    assert Path("comparison/comparison.png").stat().st_size > 10_000
-    assert bayescl("evaluate comparison/runs/oracle-seed1").status == 0
-
-    again = bayescl("compare images --out comparison --resume")
-    assert (again.status, again.out) == (0, outcome.out)
-
-
-def test_a_hyperparameter_of_a_comparison_goes_to_the_losses_that_take_it(bayescl, bars):
-    line = f"compare images {bars} --losses info_nce,hard --seeds 1 --workers 1 --tau_plus 0.25"
-    assert bayescl(f"{line} --out comparison").status == 0
-    settings = yaml.safe_load(Path("comparison/config.yaml").read_text())
-    assert settings["hyperparameters"]["hard"]["tau_plus"] == 0.25
-    assert "tau_plus" not in settings["hyperparameters"]["info_nce"]
-
-
 def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp_path):
-    # A suite that a shell runs in its background ignores the signal, and children inherit that.
-    program = (
-        "import runpy, signal\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "runpy.run_module('bayescl_lab.cli', run_name='__main__', alter_sys=True)\n"
-    )
-    command = [sys.executable, "-c", program, "train", "images", *bars.split()]
-    process = subprocess.Popen(
-        [*command, "--epochs", "100000", "--out", "run"],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(f"train images {bars} --epochs 100000 --out run", tmp_path)
     try:
-        checkpoint = Path("run/checkpoints/last.ckpt")
-        deadline = time.monotonic() + 300
-        while process.poll() is None and not checkpoint.is_file() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(process, Path("run/checkpoints/last.ckpt"))
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
     assert process.returncode == 130

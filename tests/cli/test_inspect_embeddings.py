@@ -86,7 +86,46 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
         seed=3,
         temperature=0.2,
     )
-    assert figures() == json.loads(json.dumps(found.figures()))
+    report = figures()
+    assert report.pop("advice")["call"] == ("AttractingOracleContrastiveLoss(temperature=0.2)")
+    assert report == json.loads(json.dumps(found.figures()))
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "advice"),
+    [
+        ("embeddings", "", "Cannot be told from this, because one view"),
+        ("embeddings labels", "", "Use AttractingOracleContrastiveLoss"),
+        ("embeddings second_view", "", "Use LatentClassContrastiveLoss(temperature=0.5). "),
+        ("queries documents", "", 'aim="pairs"). '),
+        ("q d", "--queries q --documents d", 'aim="pairs"). '),
+        ("q d labels", "--queries q --documents d", 'aim="pairs"), called with labels=. '),
+    ],
+)
+def test_it_ends_with_advice_and_takes_no_pages_place(bayescl, names, options, advice) -> None:
+    given = dict(zip(("embeddings", "second_view"), arrays().values(), strict=False))
+    roles = dict(zip(names.split(), given, strict=False))
+    chosen = {name: arrays()[roles[name] if name != "labels" else name] for name in names.split()}
+    np.savez("mine.npz", **chosen)
+    for page in ("mine-inspection", "mine-inspection-2"):
+        outcome = bayescl(f"inspect mine.npz {options} {QUICK}")
+        assert outcome.status == 0, outcome.err
+        assert advice in outcome.out
+        assert f"\n{page}.html\n{page}.json\n" in outcome.out
+        assert advice.strip() in html.unescape(Path(f"{page}.html").read_text())
+
+
+def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) -> None:
+    labels = np.where(np.arange(240) < 120, np.arange(240) % 4, -1)
+    words = [f"class {label}" if label >= 0 else "" for label in labels]
+    np.save("a.npy", labels)
+    np.save("b.npy", np.where(labels < 0, np.nan, labels))
+    np.save("c.npy", np.array(words))
+    pl.DataFrame({"label": [word or None for word in words]}).write_parquet("d.parquet")
+    np.savez("mine.npz", **{name: arrays()[name] for name in ("embeddings", "second_view")})
+    for file in ("a.npy", "b.npy", "c.npy", "d.parquet"):
+        assert bayescl(f"inspect mine.npz --labels {file} {QUICK} --out page.html").status == 0
+        assert figures("page.json")["labelled_items"] == 120
 
 
 def test_every_format_gives_the_same_figures(bayescl) -> None:
@@ -138,7 +177,7 @@ def test_a_lone_array_may_have_any_name_and_one_view_is_enough(bayescl) -> None:
     assert outcome.status == 0
     assert figures("mine-inspection.json")["tau_plus"] == 0.25
     assert "trust" not in outcome.out
-    assert "With a second view" in Path("mine-inspection.html").read_text()
+    assert "a second view of each item" in Path("mine-inspection.html").read_text()
 
 
 def test_names_are_shown_as_text(bayescl) -> None:
@@ -180,7 +219,7 @@ def hostile(tmp_path, monkeypatch) -> None:
     np.save("few.npy", first[:3])
     np.save("labels.npy", given["labels"])
     np.save("short.npy", given["labels"][:100])
-    np.save("negative.npy", given["labels"] - 1)
+    np.save("negative.npy", given["labels"] - 2)
     np.save("halves.npy", given["labels"] + 0.5)
     np.save("same.npy", np.zeros(240, dtype=int))
     holes = first.copy()
@@ -207,16 +246,19 @@ def hostile(tmp_path, monkeypatch) -> None:
         ("text.safetensors", "cannot read text.safetensors: it is not a safetensors file"),
         ("short.safetensors", "cannot read short.safetensors"),
         ("list.safetensors", "cannot read list.safetensors"),
-        ("size.safetensors", "embeddings has the wrong size"),
-        ("negative.safetensors", "embeddings has the wrong size"),
-        ("place.safetensors", "embeddings has the wrong size"),
+        ("size.safetensors", "cannot read size.safetensors: it is not a safetensors file"),
+        ("negative.safetensors", "cannot read negative.safetensors: it is not a safetensors file"),
+        ("place.safetensors", "cannot read place.safetensors: it is not a safetensors file"),
         ("entry.safetensors", "cannot read entry.safetensors"),
-        ("type.safetensors", "embeddings is of type F8_E4M3"),
+        ("type.safetensors", "cannot read type.safetensors: it is not a safetensors file"),
         ("names.npz", "it needs an array called embeddings, but has a, b"),
+        ("names.npz --queries c", "it needs an array called c, but has a, b"),
+        ("names.npz --queries a --documents c", "it needs an array called c, but has a, b"),
+        ("good.npy --documents a --second-view wide.npy", "give documents or second_view, not"),
         ("none.npz", "it needs an array called embeddings, but has no array"),
         ("words.npy", "words.npy: embeddings must hold real numbers"),
         ("line.npy", "embeddings must have shape [items, dim], got [240]"),
-        ("cube.npy", "arrays must have one or two dimensions, got shape (1, 240, 8)"),
+        ("cube.npy", "the number of dimensions must be 1 or 2, got shape (1, 240, 8)"),
         ("few.npy", "embeddings must have at least 4 rows, got 3"),
         ("holes.npy", "got NaN or infinity in 2 of 240 rows, the first of them row 7"),
         ("ragged.parquet", "embedding has rows of 2 different lengths"),
@@ -229,7 +271,10 @@ def hostile(tmp_path, monkeypatch) -> None:
         ("good.npy --second-view nowhere.npy", "there is no file nowhere.npy"),
         ("good.npy --second-view holes.npy", "second_view must be finite"),
         ("good.npy --labels short.npy", "labels must have shape [240], got [100]"),
-        ("good.npy --labels negative.npy", "labels must be at least 0, got -1"),
+        (
+            "good.npy --labels negative.npy",
+            "labels must be at least 0, or -1 where unknown, got -2",
+        ),
         ("good.npy --labels halves.npy", "halves.npy: labels must be whole numbers or words"),
         ("good.npy --labels same.npy", "labels must name at least two classes"),
         ("good.npy --labels pickled.npy", "cannot read pickled.npy"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -298,6 +299,12 @@ def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, 
         loaded.embed(np.zeros((2, 1, 5, 5)))
     with pytest.raises(ValueError, match="one of 'train ranking' recommends"):
         loaded.recommend("u-4")
+    settings = Path("run/config.yaml").read_text()
+    for width in (5, 20_000, 10_000_000):  # the last two need more memory than there is
+        changed = re.sub(r"(?m)^width: 4$", f"width: {width}", settings)
+        Path("run/config.yaml").write_text(changed)
+        with pytest.raises(ValueError, match="do not match the encoder in its settings"):
+            _ = library.load("run").encoder
 
 
 def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl, encoder):

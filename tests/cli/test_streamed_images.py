@@ -5,30 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
-from PIL import Image
+from cli.in_background import SECONDS, start, wait_for
 
 OPTIONS = "--batch_size 16 --width 4 --epochs 1 --device cpu"
 
 
-def make_folder(root: Path, count: int = 20) -> None:
-    generator = np.random.default_rng(0)
-    for name in ("cat", "dog"):
-        (root / name).mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            pixels = generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(root / name / f"{number:02}.png")
-
-
-def test_a_streamed_run_has_the_figures_of_one_in_memory_and_remembers_its_loader(bayescl):
-    make_folder(Path("pets"))
+def test_a_streamed_run_has_the_figures_of_one_in_memory_and_remembers_its_loader(
+    bayescl, pictures
+):
+    pictures("pets")
     results = {}
     for loader in ("memory", "stream"):
         line = f"train images --data pets {OPTIONS} --loader {loader} --loader-workers 0"
@@ -50,16 +40,16 @@ def test_a_streamed_run_has_the_figures_of_one_in_memory_and_remembers_its_loade
         ("--data pets --loader stream --loader-workers -1", "-1"),
     ],
 )
-def test_a_loader_that_cannot_be_is_one_line(bayescl, options, message):
-    make_folder(Path("pets"))
+def test_a_loader_that_cannot_be_is_one_line(bayescl, pictures, options, message):
+    pictures("pets")
     outcome = bayescl(f"train images {OPTIONS} {options} --out run")
     assert outcome.status == 2
     assert message in outcome.complaint
     assert not Path("run").exists()
 
 
-def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl):
-    make_folder(Path("pets"))
+def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl, pictures):
+    pictures("pets")
     for victim in Path("pets/dog").iterdir():  # some of them train
         victim.write_bytes(victim.read_bytes()[:-60])
     outcome = bayescl(f"train images --data pets {OPTIONS} --loader stream --out run")
@@ -68,44 +58,24 @@ def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="children are found in /proc")
-def test_ctrl_c_leaves_no_workers_behind(tmp_path):
-    make_folder(tmp_path / "pets")
-    # A suite that a shell runs in its background ignores the signal, and children inherit that.
-    program = (
-        "import runpy, signal\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "runpy.run_module('bayescl_lab.cli', run_name='__main__', alter_sys=True)\n"
-    )
+def test_ctrl_c_leaves_no_workers_behind(pictures, tmp_path):
+    pictures(tmp_path / "pets")
     line = f"train images --data pets {OPTIONS} --epochs 100000 --out run"
     line += " --loader stream --loader-workers 2"
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            program,
-            *line.split(),
-            *["--loader", "stream", "--loader-workers", "2"],
-        ],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # so that the signal can go to the group, as a terminal's does
-    )
+    # In a group of its own, so that the signal can go to the group, as a terminal's does.
+    process = start(line, tmp_path, start_new_session=True)
     try:
-        checkpoint = tmp_path / "run/checkpoints/last.ckpt"
-        deadline = time.monotonic() + 300
-        while process.poll() is None and not checkpoint.is_file() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(process, tmp_path / "run/checkpoints/last.ckpt")
         workers = children_of(process.pid)
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
     assert process.returncode == 130
     assert len(workers) == 2
     assert "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("bayescl: interrupted: ")
+    deadline = time.monotonic() + SECONDS
     while any(map(is_alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(is_alive, workers))

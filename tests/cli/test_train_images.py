@@ -40,44 +40,42 @@ def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, ba
         assert "run/checkpoints/last.ckpt belongs to another model" in outcome.complaint
 
 
-@pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs TensorBoard")
-def test_tensorboard_gets_every_row_of_the_metrics(bayescl, bars):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+def test_loggers_get_every_row_of_the_metrics(bayescl, bars):
+    with_tensorboard = find_spec("tensorboard") is not None
+    names = "csv,tensorboard" if with_tensorboard else "csv"
+    assert bayescl(f"train images {bars} --logger {names} --out run").status == 0
+    tables = []
+    for file in ("run/metrics.csv", "run/csv/metrics.csv"):
+        with Path(file).open() as opened:
+            tables.append([float(row["loss"]) for row in csv.DictReader(opened)])
+    assert tables[1] == pytest.approx(tables[0])
+    if with_tensorboard:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    outcome = bayescl(f"train images {bars} --tensorboard --out run")
-    assert outcome.status == 0
-    events = EventAccumulator("run/tensorboard").Reload()
-    with Path("run/metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [event.value for event in events.Scalars("loss")] == pytest.approx(
-        [float(row["loss"]) for row in rows]
-    )
+        events = EventAccumulator("run/tensorboard").Reload().Scalars("loss")
+        assert [event.value for event in events] == pytest.approx(tables[0])
 
 
-@pytest.mark.skipif(
-    find_spec("tensorboard") is not None or find_spec("tensorboardX") is not None,
-    reason="TensorBoard is installed",
-)
-def test_tensorboard_says_what_it_needs(bayescl, bars):
-    outcome = bayescl(f"train images {bars} --tensorboard --out run")
+@pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow", "paper"])
+def test_a_logger_says_what_it_needs(bayescl, bars, name):
+    if name == "tensorboard" and find_spec("tensorboardX"):
+        pytest.skip("it is installed")
+    if find_spec(name) is not None:
+        pytest.skip("it is installed")
+    outcome = bayescl(f"train images {bars} --logger {name} --out run")
     assert outcome.status == 2
-    assert "pip install tensorboard" in outcome.complaint
+    message = "logger must be one of csv" if name == "paper" else f"pip install {name}"
+    assert message in outcome.complaint
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "complaint"),
-    [
+def test_an_option_that_cannot_be_is_answered_with_one_line(refused, bars):
+    options = [
         ("--encoder resnet19", "encoder must be small or a network of torchvision"),
         ("--optimizer adamw", "optimizer must be 'adam', 'sgd' or 'lars'"),
         ("--view-size 4", "view_size is only for the simclr augmentation"),
         ("--warmup-epochs 3", "warmup_epochs must be less than epochs, got 3 of 3"),
         ("--devices 3", "batch_size must be divisible by the number of devices"),
         ("--cache-chunk none", "cache_chunk"),
-    ],
-)
-def test_an_option_that_cannot_be_is_answered_with_one_line(bayescl, bars, option, complaint):
-    outcome = bayescl(f"train images {bars} {option} --out run")
-    assert outcome.status == 2
-    assert complaint in outcome.complaint
-    assert not Path("run").exists()
+    ]
+    refused((f"train images {bars} {option} --out run", message) for option, message in options)

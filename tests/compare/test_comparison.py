@@ -4,13 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from bayescl_lab.compare.comparison import compare
-from bayescl_lab.compare.images.comparison import ImageComparison, settle_losses
-from bayescl_lab.compare.images.summary import summarise
+from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.images import ImageComparison
+from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.images.figure import comparison_figure, draw_comparison
 from bayescl_lab.report.titles import data_title
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
+from bayescl_lab.runs.losses import (
+    LossSettings,
+    RankingLoss,
+    choose_hyperparameters,
+    image_losses,
+    ranking_losses,
+)
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 
@@ -56,23 +62,9 @@ def test_results_are_paired_by_seed_in_whatever_order_they_come():
     )
 
 
-def test_a_bayesian_loss_below_info_nce_is_said_aloud():
-    said = summarise(results(info_nce=[0.6, 0.6], bayesian=[0.5, 0.5]))["remarks"]
-    assert any("Bayesian is BELOW InfoNCE on 1 label/class: -10.00" in remark for remark in said)
-
-
-def test_a_difference_within_the_noise_is_called_that():
-    said = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.65, 0.5]))["remarks"]
-    assert "less than two standard errors" in said[0]
-    said = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.701]))["remarks"]
-    assert "less than two standard errors" not in said[0]
-
-
 def test_an_oracle_that_is_not_above_info_nce_closes_no_gap():
     summary = summarise(results(info_nce=[0.6], bayesian=[0.65], oracle=[0.6]))
     assert summary["losses"]["bayesian"]["gap_closed"]["few_label_1"] is None
-    assert any("oracle is not above InfoNCE" in remark for remark in summary["remarks"])
-    assert any("One seed shows no spread" in remark for remark in summary["remarks"])
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
@@ -119,10 +111,29 @@ def test_worker_processes_change_no_figure(settings, tmp_path):
 def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():
     recorded = {"temperature": 0.2, "tau_plus": 0.3, "alpha": 0.7}
     chosen = choose_hyperparameters(
-        "bayesian", {"beta": 0.6}, num_classes=4, recorded=recorded
+        LossSettings, "bayesian", {"beta": 0.6}, num_classes=4, start=recorded
     ).resolved()
     assert chosen == {"temperature": 0.2, "tau_plus": 0.25, "alpha": 0.7, "beta": 0.6}
-    assert choose_hyperparameters("bayesian", {}).resolved()["alpha"] == 0.9
+    assert choose_hyperparameters(LossSettings, "bayesian", {}).resolved()["alpha"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [(LossSettings, image_losses()), (RankingLoss, ranking_losses())]
+)
+def test_losses_have_one_temperature_unless_another_is_given_or_recorded(kind, names):
+    def temperatures(**options) -> dict[str, float]:
+        score = {} if kind is LossSettings else {"score": "cosine"}
+        losses = settle_losses(kind, names, **options)
+        return {loss.loss: loss.resolved(**score)["temperature"] for loss in losses}
+
+    default = 0.5 if kind is LossSettings else 0.2
+    assert temperatures() == dict.fromkeys(names, default)
+    own = {"info_nce": {"temperature": 0.3}, "latent": {"temperature": 0.4}}
+    expected = {**dict.fromkeys(names, 0.3), "latent": 0.4}
+    assert temperatures(hyperparameters=own) == expected
+    assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
+    typed = temperatures(given={"temperature": 0.7}, hyperparameters=own)
+    assert typed == dict.fromkeys(names, 0.7)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +146,7 @@ def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_defaul
 )
 def test_losses_that_cannot_be_compared_are_refused(losses, given, message):
     with pytest.raises(ValueError, match=message):
-        settle_losses(losses, "digits", given=given)
+        settle_losses(LossSettings, losses, given=given)
 
 
 def test_a_loss_named_twice_is_refused(settings):

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from ranking_data import write_groups
 
-from bayescl_lab.compare.comparison import compare
-from bayescl_lab.compare.ranking.comparison import RankingComparison, settle_losses
-from bayescl_lab.report.ranking.differences import paired_differences
+from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.ranking import RankingComparison
+from bayescl_lab.report.ranking.table import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
@@ -28,7 +28,7 @@ def shared(tmp_path) -> RankingSettings:
 
 
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
-    losses = settle_losses(["info_nce", "bayesian"], given={"temperature": 0.3})
+    losses = settle_losses(RankingLoss, ["info_nce", "bayesian"], given={"temperature": 0.3})
     comparison = RankingComparison(losses, 2, shared)
     result = compare(comparison, tmp_path / "comparison")
     alone = train_ranking(
@@ -54,7 +54,8 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
 
 def test_settings_that_were_written_down_make_the_same_comparison(shared):
     own = {"hard": {"tau_plus": 0.1}}
-    losses = settle_losses(["bpr", "hard"], given={"temperature": 0.4}, hyperparameters=own)
+    given = {"temperature": 0.4}
+    losses = settle_losses(RankingLoss, ["bpr", "hard"], given=given, hyperparameters=own)
     comparison = RankingComparison(losses, 3, shared)
     again = RankingComparison.from_config(json.loads(json.dumps(comparison.as_config())))
     assert again.as_config() == comparison.as_config()
@@ -65,16 +66,16 @@ def test_settings_that_were_written_down_make_the_same_comparison(shared):
 def test_runs_of_a_comparison_have_one_device_each(shared):
     several = replace(shared, processes=Processes(2))
     with pytest.raises(ValueError, match=r"devices must be 1 in a comparison, .* got 2"):
-        RankingComparison(settle_losses(["bpr"]), 1, several)
-    assert "devices" not in RankingComparison(settle_losses(["bpr"]), 1, shared).as_config()
+        RankingComparison((RankingLoss("bpr"),), 1, several)
+    assert "devices" not in RankingComparison((RankingLoss("bpr"),), 1, shared).as_config()
 
 
 def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):
     in_batch = replace(shared, candidates="in-batch")
     with pytest.raises(ValueError, match="the loss bpr needs drawn candidates"):
-        RankingComparison(settle_losses(["info_nce", "bpr"]), 1, in_batch)
+        RankingComparison(settle_losses(RankingLoss, ["info_nce", "bpr"]), 1, in_batch)
     with pytest.raises(ValueError, match="names losses that are not compared: hard"):
-        settle_losses(["bpr"], hyperparameters={"hard": {}})
+        settle_losses(RankingLoss, ["bpr"], hyperparameters={"hard": {}})
 
 
 def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):

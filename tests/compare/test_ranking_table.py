@@ -10,16 +10,27 @@ from pathlib import Path
 import pytest
 from ranking_data import write_groups
 
-from bayescl_lab.compare.grids import settings_of
-from bayescl_lab.compare.ranking.cells import RankingCell, RankingRequest
-from bayescl_lab.compare.ranking.plans import RankingPlan, plan_for, smoke
+from bayescl_lab.compare.ranking_plans import (
+    RankingCell,
+    RankingPlan,
+    RankingRequest,
+    plan_for,
+    smoke,
+)
+from bayescl_lab.compare.tuning import settings_of
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.paper.ranking.reproduction import reproduce_cell
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.quoting import refreshed
-from bayescl_lab.report.ranking.collection import collect, read_cells
-from bayescl_lab.report.ranking.differences import above_paper, against_paper, paired_differences
-from bayescl_lab.report.ranking.table import cell_markdown, tables_markdown
+from bayescl_lab.report.ranking.table import (
+    above_paper,
+    against_paper,
+    cell_markdown,
+    collect,
+    paired_differences,
+    read_cells,
+    tables_markdown,
+)
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import BASELINES
 
@@ -106,14 +117,14 @@ def test_every_plan_tries_as_many_settings_for_each_loss_and_never_looks_at_test
     for shared in settings_of(plan.shared_grid):
         for loss, grid in plan.loss_grids.items():
             for values in settings_of(grid):
-                tried = plan.tried(loss, values, shared)
-                assert (tried.evaluate_on, tried.seed) == ("validation", plan.seed)
+                tried = plan.settings(loss, values, shared)
+                assert (tried.evaluate_on, tried.seed) == ("validation", plan.seeds[0])
                 assert (tried.data.data, tried.encoder) == (data, encoder)
                 assert tried.watch_every > 0
                 final = plan.final(loss, values, shared, epochs=3, seed=1)
                 assert (final.evaluate_on, final.watch_every, final.patience) == ("test", 0, 0)
                 assert final.loss == tried.loss
-    assert plan.seed not in range(100)
+    assert plan.seeds[0] not in range(100)
 
 
 def test_a_plan_that_favours_a_loss_is_refused():
@@ -138,7 +149,7 @@ def test_the_exponent_of_lengths_is_chosen_on_validation_and_used_on_test(tmp_pa
     tuned = cell["tuning"]["losses"]["info_nce"]
     scores = tuned["item_norm_exponent_scores"]
     (tried,) = tuned["scores"].values()
-    assert scores["0"] == pytest.approx(tried["score"])
+    assert scores["0"] == pytest.approx(tried["score"]["mean"])
     assert len(set(scores.values())) == 3
     assert scores[f"{tuned['item_norm_exponent']:g}"] == max(scores.values())
     final = cell["losses"]["info_nce"]["settings"]

@@ -2,25 +2,36 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
+from ranking_data import write_groups
 
 from bayescl_lab.cli import main
-from bayescl_lab.compare.grids import best, settings_of
-from bayescl_lab.compare.images.plans import DIGITS, PLANS, TuningPlan
-from bayescl_lab.compare.images.recorded import recorded_hyperparameters
-from bayescl_lab.compare.images.tuning import tune
+from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.images import (
+    DIGITS,
+    PLANS,
+    ImageComparison,
+    recorded_hyperparameters,
+    tune_images,
+)
+from bayescl_lab.compare.ranking import RankingComparison
+from bayescl_lab.compare.tuning import Plan, best, other_values, settings_of, temperatures
+from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.images.model import AFFINE_STRENGTH
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import LossSettings, image_losses
+from bayescl_lab.runs.losses import LossSettings, RankingLoss, image_losses
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.settings import RankingSettings
 
 ROOT = Path(__file__).parents[2]
 
 
-def record_of(plan: TuningPlan) -> dict:
+def record_of(plan: Plan) -> dict:
     file = ROOT / "results" / plan.name / "settings.json"
     if not file.is_file():
         pytest.skip(f"{plan.name} has not been tuned yet")
@@ -40,10 +51,10 @@ def defaults(capsys) -> dict[str, object]:
 
 
 @pytest.fixture
-def plan(shapes) -> TuningPlan:
+def plan(settings) -> Plan:
     """Two settings for each of two losses, on 90 images with a tiny encoder."""
-    fixed = {"data": shapes, "epochs": 1, "batch_size": 20, "width": 4, "device": "cpu"}
-    return TuningPlan(
+    fixed = replace(settings, epochs=1, loss=LossSettings("info_nce"))
+    return Plan(
         name="shapes",
         fixed=fixed,
         seeds=(7, 8),
@@ -56,7 +67,7 @@ def plan(shapes) -> TuningPlan:
 
 
 def test_a_tuning_scores_every_setting_on_the_validation_part_and_keeps_its_runs(plan, tmp_path):
-    record = tune(plan, tmp_path)
+    record = tune_images(plan, tmp_path)
     runs = [json.loads(file.read_text()) for file in tmp_path.glob("*/result.json")]
     assert len(runs) == (2 + 2 + 2) * 2
     assert {run["settings"]["evaluate_on"] for run in runs} == {"validation"}
@@ -75,7 +86,7 @@ def test_a_tuning_scores_every_setting_on_the_validation_part_and_keeps_its_runs
             assert setting["score"]["mean"] == pytest.approx(sum(means) / 2)
 
     before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("*/result.json")}
-    again = tune(plan, tmp_path)
+    again = tune_images(plan, tmp_path)
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert {**again, "started": ""} == {**record, "started": ""}
     as_json(record)
@@ -124,3 +135,68 @@ def test_every_setting_of_a_run_is_an_option_of_a_comparison(defaults):
 def test_a_folder_is_known_by_its_name_and_a_name_by_itself():
     assert recorded_hyperparameters("digits", "info_nce")
     assert not recorded_hyperparameters("mine/digits", "info_nce")
+
+
+@pytest.fixture(params=["images", "ranking"])
+def comparison(request, settings, tmp_path) -> ImageComparison | RankingComparison:
+    """A comparison of two losses, with four settings for each."""
+    if request.param == "images":
+        losses = settle_losses(LossSettings, ["info_nce", "bayesian"])
+        return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=40), tune=4)
+    data = RankingData(str(write_groups(tmp_path)))
+    shared = RankingSettings(data=data, dim=4, count=8, batch_size=256, epochs=1, device="cpu")
+    losses = settle_losses(RankingLoss, ["info_nce", "bayesian"])
+    return RankingComparison(losses, 1, shared, tune=4)
+
+
+def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(comparison, tmp_path):
+    result = compare(comparison, tmp_path / "out")
+    tuning, first = result["tuning"]["losses"], comparison.hyperparameters()
+    tried = [json.loads(file.read_text()) for file in tmp_path.glob("out/tuning/*/result.json")]
+    assert len(tried) == 4 * 2
+    assert {run["settings"]["evaluate_on"] for run in tried} == {"validation"}
+    assert {run["seed"] for run in tried}.isdisjoint(run.seed for run in comparison.runs().values())
+    for loss, entry in tuning.items():
+        values = [score["values"] for score in entry["scores"].values()]
+        assert values[0] == first[loss]
+        assert entry["choice"] == chosen(entry) == result["settings"]["hyperparameters"][loss]
+        by_temperature = 4 if loss == "info_nce" else 2
+        tried = [one["temperature"] for one in values[:by_temperature]]
+        assert tried == temperatures(first[loss]["temperature"], by_temperature)
+        assert len({json.dumps(one) for one in values}) == 4
+    said = comparison_verdict(result)[0]
+    assert said.startswith("The best of 4 settings for every loss, by ")
+    assert "InfoNCE temperature" in said
+    assert "Bayesian temperature" in said
+
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("out/*/*/result.json")}
+    (tmp_path / "out" / "result.json").unlink()
+    again = compare(comparison, tmp_path / "out", resume=True)
+    assert again["tuning"] == result["tuning"]
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    stored = type(comparison).from_config(json.loads(json.dumps(comparison.as_config())))
+    assert stored.as_config() == comparison.as_config()
+
+    with pytest.raises(ValueError, match="evaluate_on must be test"):
+        replace(comparison, shared=replace(comparison.shared, evaluate_on="validation"))
+
+
+@pytest.mark.parametrize("kind", [LossSettings, RankingLoss])
+def test_what_is_tried_of_a_loss_is_within_its_ranges_and_changes_one_value_each(kind):
+    for name in kind.available():
+        score = {} if kind is LossSettings else {"score": "cosine"}
+        first = kind(name).resolved(**score)
+        changes = other_values(first)
+        assert bool(changes) == (len(first) > 1)
+        for change in changes:
+            ((changed, value),) = change.items()
+            assert kind(name, change).resolved(**score) == {**first, changed: value} != first
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+def test_temperatures_differ_and_cover_the_range_evenly(count):
+    tried = sorted(temperatures(0.5, count))
+    assert len(set(tried)) == count
+    assert 0.5 in tried
+    assert 0.125 <= tried[0] <= tried[-1] <= 1.0
+    assert all(after / before <= 2 ** (6 / count) for before, after in pairwise(tried))

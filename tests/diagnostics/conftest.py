@@ -7,7 +7,7 @@ import torch
 
 import bayescl
 from bayescl.diagnostics import ScoredCandidates, score_candidates
-from bayescl_lab.paper.simulation import Settings, generator, observe
+from bayescl_lab.paper.simulation.process import Settings, generator, observe
 
 
 @pytest.fixture

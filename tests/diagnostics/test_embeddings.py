@@ -104,6 +104,15 @@ def test_few_items_or_many_classes_leave_no_latent_classes(clusters) -> None:
     assert (few.batches, few.batch_size, few.candidates) == (1, 2, 2)
 
 
+def test_only_items_with_a_label_are_scored(clusters) -> None:
+    first, second, labels = clusters
+    some = torch.where(torch.arange(600) % 3 == 0, labels, -1)
+    found = diagnose_embeddings(first, second, labels=some, batch_size=100)
+    assert (found.batches, found.batch_size, found.labelled_items) == (2, 100, 200)
+    assert found.fitted == 400
+    assert found.tau_plus == pytest.approx(tau_plus_of_labels(some[some >= 0]))
+
+
 def test_all_labels_different_mean_no_false_negatives(clusters) -> None:
     first, second, _ = clusters
     found = diagnose_embeddings(first, second, labels=torch.arange(600), batch_size=100)
@@ -143,7 +152,12 @@ def test_figures_are_plain_numbers_and_the_same_each_time(clusters, labelled) ->
         (torch.ones(8, 2), {"second_view": torch.ones(7, 2)}, r"second_view must have shape \[8"),
         (torch.ones(8, 2), {"labels": torch.arange(7)}, r"labels must have shape \[8\]"),
         (torch.ones(8, 2), {"labels": torch.rand(8)}, "labels must be whole numbers"),
-        (torch.ones(8, 2), {"labels": torch.arange(8) - 1}, "labels must be at least 0, got -1"),
+        (
+            torch.ones(8, 2),
+            {"labels": torch.arange(8) - 2},
+            "at least 0, or -1 where unknown, got -2",
+        ),
+        (torch.ones(8, 2), {"labels": -torch.ones(8).long()}, "known for at least 2 items, got 0"),
         (torch.ones(8, 2), {"labels": torch.zeros(8).long()}, "at least two classes"),
         (torch.ones(8, 2), {"tau_plus": 1.0}, r"tau_plus must lie in \(0, 1\)"),
         (torch.ones(8, 2), {"num_classes": 1}, "num_classes must be"),

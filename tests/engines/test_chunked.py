@@ -10,22 +10,14 @@ from typing import Any
 import pytest
 import torch
 from cases import each
+from reference.objectives import WEIGHTINGS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
 from bayescl.functional import Debiased
 
-MAKERS: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
-    "info_nce": bayescl.InfoNCELoss,
-    "debiased": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
-    "debiased, floored": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.7),
-    "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.7),
-    "bayesian": partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.7, tau_plus=0.1),
-    "bayesian, perfect": partial(
-        bayescl.BayesianContrastiveLoss, alpha=1.0, beta=0.5, tau_plus=0.1, ranks="upper"
-    ),
-}
+MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
 names = each("name", list(MAKERS))
 Call = Callable[[bayescl.ContrastiveLoss, list[Tensor]], Tensor]
 

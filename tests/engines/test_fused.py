@@ -13,17 +13,14 @@ import pytest
 import torch
 
 from bayescl.engines import CandidateRule, ContrastiveBatch
-from bayescl.engines.fused import (
-    fused_loss,
-    fused_unavailable_reason,
-    fused_unsupported_reason,
-    loss,
-)
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason, loss
+from bayescl.engines.fused import fused_unsupported_reason as unsupported_reason
 from bayescl.engines.fused.tiles import PRECISIONS, Kernel, tiles_for
 from bayescl.functional import Bayesian, InfoNCE, Objective
 from bayescl.functional.info_nce import info_nce_loss
 
 HERE = Path(__file__).parent
+ones = torch.ones
 NEEDS_TRITON = pytest.mark.skipif(
     (fused_unavailable_reason() or "").startswith("Triton"), reason="needs Triton"
 )
@@ -69,10 +66,6 @@ def test_importing_the_engine_does_not_import_triton() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def ones(*shape: int) -> torch.Tensor:
-    return torch.ones(shape)
-
-
 @pytest.mark.parametrize(
     ("batch", "objective", "words"),
     [
@@ -90,12 +83,12 @@ def test_what_is_not_supported_is_said_in_one_sentence(
     batch: ContrastiveBatch, objective: Objective, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    reason = str(fused_unsupported_reason(batch, objective))
+    reason = str(unsupported_reason(batch, objective))
     assert words in reason
     assert "\n" not in reason
     monkeypatch.delenv("TRITON_INTERPRET")
     if words == "None":
-        assert "CUDA device, got cpu" in str(fused_unsupported_reason(batch, objective))
+        assert "CUDA device, got cpu" in str(unsupported_reason(batch, objective))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -6,13 +6,14 @@ process of its own. On a GPU, batches are larger and further claims are tested.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import get_args
 
 import pytest
 import torch
-from engines.test_fused_histogram import emulate
 from engines.test_histogram import embeddings
 from engines.test_objectives_as_data import PLAIN, RANKED
 from torch import Tensor
@@ -20,13 +21,25 @@ from torch import Tensor
 from bayescl.engines import CandidateRule, ContrastiveBatch, dense_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.engines.fused.tiles import Kernel, Precision, Tile
-from bayescl.functional import Bayesian, Debiased, Hard, InfoNCE, Objective, unit_vectors
+from bayescl.functional import (
+    Bayesian,
+    Debiased,
+    Hard,
+    InfoNCE,
+    Objective,
+    candidate_logits,
+    pair_logits,
+    unit_vectors,
+)
+from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
+from bayescl.functional.log_space import contrast, masked_logsumexp
 from bayescl.losses.layouts import drawn, pairs, two_views
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE, LARGER = ("cpu", 1) if INTERPRETING else ("cuda", 8)
 if fused_unavailable_reason() is not None:
     pytest.skip("needs a CUDA device, or TRITON_INTERPRET=1", allow_module_level=True)
+launch = pytest.importorskip("bayescl.engines.fused.launch")
 if not INTERPRETING:
     # Triton's own warnings, not ours.
     pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default::DeprecationWarning")]
@@ -113,6 +126,28 @@ def dense(objective: Objective) -> Loss:
     return lambda batch, temperature: dense_loss(batch, temperature, lambda _: objective)
 
 
+def emulate(
+    batch: ContrastiveBatch, temperature: float | Tensor, objective: Bayesian, bins: int
+) -> Tensor:
+    """What the kernels compute, with the whole matrix at hand and autograd for gradients."""
+    similarity = candidate_logits(batch.anchors, batch.candidates, 1.0)
+    mask = batch.mask()
+    mask = torch.ones_like(similarity, dtype=torch.bool) if mask is None else mask
+    still = similarity.detach()
+    low = still.masked_fill(~mask, torch.inf).amin(1)
+    top = still.masked_fill(~mask, -torch.inf).amax(1)
+    inverse = inverse_widths(low, top)
+    top = torch.where(mask.any(1), top, 0)
+    index = bin_indices(still, top, inverse, bins)
+    counts = mask.new_zeros(len(mask), bins, dtype=torch.int32).scatter_add_(1, index, mask.int())
+    table = log2_weights(counts, inverse, objective.weights_of_cdf, objective.ranks)
+    log_weights = table.gather(1, index) * math.log(2)
+    counted = mask & (log_weights > -torch.inf)
+    logits = similarity / temperature + log_weights.to(similarity.dtype)
+    positive = pair_logits(batch.anchors, batch.positives, temperature)
+    return contrast(positive, masked_logsumexp(logits, counted))
+
+
 def emulated(objective: Bayesian, bins: int) -> Loss:
     return lambda batch, temperature: emulate(batch, temperature, objective, bins)
 
@@ -188,10 +223,7 @@ def test_degenerate_rows_are_finite_and_right(objective: Objective) -> None:
     valid[0, :20] = True  # all logits equal
     valid[1, 33] = True  # a single candidate
     valid[3, 20:] = True  # and none for row 2
-
-    def make(*parts: Tensor) -> ContrastiveBatch:
-        return drawn(*parts, valid=valid)
-
+    make: Make = partial(drawn, valid=valid)
     inputs = (anchors, positives, columns)
     expected = measure(make, inputs, dense(objective), torch.float64)
     losses, gradients = measure(make, inputs, fused(objective, bins=1024), torch.float32)
@@ -249,11 +281,7 @@ def test_strided_embeddings_are_read_right_and_a_second_differentiation_is_refus
         gradient.sum().backward()
 
 
-def test_neither_shares_nor_the_place_of_counters_change_the_result(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from bayescl.engines.fused import launch
-
+def test_neither_shares_nor_the_place_of_counters_change_the_result(monkeypatch) -> None:
     make, inputs = layout("two views")
     results = []
     for programs, shared in ((1, True), (16, True), (16, False)):
@@ -270,13 +298,11 @@ def test_neither_shares_nor_the_place_of_counters_change_the_result(
 def test_every_tile_gives_the_same_losses_and_gradients(
     objective: Objective, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bayescl.engines.fused import launch
-
     inputs, tiles = three(36, 0, 20)[:2], launch.Problem.tiles
     expected, used = measure(two_views, inputs, fused(objective, bins=128), dtype), set[Tile]()
     for place in range(1, 3):
 
-        def other(problem: launch.Problem, kernel: Kernel, bins: int, place=place) -> list[Tile]:
+        def other(problem, kernel: Kernel, bins: int, place=place) -> list[Tile]:
             offered = tiles(problem, kernel, bins)
             used.add(offered[place % len(offered)])
             return [offered[place % len(offered)]]
@@ -296,11 +322,7 @@ def step(*, dtype: torch.dtype = torch.float32, **options) -> list[Tensor]:
 
 
 @pytest.mark.gpu
-def test_results_repeat_and_do_not_hang_on_the_measured_tiles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from bayescl.engines.fused import launch
-
+def test_results_repeat_and_do_not_hang_on_the_measured_tiles(monkeypatch) -> None:
     first, second = step(), step()
     assert all(map(torch.equal, first, second))
     measured = step(dtype=torch.bfloat16)

@@ -8,7 +8,8 @@ from cases import each
 from torch import Tensor
 
 from bayescl import BayesianContrastiveLoss
-from bayescl.functional import empirical_cdf
+from bayescl.functional import Bayesian, empirical_cdf
+from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
 
 
 def embeddings(kind: str, batch: int = 160, dim: int = 32) -> list[Tensor]:
@@ -73,3 +74,39 @@ def test_masked_logits_fill_no_bin() -> None:
 def test_a_number_of_bins_that_no_kernel_has_is_refused() -> None:
     with pytest.raises(ValueError, match="bins must be one of"):
         empirical_cdf(torch.zeros(1, 2), ranks="histogram", bins=100)
+
+
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+@pytest.mark.parametrize("alpha", [0.6, 1.0])
+def test_a_bin_weighs_as_its_ranks_do_on_average(alpha: float, ranks: str) -> None:
+    objective = Bayesian(alpha, 0.7, 0.1, ranks)
+    counts = torch.tensor([[1, 2, 0, 5, 1, 12, 40, 3]], dtype=torch.int32)
+    total = int(counts.sum())
+    shift = 0.5 if ranks == "mid" else 0.0
+    rank = torch.arange(1, total + 1, dtype=torch.float64)
+    exact = objective.weights_of_cdf((rank - shift) / total)
+    one = torch.ones(1, dtype=torch.float64)
+    table = log2_weights(counts, one, objective.weights_of_cdf, ranks).exp2()[0]
+    ends = total - counts[0].cumsum(0)
+    for weight, count, end in zip(table, counts[0].tolist(), ends.tolist(), strict=True):
+        if count:
+            average = exact[end : end + count].mean()
+            torch.testing.assert_close(weight, average, rtol=5e-3, atol=2e-3)
+        if count == 1:
+            torch.testing.assert_close(weight, exact[end], rtol=1e-12, atol=1e-12)
+    weighed = (table * counts[0]).nansum() / total
+    torch.testing.assert_close(weighed, exact.mean(), rtol=2e-4, atol=2e-4)
+
+
+def test_bins_cover_the_range_and_grow_finer_towards_the_largest() -> None:
+    similarity = torch.linspace(-1, 1, 100_001, dtype=torch.float64)[None]
+    top = torch.ones(1, dtype=torch.float64)
+    index = bin_indices(similarity, top, inverse_widths(-top, top), bins=256)[0]
+    assert index[0] == 255
+    assert index[-1] == 0
+    assert (index.diff() <= 0).all()
+    assert (index == 0).sum() < 5
+    assert 600 < (index == 255).sum() < 800  # half of the bins resolve the range evenly
+    doubled = torch.tensor([[1 - 2 * 2.0**-k for k in range(1, 9)]], dtype=torch.float64)
+    steps = bin_indices(doubled, top, inverse_widths(-top, top), bins=256)[0].diff()
+    assert (steps <= -10).all()

@@ -6,8 +6,8 @@ from cases import each
 
 from bayescl.estimation import label_free_alpha, label_free_bias, win_rates
 from bayescl.estimation.auc import anchor_aucs
-from bayescl_lab.paper.simulation import Settings, generator, observe
 from bayescl_lab.paper.simulation.model import independent_pair_auc
+from bayescl_lab.paper.simulation.process import Settings, generator, observe
 
 
 def processed(alpha: float, tau_plus: float):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bayescl.engines import Excluded
 from bayescl.functional import empirical_cdf
-from bayescl.functional.ranks import EXACT_RANKS, Ranks, _map_any_rows
-from bayescl.functional.sorting import columns_in_order, sorted_rows
+from bayescl.functional.ranks import EXACT_RANKS, Ranks, _map_sorted_rows
+from bayescl.functional.sorting import columns_in_order
 
 
 def counted(row: list[float], ranks: str) -> list[float]:
@@ -75,7 +75,8 @@ def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.
         doubled = below + through if ranks == "mid" else 2 * through
         return doubled.to(dtype) / (2 * total)
 
-    plain = _map_any_rows(logits.masked_fill(~valid, torch.inf), count, transform)
+    ordered = logits.masked_fill(~valid, torch.inf).sort(dim=1)
+    plain = _map_sorted_rows(*ordered, count, transform)
     quick = empirical_cdf(logits, valid=valid, ranks=ranks)
     assert torch.equal(quick, plain.masked_fill(~valid, 1.0))
 
@@ -92,18 +93,24 @@ def test_half_precision_comes_back_in_float32() -> None:
     assert empirical_cdf(logits).dtype == torch.float32
 
 
-def test_sorted_rows_agrees_with_torch_sort_on_every_kind_of_float() -> None:
+def assert_in_order(values: torch.Tensor) -> None:
+    columns = columns_in_order(values).columns
+    assert torch.equal(values.gather(1, columns), values.sort(dim=1).values)
+    every = torch.arange(values.shape[1]).expand_as(values)
+    assert torch.equal(columns.sort(dim=1).values, every)
+
+
+def test_every_kind_of_float_is_sorted() -> None:
     special = [0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, float("inf"), -float("inf"), 3e38, -3e38]
     noise = torch.randn(7, 90, generator=torch.Generator().manual_seed(2))
-    values = torch.cat([noise, torch.tensor([special] * 7)], dim=1)
-    ordered, columns = sorted_rows(values)
-    assert torch.equal(ordered, values.sort(dim=1).values)
-    assert torch.equal(values.gather(1, columns), ordered)
-    assert torch.equal(columns.sort(dim=1).values, torch.arange(100).expand(7, 100))
+    assert_in_order(torch.cat([noise, torch.tensor([special] * 7)], dim=1))
+    assert_in_order(1e-40 * noise)  # a range too small to divide by
+    largest = columns_in_order(torch.tensor([[float("nan"), 1.0, float("inf")]])).columns
+    assert largest.tolist() == [[1, 2, 0]]
 
 
 @each("columns", [2, 3, 64, 1000, 1024, 1025, 8192, 40_000])
-def test_sorted_rows_is_exact_where_values_are_too_close_to_be_told_apart_by_rounding(
+def test_sorting_is_exact_where_values_are_too_close_to_be_told_apart_by_rounding(
     columns: int,
 ) -> None:
     generator = torch.Generator().manual_seed(columns)
@@ -112,17 +119,7 @@ def test_sorted_rows_is_exact_where_values_are_too_close_to_be_told_apart_by_rou
     near[3] = 0.25  # nothing but ties
     near[4] = torch.randn(columns, generator=generator)  # a few neighbours to swap, if long
     order = torch.rand(5, columns, generator=generator).argsort(dim=1)
-    values = near.gather(1, order)
-    ordered, found = sorted_rows(values)
-    assert torch.equal(ordered, values.sort(dim=1).values)
-    assert torch.equal(values.gather(1, found), ordered)
-    assert torch.equal(found.sort(dim=1).values, torch.arange(columns).expand(5, columns))
-
-
-def test_nan_counts_as_the_largest() -> None:
-    ordered, columns = sorted_rows(torch.tensor([[float("nan"), 1.0, float("inf")]]))
-    assert columns.tolist() == [[1, 2, 0]]
-    assert ordered[0, 2].isnan()
+    assert_in_order(near.gather(1, order))
 
 
 def test_a_rank_convention_of_another_name_is_refused() -> None:
@@ -145,13 +142,6 @@ def test_rows_need_not_be_contiguous(dtype: torch.dtype) -> None:
     found = columns_in_order(values, places, np.array([29]))
     assert torch.equal(found.columns, expected.columns)
     assert (found.columns[:, -1] == 4).all()
-
-
-def test_a_range_too_small_to_divide_by_is_sorted_all_the_same() -> None:
-    values = torch.randn(5, 40, generator=torch.Generator().manual_seed(0)) * 1e-40
-    ordered, columns = sorted_rows(values)
-    assert torch.equal(ordered, values.sort(dim=1).values)
-    assert torch.equal(values.gather(1, columns), ordered)
 
 
 @each("dtype", [torch.float32, torch.float64])

@@ -86,6 +86,7 @@ def draw_loss(dice: Dice) -> Drawn:
     name = dice.one(
         "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "attracting oracle",
         "latent", "latent", "latent", "own", "own data",
+        "sigmoid", "sigmoid, Bayesian", "sigmoid, latent",
     )  # fmt: skip
     tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
     floor = dice.one(-1.0, -1.0, -2.0)
@@ -154,6 +155,8 @@ def draw_loss(dice: Dice) -> Drawn:
         # The sharper members are told apart, the more rounding of a logit counts.
         slope = 2.0 if name == "attracting oracle" or aim == "classes" else 2.0 + 2 * pull
         return Drawn(name, make, latent, signed=True, slope=slope)
+    if name.startswith("sigmoid"):
+        return draw_sigmoid(dice, name)
     if name == "own":
 
         def own(p: float, u: Row, _: Row | None, t: float) -> float:
@@ -172,6 +175,44 @@ def draw_loss(dice: Dice) -> Drawn:
         return Drawn(name, lambda **k: bayescl.ContrastiveLoss(MeanExponential(), **k), mean)
     make = bayescl.OracleContrastiveLoss if name == "oracle" else bayescl.InfoNCELoss
     return Drawn(name, make, lambda p, u, _, t: reference.info_nce(p, u))
+
+
+def draw_sigmoid(dice: Dice, name: str) -> Drawn:
+    bias = dice.one(-10.0, -3.0, 0.0, 5.0)
+    if name == "sigmoid, latent":
+        relief = dice.one(0.0, 0.5, 1.0)
+        return Drawn(
+            name,
+            lambda **k: bayescl.LatentClassSigmoidLoss(
+                num_classes=4, relief=relief, memory_size=64, refit_every=1, bias=bias, **k
+            ),
+            lambda p, u, same, _: reference.sigmoid(
+                p + bias, u + bias, None if same is None else 1 - relief * same
+            ),
+            crowd=1.0,
+        )
+    if name == "sigmoid":
+        return Drawn(
+            name,
+            lambda **k: bayescl.SigmoidContrastiveLoss(bias=bias, **k),
+            lambda p, u, _, t: reference.sigmoid(p + bias, u + bias),
+            crowd=1.0,
+        )
+    ranks = dice.one("mid", "upper", "histogram")
+    setting = {"alpha": dice.one(0.7, 0.9), "beta": dice.one(0.5, 0.9), "tau_plus": 0.1}
+
+    def weighted(p: float, u: Row, _: Row | None, t: float) -> float:
+        exact = "mid" if ranks == "histogram" else ranks
+        weights = reference.rank_weights(u, **setting, ranks=exact) if len(u) else u
+        return reference.sigmoid(p + bias, u + bias, weights / weights.mean() if len(u) else u)
+
+    return Drawn(
+        name,
+        lambda **k: bayescl.BayesianSigmoidLoss(**setting, ranks=ranks, bias=bias, **k),
+        weighted,
+        ranks=ranks,
+        crowd=1.0,
+    )
 
 
 @dataclass
@@ -449,7 +490,8 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
         tensors = {"positive": rows(batch, 1).squeeze(1), "unlabeled": logits}
         if masked or needs_groups:
             options["valid"] = valid(batch, columns)
-    if drawn.name == "latent" and layout != "from_logits" and dice.chance(0.6):
+    learns = drawn.name in ("latent", "sigmoid, latent") and layout != "from_logits"
+    if learns and dice.chance(0.6):
 
         def known(*shape: int) -> Tensor:
             found = dice.integers(dice.one(1, 3, 50), *shape).to(labels)
@@ -464,8 +506,14 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
     where = dice.one("loss", "loss", "learnable", "call")
     call = Call(layout, tensors, options, temperature, dice.chance(0.7), where)
     memory = None
-    if drawn.name == "latent" and layout != "from_logits" and dice.chance(0.8):
+    if learns and dice.chance(0.8):
         memory = remembered(dice, drawn, dim)
+    whole_set = layout in ("two_views", "in_batch") and "extra" not in tensors
+    if drawn.name in ("info_nce", "bayesian", "oracle") and whole_set and dice.chance(0.4):
+        # Where the batch is all there is, moving denominators change nothing at rate 1.
+        make = drawn.make
+        drawn.make = lambda **k: make(denominators=bayescl.MovingDenominators(batch, rate=1.0), **k)
+        options["indices"] = torch.randperm(batch, generator=dice.generator)
     return dice, drawn, call, memory
 
 

@@ -71,6 +71,9 @@ def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Logits, Know
             same = same.double()
             settings = {"attraction": objective.attraction, "threshold": objective.threshold}
             settings |= {"aim": objective.aim, "sharpness": objective.sharpness}
+        if drawn.name == "sigmoid, latent" and answer.posteriors:
+            same = answer.posteriors[turn][0]
+            same = None if same is None else same.double()
         found.append((logits, (same, certain, settings)))
     return found
 
@@ -86,7 +89,9 @@ def _slack(call: Call, drawn: Drawn, value: float, candidates: int) -> float:
 def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
     """Each anchor's loss against the slow way; NaN exactly where a logit that counts is bad."""
     losses = iter(answer.value.tolist())
-    at_a_jump = drawn.name == "latent" and _at_a_jump(drawn, call, answer)
+    # In a sum it matters which logits tie, and not only whether all or none do.
+    jumps = drawn.name in ("latent", "sigmoid, Bayesian")
+    at_a_jump = jumps and _at_a_jump(drawn, call, answer)
     largest = torch.finfo(call.dtype).max
     for logits, (same, certain, settings) in _logits(call, drawn, answer):
         for row in range(len(logits.positive)):

@@ -47,8 +47,15 @@ MAKERS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]
         ("tau_plus", "attraction", "threshold"),
         ("num_classes", "memory_size", "refit_every"),
     ),
+    "BayesianSigmoidLoss": (
+        bayescl.BayesianSigmoidLoss, ("tau_plus", "alpha", "beta"), ("num_classes", "bins")
+    ),
+    "LatentClassSigmoidLoss": (
+        bayescl.LatentClassSigmoidLoss, ("tau_plus", "relief", "bias"), ("num_classes",)
+    ),
     "LearnableTemperature": (bayescl.LearnableTemperature, ("initial", "minimum", "maximum"), ()),
     "CandidateQueue": (bayescl.CandidateQueue, (), ("size", "dim")),
+    "MovingDenominators": (bayescl.MovingDenominators, ("rate",), ("size",)),
 }  # fmt: skip
 
 
@@ -85,6 +92,8 @@ def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
         settings["initial"] = 0.1
     elif owner == "CandidateQueue":
         settings |= {"size": 4, "dim": 2}
+    elif owner == "MovingDenominators":
+        settings["size"] = 4
     else:
         choices |= shared
     name = dice.one(*choices)

@@ -9,7 +9,7 @@ import torch
 from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms.v2 import functional as reference
 
-from bayescl_lab.images import augmentation_operations as operations
+from bayescl_lab.images import augmentation_recipe as operations
 from bayescl_lab.images.augmentation_recipe import JITTER, SimCLRAugmentation, draw_view_parameters
 
 BATCH = 64

@@ -9,15 +9,24 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images import few_label_probe as few_label_module
-from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
+from bayescl_lab.images import feature_probes
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.features import extract_features
-from bayescl_lab.images.few_label_probe import few_label_draws, few_label_probe
-from bayescl_lab.images.knn_probe import knn_probe
-from bayescl_lab.images.linear_probe import linear_probe, top_score
-from bayescl_lab.images.probes import knn_score, run_probes
-from bayescl_lab.images.softmax_regression import fit_softmax_regression, standardise
+from bayescl_lab.images.feature_probes import (
+    ProbeData,
+    few_label_draws,
+    few_label_probe,
+    fit_softmax_regression,
+    knn_probe,
+    linear_probe,
+    standardise,
+    top_score,
+)
+from bayescl_lab.images.probes import (
+    augmented_linear_probe,
+    extract_features,
+    knn_score,
+    run_probes,
+)
 from bayescl_lab.images.store import store_from_arrays
 
 CLASSES = 4
@@ -33,7 +42,7 @@ def clouds(rows: int, seed: int, spread: float = 1.0) -> tuple[torch.Tensor, tor
 
 TRAIN, TRAIN_LABELS = clouds(200, seed=1, spread=2.0)
 TEST, TEST_LABELS = clouds(300, seed=2, spread=2.0)
-DATA = (TRAIN, TRAIN_LABELS, TEST, TEST_LABELS)
+DATA = ProbeData(TRAIN, TRAIN_LABELS, TEST, TEST_LABELS, CLASSES)
 
 
 @pytest.mark.parametrize("inverse_penalty", [0.1, 1.0, 10.0])
@@ -64,7 +73,7 @@ def test_linear_probe_scores_the_predictions_of_scikit_learn():
     theirs = LogisticRegression(C=0.1, tol=1e-8, max_iter=2000)
     theirs.fit(features.numpy(), TRAIN_LABELS.numpy())
     expected = theirs.score(test.numpy(), TEST_LABELS.numpy())
-    assert linear_probe(*DATA, num_classes=CLASSES).top_1 == pytest.approx(expected, abs=1e-9)
+    assert linear_probe(DATA).top_1 == pytest.approx(expected, abs=1e-9)
 
 
 def test_knn_probe_scores_the_weighted_vote_of_scikit_learn():
@@ -73,18 +82,18 @@ def test_knn_probe_scores_the_weighted_vote_of_scikit_learn():
     )
     theirs.fit(TRAIN.numpy(), TRAIN_LABELS.numpy())
     expected = theirs.score(TEST.numpy(), TEST_LABELS.numpy())
-    ours = knn_probe(*DATA, num_classes=CLASSES, k=20, temperature=0.1, chunk_size=70)
+    ours = knn_probe(DATA, k=20, temperature=0.1, chunk_size=70)
     assert ours == pytest.approx(expected, abs=1e-9)
 
 
 def test_knn_probe_takes_no_more_neighbours_than_a_class_has_images():
-    as_many = knn_probe(*DATA, num_classes=CLASSES, k=len(TRAIN) // CLASSES)
-    assert knn_probe(*DATA, num_classes=CLASSES, k=10**6) == as_many
+    as_many = knn_probe(DATA, k=len(TRAIN) // CLASSES)
+    assert knn_probe(DATA, k=10**6) == as_many
 
 
 def test_few_label_probe_is_the_mean_over_separate_fits():
     draws = 6
-    score = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=draws, seed=5)
+    score = few_label_probe(DATA, labels_per_class=3, draws=draws, seed=5)
     features, test = standardise(TRAIN, TEST)
     rows = few_label_draws(
         TRAIN_LABELS, num_classes=CLASSES, labels_per_class=3, draws=draws, seed=5
@@ -99,9 +108,9 @@ def test_few_label_probe_is_the_mean_over_separate_fits():
 
 
 def test_draws_fitted_one_at_a_time_score_as_many_at_a_time_do(monkeypatch):
-    together = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=7, seed=5)
-    monkeypatch.setattr(few_label_module, "WEIGHTS_AT_ONCE", 1)
-    alone = few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=3, draws=7, seed=5)
+    together = few_label_probe(DATA, labels_per_class=3, draws=7, seed=5)
+    monkeypatch.setattr(feature_probes, "WEIGHTS_AT_ONCE", 1)
+    alone = few_label_probe(DATA, labels_per_class=3, draws=7, seed=5)
     assert alone.mean == pytest.approx(together.mean, abs=2e-3)
 
 
@@ -122,31 +131,23 @@ def test_draws_depend_on_the_seed_and_the_labels_alone():
 
 
 def test_more_labels_make_a_better_classifier():
-    means = [
-        few_label_probe(*DATA, num_classes=CLASSES, labels_per_class=n, draws=30).mean
-        for n in (1, 5, 25)
-    ]
+    means = [few_label_probe(DATA, labels_per_class=n, draws=30).mean for n in (1, 5, 25)]
     assert means[0] < means[1] < means[2]
 
 
 def test_separated_classes_are_read_without_error():
     train, labels = clouds(40, seed=3, spread=0.01)
-    data = (train, labels, *clouds(40, seed=4, spread=0.01))
-    assert linear_probe(*data, num_classes=CLASSES) == (1.0, None)
-    assert knn_probe(*data, num_classes=CLASSES) == 1.0
-    assert few_label_probe(*data, num_classes=CLASSES, labels_per_class=1, draws=5) == (1.0, 0.0)
+    data = ProbeData(train, labels, *clouds(40, seed=4, spread=0.01), CLASSES)
+    assert linear_probe(data) == (1.0, None)
+    assert knn_probe(data) == 1.0
+    assert few_label_probe(data, labels_per_class=1, draws=5) == (1.0, 0.0)
 
 
 def test_features_of_a_collapsed_encoder_score_as_chance_and_not_nan():
-    train, test = torch.ones(40, 6), torch.ones(40, 6)
     labels = torch.arange(40) % CLASSES
-    for score in (
-        linear_probe(train, labels, test, labels, num_classes=CLASSES).top_1,
-        few_label_probe(
-            train, labels, test, labels, num_classes=CLASSES, labels_per_class=1, draws=3
-        ).mean,
-        knn_probe(train, labels, test, labels, num_classes=CLASSES),
-    ):
+    data = ProbeData(torch.ones(40, 6), labels, torch.ones(40, 6), labels, CLASSES)
+    few = few_label_probe(data, labels_per_class=1, draws=3)
+    for score in (linear_probe(data).top_1, few.mean, knn_probe(data)):
         assert score == pytest.approx(1 / CLASSES)
 
 

@@ -8,8 +8,7 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.batches import ImageBatch
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.encoders import SmallConvEncoder
-from bayescl_lab.images.heads import ProjectionHead
+from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.simclr import SimCLR
 
 TRAIN = load_images("digits").train

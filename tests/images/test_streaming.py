@@ -20,9 +20,9 @@ from bayescl_lab.images.augmentation import Normalization
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.decoding import ImageFormat
-from bayescl_lab.images.features import extract_features
 from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.pixel_files import cache_folder
+from bayescl_lab.images.probes import extract_features
 from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
 
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.

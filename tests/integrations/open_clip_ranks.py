@@ -19,24 +19,34 @@ def rows(seed: int) -> torch.Tensor:
     return torch.nn.functional.normalize(torch.randn(6, 5, generator=generator), dim=1)
 
 
-def step(criterion: Any, own: slice, **call: Any) -> list[Any]:
-    inputs = [rows(0)[own].requires_grad_(), rows(1)[own].requires_grad_()]
-    scale = torch.tensor(12.0, requires_grad=True)
-    value = criterion(*inputs, scale, **call)
+def step(
+    criterion: Any, own: slice, bias: float | None = None, dtype: Any = torch.float32, **call: Any
+) -> list[Any]:
+    inputs = [rows(seed)[own].to(dtype).requires_grad_() for seed in (0, 1)]
+    learnt = [torch.tensor(12.0, dtype=dtype, requires_grad=True)]
+    if bias is not None:
+        learnt.append(torch.tensor(bias, dtype=dtype, requires_grad=True))
+    value = criterion(*inputs, *learnt, **call)
     value.backward()
-    return [value.item(), scale.grad.item(), *(each.grad.tolist() for each in inputs)]
+    return [value.item(), learnt[0].grad.item(), *(leaf.grad.tolist() for leaf in inputs)] + [
+        each.grad.item() for each in learnt[1:]
+    ]
 
 
 def on_a_rank(rank: int, world_size: int) -> Findings:
     warnings.simplefilter("default")
     from open_clip import ClipLoss as Theirs
+    from open_clip.loss import SigLipLoss as TheirSigLipLoss
 
-    from bayescl.integrations.open_clip import BayesianClipLoss, ClipLoss
+    from bayescl.integrations.open_clip import BayesianClipLoss, ClipLoss, SigLipLoss
 
     del world_size
     equal, unequal = slice(3 * rank, 3 * rank + 3), [slice(0, 2), slice(2, 6)][rank]
     groups = torch.tensor([0, 1, 2, 0, 3, 1])
+    pair = {"rank": rank, "world_size": 2}
     return {
+        "our sigmoid": step(SigLipLoss(**pair), equal, bias=-10.0),
+        "their sigmoid": step(TheirSigLipLoss(**pair), equal, bias=-10.0),
         "ours": step(ClipLoss(rank=rank, **OPTIONS), equal),
         "theirs": step(Theirs(rank=rank, **OPTIONS), equal),
         "unequal": step(BayesianClipLoss(rank=rank, **OPTIONS), unequal, groups=groups[unequal]),

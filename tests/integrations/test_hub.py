@@ -11,8 +11,7 @@ import torch
 pytest.importorskip("safetensors", reason="needs safetensors")
 pytest.importorskip("torchvision", reason="needs bayescl[images]")
 
-from bayescl_lab.images.encoders import SmallConvEncoder
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
+from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder
 from bayescl_lab.integrations.hub import load_encoder, save_encoder
 
 SMALL = {"channels": 1, "width": 4}
@@ -70,7 +69,7 @@ def test_a_network_of_timm_is_an_encoder_and_comes_back(tmp_path: Path) -> None:
 def test_a_network_of_timm_trains_in_simclr() -> None:
     pytest.importorskip("timm", reason="needs timm")
     import bayescl
-    from bayescl_lab.images.heads import ProjectionHead
+    from bayescl_lab.images.encoders import ProjectionHead
     from bayescl_lab.integrations.timm import TimmEncoder
 
     encoder = TimmEncoder("test_resnet", image_size=32)

@@ -9,6 +9,7 @@ import torch
 
 pytest.importorskip("pytorch_metric_learning", reason="needs pytorch-metric-learning")
 
+from cases import each
 from pytorch_metric_learning import distances, losses, miners, reducers, regularizers
 from ranks import launch
 
@@ -31,7 +32,7 @@ def assert_same(mine, reference, call) -> None:
         inputs = rows(8, 0), rows(8, 1)
         value = call(loss, *inputs)
         value.backward()
-        outcomes.append((value.detach(), [each.grad for each in inputs]))
+        outcomes.append((value.detach(), [rows.grad for rows in inputs]))
     (value, found), (expected, wanted) = outcomes
     torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-6)
     for one, other in zip(found, wanted, strict=True):
@@ -50,8 +51,8 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", list(OPTIONS))
-@pytest.mark.parametrize("temperature", [0.07, 0.5])
+@each("options", list(OPTIONS))
+@each("temperature", [0.07, 0.5])
 def test_info_nce_is_their_ntxent_loss(options: str, temperature: float) -> None:
     if options == "inner product":
         temperature *= 10  # theirs stops at 87 for one pair, where its exponential underflows
@@ -64,50 +65,14 @@ MINERS = {
     "triplets": miners.TripletMarginMiner(margin=0.5, type_of_triplets="all"),
     "few negatives": miners.BatchEasyHardMiner(),
 }
+TWICE = tuple(torch.tensor(places) for places in ([0, 0, 2], [1, 1, 3], [0, 0, 0, 2], [4, 4, 5, 6]))
 
 
-@pytest.mark.parametrize("name", list(MINERS))
-def test_info_nce_takes_what_miners_find(name: str) -> None:
-    made = ours.NTXentLoss(0.2), losses.NTXentLoss(0.2)
-    assert_same(
-        *made, lambda loss, first, _: loss(first, LABELS, MINERS[name](first.detach(), LABELS))
-    )
-
-
-def test_info_nce_takes_references_of_their_own() -> None:
-    made = ours.NTXentLoss(0.2), losses.NTXentLoss(0.2)
-    assert_same(
-        *made,
-        lambda loss, first, second: loss(first, LABELS, ref_emb=second, ref_labels=LABELS.roll(3)),
-    )
-
-
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_info_nce_works_inside_self_supervised_loss(symmetric: bool) -> None:
-    made = (
-        ours.SelfSupervisedLoss(ours.NTXentLoss(0.2), symmetric=symmetric),
-        losses.SelfSupervisedLoss(losses.NTXentLoss(0.2), symmetric=symmetric),
-    )
-    assert_same(*made, lambda loss, first, second: loss(first, second))
-
-
-def test_info_nce_works_inside_cross_batch_memory() -> None:
-    def three_steps(loss, first, second):
-        loss(first.detach(), LABELS)
-        loss(second.detach(), LABELS)
-        return loss(first * 2 + second, LABELS)
-
-    made = (
-        ours.CrossBatchMemory(ours.NTXentLoss(0.2), 6, memory_size=20),
-        losses.CrossBatchMemory(losses.NTXentLoss(0.2), 6, memory_size=20),
-    )
-    assert_same(*made, three_steps)
-
-
-def test_a_pair_named_twice_counts_twice() -> None:
-    pairs = tuple(torch.tensor(each) for each in ([0, 0, 2], [1, 1, 3], [0, 0, 0, 2], [4, 4, 5, 6]))
-    made = ours.NTXentLoss(0.2), losses.NTXentLoss(0.2)
-    assert_same(*made, lambda loss, first, _: loss(first, LABELS, pairs))
+def three_steps(loss, first, second) -> torch.Tensor:
+    memory = ours.CrossBatchMemory(loss, 6, memory_size=20)
+    memory(first.detach(), LABELS)
+    memory(second.detach(), LABELS)
+    return memory(first * 2 + second, LABELS)
 
 
 class Plain(distances.CosineSimilarity):
@@ -130,10 +95,11 @@ CALLS = {
     "references": lambda loss, first, second: loss(
         first, LABELS, ref_emb=second, ref_labels=LABELS.roll(3)
     ),
-    "triplets": lambda loss, first, _: loss(
-        first, LABELS, MINERS["triplets"](first.detach(), LABELS)
-    ),
-    "pairs": lambda loss, first, _: loss(first, LABELS, MINERS["pairs"](first.detach(), LABELS)),
+    **{
+        name: lambda loss, first, _, miner=miner: loss(first, LABELS, miner(first.detach(), LABELS))
+        for name, miner in MINERS.items()
+    },
+    "a pair named twice": lambda loss, first, _: loss(first, LABELS, TWICE),
 }
 REDUCERS = {
     "mean": reducers.MeanReducer(),
@@ -143,9 +109,14 @@ REDUCERS = {
 }
 
 
-@pytest.mark.parametrize("reducer", list(REDUCERS))
-@pytest.mark.parametrize("call", list(CALLS))
-@pytest.mark.parametrize("name", ["NTXentLoss", "HardNTXentLoss", "BayesianNTXentLoss"])
+@each("call", [*CALLS.values(), three_steps])
+def test_info_nce_is_theirs_in_every_call(call) -> None:
+    assert_same(ours.NTXentLoss(0.2), losses.NTXentLoss(0.2), call)
+
+
+@each("reducer", list(REDUCERS))
+@each("call", list(CALLS))
+@each("name", ["NTXentLoss", "HardNTXentLoss", "BayesianNTXentLoss"])
 def test_cosines_of_our_own_give_what_the_librarys_matrix_gives(
     name: str, call: str, reducer: str
 ) -> None:
@@ -157,7 +128,7 @@ def test_cosines_of_our_own_give_what_the_librarys_matrix_gives(
 
 
 def test_anchors_with_a_positive_and_no_negative_cost_nothing() -> None:
-    pairs = tuple(torch.tensor(each) for each in ([0, 0], [1, 2], [3, 3], [4, 5]))
+    pairs = tuple(torch.tensor(places) for places in ([0, 0], [1, 2], [3, 3], [4, 5]))
     for distance in (distances.CosineSimilarity(), Plain()):
         embeddings = rows(8, 0)
         value = ours.BayesianNTXentLoss(distance=distance)(embeddings, LABELS, pairs)
@@ -226,15 +197,7 @@ def test_a_lone_pair_of_views_costs_nothing() -> None:
     assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
 
 
-def test_two_views_are_two_views_of_our_own_loss() -> None:
-    first, second = rows(5, 0), rows(5, 1)
-    options = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}
-    wrapped = ours.SelfSupervisedLoss(ours.BayesianNTXentLoss(0.3, **options))
-    direct = bayescl.BayesianContrastiveLoss(temperature=0.3, **options)
-    torch.testing.assert_close(wrapped(first, second), direct(first, second))
-
-
-@pytest.mark.parametrize("name", ["DebiasedNTXentLoss", "HardNTXentLoss"])
+@each("name", ["DebiasedNTXentLoss", "HardNTXentLoss", "BayesianNTXentLoss"])
 def test_the_others_are_our_own_losses_too(name: str) -> None:
     first, second = rows(5, 0), rows(5, 1)
     wrapped = ours.SelfSupervisedLoss(getattr(ours, name)(0.3, tau_plus=0.2))

@@ -17,6 +17,7 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "debiased": bayescl.DebiasedContrastiveLoss,
     "hard": bayescl.HardContrastiveLoss,
     "bayesian": bayescl.BayesianContrastiveLoss,
+    "sigmoid": bayescl.SigmoidContrastiveLoss,
 }
 names = each("name", list(LOSSES))
 engines = each("engine", ["dense", "chunked"])

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 
 from bayescl.functional import class_agreement, class_responsibilities, same_class
-from bayescl.losses.class_memory import (
-    _MOST_COMPONENTS,
+from bayescl.losses.class_fits import (
     COMPONENTS_PER_CLASS,
+    MOST_COMPONENTS,
     SCALES,
-    ClassMemory,
-    Precision,
+    enough_items,
     memory_for,
     mixture_sizes,
 )
+from bayescl.losses.class_memory import ClassMemory
+from bayescl.losses.class_state import Remembered
+from bayescl.losses.class_trust import Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)
@@ -39,15 +41,15 @@ def test_the_newest_items_are_kept_with_both_views() -> None:
         assert memory.items is not None
         # The order in which they lie says nothing about their age.
         assert sorted(memory.items.tolist()) == sorted(newest.tolist())
-        assert torch.equal(memory._in_order(), newest)
+        assert torch.equal(memory._held.in_order(), newest)
         assert memory.calls == len(steps)
 
 
-def calls_of_fits(memory: ClassMemory, calls: int) -> list[int]:
-    """The calls, each with six items, that end in a fit."""
+def calls_of_fits(memory: ClassMemory, calls: int, items: int = 6) -> list[int]:
+    """The calls, each with so many items, that end in a fit."""
     found, before = [], None
     for call in range(1, calls + 1):
-        memory.remember(*views(6, call), tau_plus=TAU_PLUS)
+        memory.remember(*views(items, call), tau_plus=TAU_PLUS)
         if memory.classes is not before:
             found.append(call)
         before = memory.classes
@@ -56,14 +58,15 @@ def calls_of_fits(memory: ClassMemory, calls: int) -> list[int]:
 
 def test_it_fits_once_there_are_enough_items_and_then_every_few_calls() -> None:
     memory = ClassMemory(64, refit_every=3)
-    first = -(-memory.enough(TAU_PLUS) // 6)
-    assert memory.enough(TAU_PLUS) == 2 * max(SIZES)
+    first = -(-enough_items(TAU_PLUS, 64) // 6)
+    assert enough_items(TAU_PLUS, 64) == 2 * max(SIZES)
     assert calls_of_fits(memory, 12) == [first, *(call for call in (3, 6, 9, 12) if call > first)]
     assert memory.classes.sizes == SIZES
-    # By default a fit lasts for twice the items that it saw.
-    size = memory.enough(TAU_PLUS)
-    first, every = -(-size // 6), -(-2 * size // 6)
-    assert calls_of_fits(ClassMemory(size), 20) == list(range(first, 21, every))
+    # By default a fit lasts for twice the items that it saw, or more if they come a few at a time.
+    for items, first, every in ((6, 2, 8), (32, 1, 8), (100, 1, 6), (128, 1, 4)):
+        calls = calls_of_fits(ClassMemory(2 * items), 20, items)
+        assert calls[0] == first
+        assert calls[2] - calls[1] == every, items  # the first fit saw fewer
 
 
 def test_neither_components_nor_memories_grow_without_bound() -> None:
@@ -71,7 +74,7 @@ def test_neither_components_nor_memories_grow_without_bound() -> None:
         for items in (2, 7, 1024, 8192):
             sizes = mixture_sizes(tau_plus, items)
             assert len(sizes) == len(COMPONENTS_PER_CLASS)
-            assert 1 <= min(sizes) <= max(sizes) <= min(items // 2, _MOST_COMPONENTS), (
+            assert 1 <= min(sizes) <= max(sizes) <= min(items // 2, MOST_COMPONENTS), (
                 tau_plus,
                 items,
             )
@@ -223,15 +226,15 @@ def test_the_interval_of_the_precision_holds_the_true_share() -> None:
         held += memory.precision.low <= share <= memory.precision.high
         assert memory.precision.high - memory.precision.low < 0.2
     assert held >= 85
-    assert Precision.of(0, 0)[1:] == (0.0, 1.0, 0.0)
-    assert Precision.of(50, 50).value == 0.5
-    low, high = Precision.of(50, 50)[1:3]
+    assert Precision.of(Remembered())[1:] == (0.0, 1.0, 0.0)
+    assert Precision.of(Remembered(right=50.0, wrong=50.0)).value == 0.5
+    low, high = Precision.of(Remembered(right=50.0, wrong=50.0))[1:3]
     assert (low, high) == pytest.approx((0.4189, 0.5811), abs=1e-3)
 
 
 def test_what_labels_say_replaces_agreement_and_owes_nothing_to_the_labels() -> None:
     generator = torch.Generator().manual_seed(0)
-    for wrong, trust in ((0.0, (0.9, 1.0)), (1.0, (0.0, 0.05))):
+    for wrong in (0.0, 1.0):
         memory = ClassMemory(512)
         pair, labels, _ = labelled(512, generator, wrong=wrong)
         memory.remember(*pair, tau_plus=1 / 6, labels=labels)
@@ -239,9 +242,9 @@ def test_what_labels_say_replaces_agreement_and_owes_nothing_to_the_labels() -> 
         for _ in range(10):
             pair, labels, _ = labelled(40, generator, wrong=wrong)
             memory.measure((pair[0], pair[1]), labels, 0.5)
-        assert trust[0] <= memory.trust <= trust[1], wrong
         assert memory.evidence > 0.9
-    # Components that random labels join attract, but do not count as right.
+        # Views agree, so only what labels say can take trust away.
+        assert memory.trust > 0.9 if wrong == 0 else memory.trust <= 1 - memory.evidence + 1e-6
     assert memory.precision.high < 0.4
     known = torch.full((40,), -1)
     known[0] = 3
@@ -257,7 +260,7 @@ def test_the_latest_few_of_each_label_are_kept_for_joining() -> None:
         memory.remember(*views(40, step), tau_plus=0.001, labels=labels.where(labels >= 0, -1))
     held = memory.get_extra_state()
     assert len(held["labels"]) == len(held["labelled"]) == 1024
-    view_1, view_2, labels = memory._latest_of_each_label()
+    view_1, view_2, labels = memory._held.latest_of_each_label(20)
     assert labels.bincount().tolist() == [20, 20]
     assert len(view_1) == len(view_2) == 40
     latest = torch.cat(views(40, 59), dim=1)
@@ -274,7 +277,7 @@ def test_it_explains_what_was_found_and_why_it_is_not_trusted_more() -> None:
     assert memory.explain(1 / 6) == memory.explain(None)
     assert memory.explain(1 / 6).startswith("No call in train() mode yet")
     memory.remember(*(view[:5] for view in pair), tau_plus=1 / 6)
-    needed = memory.enough(1 / 6)
+    needed = enough_items(1 / 6, 600)
     assert f"5 items are remembered, and {needed} are needed for the first fit" in memory.explain(
         1 / 6
     )

@@ -22,7 +22,7 @@ import bayescl
 from bayescl import LatentClassContrastiveLoss
 from bayescl import functional as F
 from bayescl.functional.latent import AIMS
-from bayescl.losses.class_memory import COMPONENTS_PER_CLASS, SCALES
+from bayescl.losses.class_fits import COMPONENTS_PER_CLASS, SCALES
 from bayescl.losses.latent import STRENGTHS
 
 DIM, CLASSES = 8, 4
@@ -215,6 +215,7 @@ def test_the_aim_follows_the_layout_and_the_labels() -> None:
     loss = make()
     layouts = ("two_views", "in_batch", "sampled", "logits")
     assert [loss.aim_in(layout) for layout in layouts] == ["both", "pairs", "pairs", "both"]
+    assert repr(make(aim="pairs")).startswith("LatentClassContrastiveLoss(\n  aim='pairs', ")
     assert [make(aim="classes").aim_in(layout) for layout in layouts] == ["classes"] * 4
     for wrong, found in ((200.0, "both"), (1.0, "classes")):
         loss.memory.set_extra_state(state_of(loss) | {"right": 200.0, "wrong": wrong})
@@ -371,7 +372,7 @@ def test_gradients_are_right_while_the_posterior_stays() -> None:
         "weights": torch.full((4,), 0.25),
         "kappa": torch.tensor([60.0]),
         "transitions": eye.flatten(),
-        "unjoined": eye.flatten(),
+        "known": torch.zeros(4, 0),
         "alignment": torch.ones(1),
         "closeness": torch.ones(()),
         "share": torch.tensor(0.25),
@@ -479,12 +480,11 @@ def test_labels_settle_pairs_join_components_and_measure_precision() -> None:
     joined = make()
     for step in range(8):
         joined(*classes(16, 16, seed=step), labels=labels_of(16, step, known=1.0) // 2)
-    two = torch.eye(DIM)[:CLASSES]
-    alone, together = (F.same_class(
-        *2 * (F.class_responsibilities(two, joined.memory.classes),),
-        trust=torch.ones(len(COMPONENTS_PER_CLASS)),
-        transitions=moves,
-    ) for moves in (joined.memory.classes.unjoined, joined.memory.classes.transitions))  # fmt: skip
+    two, fit = torch.eye(DIM)[:CLASSES], joined.memory.classes
+    shares, whole = F.class_responsibilities(two, fit), torch.ones(len(COMPONENTS_PER_CLASS))
+    alone = F.same_class(shares, shares, trust=whole, transitions=fit.transitions)
+    factors = F.outlook_factors(F.outlooks(shares, fit), whole, fit)
+    together = factors @ factors.T
     assert together[0, 1] > alone[0, 1] + 0.2
     assert together[0, 2] < 0.5
 
@@ -783,6 +783,7 @@ def odd_rows(kind: str, count: int, seed: int) -> Tensor:
     }[kind]()
 
 
+@pytest.mark.filterwarnings("ignore:.*so no classes are looked for")
 @settings(max_examples=30, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(["random", *KINDS]), min_size=2, max_size=4),
@@ -874,11 +875,33 @@ def test_a_memory_of_nothing_but_nan_is_info_nce_and_recovers() -> None:
 def test_more_classes_than_can_be_told_apart_are_info_nce() -> None:
     for more in ({"num_classes": 10**6}, {"num_classes": None, "tau_plus": 5e-324}):
         loss = make(refit_every=1, **more)
-        for step in range(6):
+        views = classes(16, 16, seed=0)
+        with pytest.warns(UserWarning, match="so no classes are looked for"):
+            loss(*views)
+        for step in range(5):  # without another warning
             views = classes(16, 16, seed=step)
             assert torch.equal(loss(*views), plain()(*views))
         assert loss.memory.classes is None
         assert "so no classes are looked for" in loss.explain()
+
+
+def test_fits_in_vain_bring_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayescl.losses.latent._FITS_IN_VAIN", 3)
+    loss = make(refit_every=1)
+
+    def call(step: int) -> None:
+        loss(*torch.randn(2, 16, DIM, generator=torch.Generator().manual_seed(step)))
+
+    for step in range(3):  # the second fills the memory enough for the first fit
+        call(step)
+    with pytest.warns(UserWarning, match="nothing was trusted in 3 fits .* not more, because"):
+        call(3)
+    for step in range(4, 9):
+        call(step)
+    assert loss.memory.fits_without_trust > 3
+    trusted = fitted(refit_every=1)
+    train(trusted, 3)
+    assert trusted.memory.fits_without_trust == 0
 
 
 def test_a_prior_set_while_training_counts_from_the_next_fit() -> None:

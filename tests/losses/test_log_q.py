@@ -19,6 +19,8 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "bayesian": bayescl.BayesianContrastiveLoss,
     "oracle": bayescl.OracleContrastiveLoss,
     "latent": bayescl.LatentClassContrastiveLoss,
+    "sigmoid": bayescl.SigmoidContrastiveLoss,
+    "sigmoid, latent": bayescl.LatentClassSigmoidLoss,
 }
 BATCH, EXTRA, DIM = 9, 5, 4
 

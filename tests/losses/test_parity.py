@@ -15,27 +15,11 @@ from torch.nn.functional import cross_entropy, normalize
 import bayescl
 
 TEMPERATURE = 0.5
-BAYESIAN = {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1}
 Row = Callable[[Tensor, list[Tensor]], Tensor]
 
-LOSSES: dict[str, tuple[Callable[..., bayescl.ContrastiveLoss], Row]] = {
-    "info_nce": (bayescl.InfoNCELoss, reference.info_nce),
-    "debiased": (
-        partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
-        partial(reference.debiased, tau_plus=0.1, minimum_logit=-1 / TEMPERATURE),
-    ),
-    "hard": (
-        partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.5),
-        partial(reference.hard, tau_plus=0.1, concentration=0.5, minimum_logit=-1 / TEMPERATURE),
-    ),
-    "bayesian": (
-        partial(bayescl.BayesianContrastiveLoss, **BAYESIAN),
-        partial(reference.bayesian, **BAYESIAN),
-    ),
-    "bayesian, upper": (
-        partial(bayescl.BayesianContrastiveLoss, **BAYESIAN, ranks="upper"),
-        partial(reference.bayesian, **BAYESIAN, ranks="upper"),
-    ),
+LOSSES = {
+    name: (row.made, row.on_logits(-1 / TEMPERATURE)[1])
+    for name, row in reference.WEIGHTINGS.items()
 }
 names = each("name", list(LOSSES))
 

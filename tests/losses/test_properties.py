@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.objectives import WEIGHTINGS
 from torch import Tensor
 
 import bayescl
 
-MAKERS = {
-    "info_nce": bayescl.InfoNCELoss,
-    "debiased": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
-    "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=1.0),
-    "bayesian": partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.7, tau_plus=0.1),
-    "bayesian, perfect": partial(
-        bayescl.BayesianContrastiveLoss, alpha=1.0, beta=0.5, tau_plus=0.1, ranks="upper"
-    ),
-}
+MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
 names = each("name", list(MAKERS))
 
 

@@ -25,6 +25,9 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.5),
     "bayesian": bayesian,
     "bayesian, chunked": partial(bayesian, engine="chunked", chunk_size=3),
+    "sigmoid": bayescl.SigmoidContrastiveLoss,  # in rounds
+    "sigmoid, dense": partial(bayescl.SigmoidContrastiveLoss, engine="dense"),
+    "sigmoid, Bayesian": partial(bayescl.BayesianSigmoidLoss, tau_plus=0.1, beta=0.7),
     "oracle": bayescl.OracleContrastiveLoss,
     "attracting oracle": bayescl.AttractingOracleContrastiveLoss,
 }
@@ -230,9 +233,8 @@ def summed_over_ranks(vectors: list[Tensor]) -> list[Tensor]:
 
 
 def found_by(loss: bayescl.ContrastiveLoss, value: Tensor, data: Data) -> list[Tensor]:
-    """The value, the gradient of everything that was fed, and that of the temperature."""
+    """The value, the gradient of everything that was fed, and those of the loss's parameters."""
     value.backward()
-    slope = loss.learnable_temperature.logit.grad
     return [
         value.detach().reshape(1),
         torch.cat(
@@ -241,7 +243,12 @@ def found_by(loss: bayescl.ContrastiveLoss, value: Tensor, data: Data) -> list[T
                 for leaf in data.leaves()
             ]
         ),
-        torch.zeros(1) if slope is None else slope.reshape(1),
+        torch.stack(
+            [
+                torch.zeros(()) if parameter.grad is None else parameter.grad
+                for parameter in loss.parameters()
+            ]
+        ),
     ]
 
 

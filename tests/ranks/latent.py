@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from bayescl import LatentClassContrastiveLoss
+from bayescl import LatentClassContrastiveLoss, LatentClassSigmoidLoss
 from ranks.equality import BATCHES, DIM, EXTRA, distance, parts
 from ranks.launch import Findings
 
@@ -22,12 +22,16 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "two views, labels": {"engine": "chunked"},
     "both directions, labels": {"engine": "dense"},
     "sampled, labels": {"engine": "chunked", "aim": "both"},
+    "both directions, sigmoid": {"kind": LatentClassSigmoidLoss},  # in rounds
+    "two views, labels, sigmoid": {"kind": LatentClassSigmoidLoss},
 }
 """Layouts, and the settings that each is tried with. The last process alone knows labels."""
 
 
-def make(**settings: Any) -> LatentClassContrastiveLoss:
-    return LatentClassContrastiveLoss(num_classes=2, memory_size=32, refit_every=2, **settings)
+def make(
+    kind: type[LatentClassContrastiveLoss] = LatentClassContrastiveLoss, **settings: Any
+) -> LatentClassContrastiveLoss:
+    return kind(num_classes=2, memory_size=32, refit_every=2, **settings)
 
 
 def drawn(step: int, *counts: int) -> list[Tensor]:

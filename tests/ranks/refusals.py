@@ -79,6 +79,9 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "a queue of another width": lambda odd, _: bayescl.CandidateQueue(4, 3, gather=True).enqueue(
         rows(2, 4 if odd else 3)
     ),
+    "an index beyond the data": lambda odd, rank: bayescl.InfoNCELoss(
+        gather=True, denominators=bayescl.MovingDenominators(100)
+    )(rows(2), rows(2), indices=torch.tensor([0, 100 if odd else 99])),
 }
 
 

@@ -34,6 +34,15 @@ def bayesian(
 ) -> float:
     if not len(unlabeled):
         return 0.0
+    weights = rank_weights(unlabeled, alpha=alpha, beta=beta, tau_plus=tau_plus, ranks=ranks)
+    kept = weights > 0
+    if not kept.any():
+        return 0.0
+    return softplus(logsumexp(unlabeled[kept], b=weights[kept]) - positive)
+
+
+def rank_weights(unlabeled: Row, *, alpha: float, beta: float, tau_plus: float, ranks: str) -> Row:
+    """Importance weights of candidates by their ranks."""
     low = alpha * (1 - tau_plus) + (1 - alpha) * tau_plus
     b, u = 2 * low, cdf(unlabeled, ranks)
     # Exactly 1 at the end, where a weight may be exactly 0.
@@ -45,10 +54,13 @@ def bayesian(
         weights = (target * (1 - proposal) + (1 - target) * proposal) / (
             low * (1 - proposal) + (1 - low) * proposal
         )
-    kept = weights > 0
-    if not kept.any():
-        return 0.0
-    return softplus(logsumexp(unlabeled[kept], b=weights[kept]) - positive)
+    return weights
+
+
+def sigmoid(positive: float, unlabeled: Row, weights: Row | None = None) -> float:
+    """A yes for the positive, and a no for each candidate."""
+    weights = np.ones_like(unlabeled) if weights is None else weights
+    return softplus(-positive) + float((weights * np.logaddexp(0, unlabeled)).sum())
 
 
 def hard(

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from bayescl_lab.cli._app import COMMANDS
-from bayescl_lab.compare.images.summary import exceeds_noise, summarise
-from bayescl_lab.compare.images.tuning import PLANS
-from bayescl_lab.report.images.markdown import comparison_markdown, difference_table
-from bayescl_lab.report.images.page import comparison_part
+from bayescl_lab.compare.images import PLANS
+from bayescl_lab.compare.summary import exceeds_noise, summarise
+from bayescl_lab.report.images.markdown import (
+    comparison_markdown,
+    comparison_part,
+    difference_table,
+)
 from bayescl_lab.report.quoting import refreshed
 from bayescl_lab.runs.losses import image_losses
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.compare.images.summary import summarise
+from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.titles import loss_title
 from bayescl_lab.report.verdicts import comparison_verdict, training_verdict
 

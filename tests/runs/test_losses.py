@@ -15,7 +15,7 @@ from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl_lab.compare.comparison import compare
-from bayescl_lab.compare.images.comparison import ImageComparison
+from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.report.images.figure import draw_comparison
 from bayescl_lab.report.images.markdown import comparison_markdown
 from bayescl_lab.runs import losses
@@ -25,13 +25,12 @@ from bayescl_lab.runs.images.run import train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import (
     LOSSES,
-    LossOption,
     LossRow,
     LossSettings,
     RankingLoss,
     image_losses,
-    loss_options,
     ranking_losses,
+    takers,
 )
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
@@ -75,8 +74,9 @@ def toy(monkeypatch) -> str:
 def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
     assert toy in image_losses()
     assert toy in ranking_losses()
-    option = LossOption("power", int, "exponent of the weights of a Tensor", ("power",))
-    assert option in loss_options(LOSSES)
+    assert takers(LOSSES)["power"] == ("power",)
+    assert LOSSES[toy].hyperparameters["power"] is int
+    assert LOSSES[toy].help("power") == "exponent of the weights of a Tensor"
     assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}
     of_ranking = RankingLoss(toy, {"power": 2}).resolved(score="cosine")
     assert of_ranking == {"temperature": 0.2, "power": 2}

@@ -44,35 +44,20 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    """Unbroken runs, trained once for each settings."""
-    done: dict[str, Path] = {}
-
-    def find(settings) -> Path:
-        key = str(settings.as_config() | {"data": ""})
-        if key not in done:
-            done[key] = tmp_path_factory.mktemp("unbroken") / "run"
-            train_images(settings, done[key])
-        return done[key]
-
-    return find
-
-
 @pytest.mark.parametrize(
     "point", [*(f"view {number}" for number in RANDOM_VIEWS), "checkpoint 3", "row 2", "metrics 3"]
 )
 def test_a_run_killed_at_a_random_step_ends_like_the_unbroken_run(
-    run_settings, unbroken, tmp_path, point
+    run_settings, trained, tmp_path, point
 ):
     out, options = tmp_path / "killed", {"checkpoint_every_steps": 4}
     assert train_until_killed(run_settings, out, options, point) == -signal.SIGKILL
     train_images(run_settings, out, resume=True, **options)
-    assert_same_run(out, unbroken(run_settings))
+    assert_same_run(out, trained(run_settings))
 
 
 def test_a_run_killed_twice_in_one_epoch_ends_like_the_unbroken_run(
-    run_settings, unbroken, tmp_path
+    run_settings, trained, tmp_path
 ):
     out, options = tmp_path / "killed", {"checkpoint_every_steps": 2}
     for resume, point in ((False, "view 18"), (True, "view 5")):
@@ -81,11 +66,11 @@ def test_a_run_killed_twice_in_one_epoch_ends_like_the_unbroken_run(
     assert read_checkpoint(out / "checkpoints" / "last.ckpt")["global_step"] == 10
     assert evaluate_images(out)["epochs"] == 1  # whole ones
     train_images(run_settings, out, resume=True)
-    assert_same_run(out, unbroken(run_settings))
+    assert_same_run(out, trained(run_settings))
 
 
 def test_momentum_warm_up_and_gradient_cache_resume_within_an_epoch_too(
-    run_settings, unbroken, tmp_path
+    run_settings, trained, tmp_path
 ):
     settings = replace(
         run_settings, optimizer="lars", lr=0.5, warmup_epochs=1, cache_chunk=4, joint_views=True
@@ -94,7 +79,7 @@ def test_momentum_warm_up_and_gradient_cache_resume_within_an_epoch_too(
     assert train_until_killed(settings, out, options, "view 20") == -signal.SIGKILL
     assert read_checkpoint(out / "checkpoints" / "last.ckpt")["global_step"] == 9
     train_images(settings, out, resume=True, **options)
-    assert_same_run(out, unbroken(settings))
+    assert_same_run(out, trained(settings))
 
 
 def fill_the_disk(monkeypatch, file: str, after: int) -> None:
@@ -124,7 +109,7 @@ def fill_the_disk(monkeypatch, file: str, after: int) -> None:
     ],
 )
 def test_a_full_disk_leaves_what_was_there_before_and_says_so(
-    run_settings, unbroken, tmp_path, monkeypatch, file, message
+    run_settings, trained, tmp_path, monkeypatch, file, message
 ):
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -134,7 +119,7 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_so(
     assert [file.name for file in (out / "checkpoints").iterdir()] == ["last.ckpt"]
     assert ImageRun(run_settings).load(out / "checkpoints" / "last.ckpt") == 1
     train_images(run_settings, out, resume=True)
-    assert_same_run(out, unbroken(run_settings))
+    assert_same_run(out, trained(run_settings))
 
 
 def test_a_save_that_fails_keeps_the_checkpoint_before(tmp_path, monkeypatch):
@@ -173,13 +158,12 @@ def ranking_settings(tmp_path):
 
 @pytest.mark.parametrize("point", ["step 5", "step 10", "checkpoint 2", "row 2", "metrics 3"])
 def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
-    ranking_settings, tmp_path, point
+    ranking_settings, trained, tmp_path, point
 ):
-    killed, unbroken = tmp_path / "killed", tmp_path / "unbroken"
+    killed = tmp_path / "killed"
     assert train_until_killed(ranking_settings, killed, {}, point) == -signal.SIGKILL
     train_ranking(ranking_settings, killed, resume=True)
-    train_ranking(ranking_settings, unbroken)
-    assert_same_run(killed, unbroken)
+    assert_same_run(killed, trained(ranking_settings))
 
 
 def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_settings, tmp_path):
@@ -212,7 +196,7 @@ def test_more_epochs_are_refused_where_they_would_be_another_run(
 
 
 def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
-    run_settings, unbroken, tmp_path
+    run_settings, trained, tmp_path
 ):
     out = tmp_path / "killed"
     assert train_until_killed(run_settings, out, {}, "view 20") == -signal.SIGKILL
@@ -231,7 +215,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     train_images(replace(run_settings, data=str(moved)), out, resume=True)
     assert evaluate_images(out)["epochs"] == EPOCHS
     images.write_bytes(content)
-    assert_same_run(out, unbroken(run_settings))
+    assert_same_run(out, trained(run_settings))
 
 
 def test_training_starts_from_the_networks_of_another_run(run_settings, tmp_path):

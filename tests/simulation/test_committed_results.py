@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.paper.simulation import Settings
 from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, read_table
+from bayescl_lab.paper.simulation.process import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "simulation.md"

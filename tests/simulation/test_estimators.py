@@ -9,17 +9,19 @@ import pytest
 import torch
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation import (
+from bayescl_lab.paper.simulation.estimators import (
+    TITLES,
+    estimates,
+    implied_mean,
+    true_negative_mean,
+)
+from bayescl_lab.paper.simulation.process import (
     Observations,
     Settings,
     UniformProposals,
-    estimates,
     generator,
-    implied_mean,
     observe,
-    true_negative_mean,
 )
-from bayescl_lab.paper.simulation.estimators import TITLES
 
 SETTINGS = Settings(anchors=6, candidates=11, alpha=0.85, tau_plus=0.3, temperature=0.7)
 

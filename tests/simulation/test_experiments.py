@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.paper.simulation import Settings
 from bayescl_lab.paper.simulation.experiments import (
     EXPERIMENTS,
     Experiment,
@@ -14,6 +13,7 @@ from bayescl_lab.paper.simulation.experiments import (
     read_table,
     write,
 )
+from bayescl_lab.paper.simulation.process import Settings
 
 SMALL = Settings(anchors=20, draws=2)
 EACH = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=[e.name for e in EXPERIMENTS])

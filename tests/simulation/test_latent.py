@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy.special import ive
 
-from bayescl_lab.paper.simulation import Settings
 from bayescl_lab.paper.simulation.latent import (
     class_sizes,
     latent,
     latent_calibration,
     sample_component,
 )
+from bayescl_lab.paper.simulation.process import Settings
 
 SMALL = Settings(draws=2)
 

@@ -10,7 +10,6 @@ import torch
 from scipy import integrate
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation import Settings, generator, observe
 from bayescl_lab.paper.simulation.curves import ATTAINED, FORMULA, density_ratio, sampling_bias
 from bayescl_lab.paper.simulation.frames import banded, fitted_rate
 from bayescl_lab.paper.simulation.lemmas import (
@@ -22,6 +21,7 @@ from bayescl_lab.paper.simulation.lemmas import (
     stated_bound,
 )
 from bayescl_lab.paper.simulation.model import acceptance, independent_pair_auc, pair_order
+from bayescl_lab.paper.simulation.process import Settings, generator, observe
 
 
 @pytest.fixture(scope="module", name="bounds")

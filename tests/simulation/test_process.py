@@ -1,4 +1,4 @@
-"""The generative process: labels by prior, scores by class, chunks, seeds."""
+"""The generative process: proposals, samplers, labels by prior, scores by class, chunks, seeds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,135 @@ import torch
 from scipy import stats
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation import Settings, generator, observe
-from bayescl_lab.paper.simulation.process import CHUNK_ELEMENTS
-from bayescl_lab.paper.simulation.settings import SAMPLERS
+from bayescl_lab.paper.simulation.process import (
+    CHUNK_ELEMENTS,
+    SAMPLERS,
+    NormalProposals,
+    Proposals,
+    Settings,
+    UniformProposals,
+    draw_proposals,
+    generator,
+    observe,
+    sample_by_inversion,
+    sample_by_rejection,
+)
+
+COUNT = 20_000
+CLASSES = pytest.mark.parametrize("true_negative", [True, False], ids=["tn", "fn"])
+UNIFORM = UniformProposals(
+    torch.tensor([-0.5, -4.0], dtype=torch.float64), torch.tensor([0.5, 3.0], dtype=torch.float64)
+)
+FAMILIES = pytest.mark.parametrize("proposals", [UNIFORM, NormalProposals()], ids=["uni", "normal"])
+ROWS = torch.tensor([[0], [1]])
+
+
+@FAMILIES
+def test_quantile_inverts_the_cdf_and_is_finite_at_zero(proposals: Proposals) -> None:
+    level = torch.linspace(0.001, 0.999, 50, dtype=torch.float64).expand(2, 50)
+    torch.testing.assert_close(proposals.cdf(proposals.quantile(level, ROWS), ROWS), level)
+    assert proposals.quantile(torch.zeros(2, 1, dtype=torch.float64), ROWS).isfinite().all()
+
+
+def test_sliding_intervals_have_length_one_and_slide_up_to_gamma() -> None:
+    drawn = draw_proposals(Settings(gamma=0.3), 5000, generator(0))
+    assert isinstance(drawn, UniformProposals)
+    torch.testing.assert_close(drawn.high - drawn.low, torch.ones(5000, dtype=torch.float64))
+    slide = (drawn.high + drawn.low) / 2
+    assert slide.abs().max() <= 0.3
+    assert slide.max() > 0.29
+    assert slide.min() < -0.29
+
+
+def test_script_intervals_lie_in_the_range_of_the_authors_script() -> None:
+    settings = Settings(proposal="script", gamma=0.25, temperature=0.5)
+    drawn = draw_proposals(settings, 5000, generator(0))
+    assert isinstance(drawn, UniformProposals)
+    assert drawn.low.min() >= -4
+    assert -3.05 < drawn.low.max() <= -3
+    assert 3 <= drawn.high.min() < 3.05
+    assert drawn.high.max() <= 4
+    # At gamma 0 they are the whole range.
+    drawn = draw_proposals(Settings(proposal="script", gamma=0.0), 2, generator(0))
+    assert isinstance(drawn, UniformProposals)
+    assert drawn.low.tolist() == [-4.0, -4.0]
+    assert drawn.high.tolist() == [4.0, 4.0]
+
+
+def draw(sampler: str, proposals: Proposals, alpha: float, true_negative: bool) -> torch.Tensor:
+    labels = torch.full((1, COUNT), true_negative)
+    source = generator(7, sampler, alpha, true_negative)
+    if sampler == "inversion":
+        return sample_by_inversion(labels, proposals, alpha=alpha, generator=source)[0]
+    return sample_by_rejection(labels, proposals, alpha=alpha, generator=source).scores[0]
+
+
+@FAMILIES
+@CLASSES
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
+def test_both_samplers_follow_the_closed_form_cdf(
+    proposals: Proposals, alpha: float, true_negative: bool
+) -> None:
+    class_cdf = F.true_negative_cdf if true_negative else F.false_negative_cdf
+    drawn = [draw(sampler, proposals, alpha, true_negative) for sampler in SAMPLERS]
+    for scores in drawn:
+        level = class_cdf(proposals.cdf(scores, torch.tensor(0)), alpha=alpha)
+        assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
+    assert stats.ks_2samp(*(scores.numpy() for scores in drawn)).pvalue > 0.001
+
+
+def test_the_test_of_samples_tells_alphas_apart() -> None:
+    scores = draw("inversion", NormalProposals(), 0.9, True)
+    wrong = F.true_negative_cdf(NormalProposals().cdf(scores, torch.tensor(0)), alpha=0.85)
+    assert stats.kstest(wrong.numpy(), "uniform").pvalue < 1e-6
+
+
+@CLASSES
+def test_rejection_accepts_one_proposal_in_two_alpha(true_negative: bool) -> None:
+    labels = torch.full((1, COUNT), true_negative)
+    for alpha in (0.5, 0.7, 0.9, 1.0):
+        drawn = sample_by_rejection(labels, NormalProposals(), alpha=alpha, generator=generator(3))
+        proposals = int(drawn.proposed.sum())
+        # Given the proposals made, the number accepted is binomial but for how the run stops.
+        assert stats.binomtest(COUNT, proposals, 1 / (2 * alpha)).pvalue > 0.001
+
+
+def test_the_number_of_proposals_is_geometric() -> None:
+    labels = torch.ones(1, COUNT, dtype=torch.bool)
+    drawn = sample_by_rejection(labels, NormalProposals(), alpha=0.9, generator=generator(4))
+    tries, chance = drawn.proposed[0].numpy(), 1 / 1.8
+    observed = [int((tries == k).sum()) for k in range(1, 6)] + [int((tries > 5).sum())]
+    law = stats.geom(chance)
+    expected = [COUNT * law.pmf(k) for k in range(1, 6)] + [COUNT * law.sf(5)]
+    assert stats.chisquare(observed, expected).pvalue > 0.001
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_positives_outscore_negatives_by_the_share_the_densities_imply(sampler: str) -> None:
+    # Integrating the densities, P(FN > TN) is 1/2 + (2 alpha - 1) / 3, not alpha itself.
+    alpha = 0.9
+    positive = draw(sampler, NormalProposals(), alpha, False)
+    negative = draw(sampler, NormalProposals(), alpha, True)
+    share = float((positive > negative).double().mean())
+    assert abs(share - (0.5 + (2 * alpha - 1) / 3)) < 4 * (0.25 / COUNT) ** 0.5
+
+
+def test_rows_are_drawn_from_their_own_distribution() -> None:
+    apart = UniformProposals(
+        torch.tensor([0.0, 10.0], dtype=torch.float64),
+        torch.tensor([1.0, 11.0], dtype=torch.float64),
+    )
+    labels = torch.tensor([[True, False, True]] * 2)
+    drawn = sample_by_rejection(labels, apart, alpha=0.8, generator=generator(0)).scores
+    assert ((drawn[0] >= 0) & (drawn[0] <= 1)).all()
+    assert ((drawn[1] >= 10) & (drawn[1] <= 11)).all()
+
+
+def test_alpha_outside_its_interval_is_refused() -> None:
+    labels = torch.ones(1, 2, dtype=torch.bool)
+    for sampler in (sample_by_inversion, sample_by_rejection):
+        with pytest.raises(ValueError, match=r"alpha must lie in \[0.5, 1\], got 0.4"):
+            sampler(labels, NormalProposals(), alpha=0.4, generator=generator(0))
 
 
 def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayescl_lab.paper.simulation import Settings, generator
+from bayescl_lab.paper.simulation.process import Settings, generator
 from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw, sweep, verdict, verdicts
 
 DEFAULTS = Settings(draws=6)

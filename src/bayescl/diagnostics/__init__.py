@@ -2,12 +2,9 @@
 
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it, and which candidates are false negatives
-``weights``         every loss's weights, the posterior, effective numbers of negatives
-``detection``       how well a score finds false negatives
-``pairs``           pairs taken for one class, and whether they are
+``weights``         every loss's weights and posterior: effective numbers, distribution, extremes
+``detection``       how well false negatives are found, by a score or as confident pairs
 ``calibration``     whether the posterior says how often a candidate is a true negative
-``histogram``       the distribution of weights
-``extremes``        the candidates with the smallest and largest weights
 ``summary``         all of these on some batches
 ``embeddings``      all of these for given embeddings, loss by loss
 ``plots``           reliability diagram, weight histogram, weights by similarity
@@ -16,15 +13,17 @@
 
 from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates, in_eval_mode, score_candidates
-from bayescl.diagnostics.detection import Detection, false_negative_detection
+from bayescl.diagnostics.detection import (
+    ConfidentPairs,
+    Detection,
+    confident_pairs,
+    false_negative_detection,
+)
 from bayescl.diagnostics.embeddings import (
     EmbeddingDiagnosis,
     LossDiagnosis,
     diagnose_embeddings,
 )
-from bayescl.diagnostics.extremes import Extremes, extreme_candidates
-from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
-from bayescl.diagnostics.pairs import ConfidentPairs, confident_pairs
 from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
 from bayescl.diagnostics.summary import (
     Diagnosis,
@@ -33,9 +32,13 @@ from bayescl.diagnostics.summary import (
     diagnose,
 )
 from bayescl.diagnostics.weights import (
+    Extremes,
+    WeightHistogram,
     candidate_posterior,
     candidate_weights,
     effective_negatives,
+    extreme_candidates,
+    weight_histogram,
 )
 
 __all__ = [

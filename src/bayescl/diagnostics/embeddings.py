@@ -11,9 +11,8 @@ import torch
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_interval, check_shape
 from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
-from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
 from bayescl.diagnostics.summary import Diagnosis, diagnose
-from bayescl.diagnostics.weights import candidate_weights
+from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
 from bayescl.losses import (
@@ -24,7 +23,7 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl.losses.class_memory import memory_for
+from bayescl.losses.class_fits import memory_for
 from bayescl.losses.hyperparameters import class_prior
 
 if TYPE_CHECKING:
@@ -79,6 +78,7 @@ class EmbeddingDiagnosis:
         tau_plus: share of false negatives among the candidates: measured if there are labels, else
             given or assumed.
         tau_plus_from: "labels", "given" or "default".
+        labelled_items: number of items given whose label is known.
         similarity: cosines of the candidates, separate by kind if there are labels.
         nearest_false: share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
@@ -87,6 +87,7 @@ class EmbeddingDiagnosis:
         trust: how far the latent classes are trusted, from 0 to 1; None if none were fitted.
         found: expected false negatives of an anchor by the latent classes: the sum of the posterior
             over its candidates; None if none were fitted.
+        explanation: what the latent-class loss says of its classes; None with one view.
     """
 
     items: int
@@ -99,12 +100,14 @@ class EmbeddingDiagnosis:
     temperature: float
     tau_plus: float
     tau_plus_from: Literal["labels", "given", "default"]
+    labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
     losses: Mapping[str, LossDiagnosis]
     fitted: int
     trust: float | None
     found: float | None
+    explanation: str | None
 
     @property
     def false_negatives(self) -> float:
@@ -121,7 +124,7 @@ class EmbeddingDiagnosis:
         plain = (
             *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
             *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
-            *("nearest_false", "fitted", "trust", "found"),
+            *("nearest_false", "labelled_items", "fitted", "trust", "found", "explanation"),
         )
         return {
             **{name: getattr(self, name) for name in plain},
@@ -158,17 +161,19 @@ def diagnose_embeddings(
 
     Batches are drawn at random and scored by InfoNCE, the hard, the Bayesian and the latent-class
     loss and, with labels, the oracle. Labels are used only to judge and to set ``tau_plus``. With a
-    second view, latent classes are fitted to items that are not scored.
+    second view, latent classes are fitted to items that are not scored. If only some labels are
+    known, only items with a label are scored.
 
     Args:
         embeddings: one row per item, of any length; rows are scaled to length 1.
         second_view: another view of the same items, such as another augmentation or the matching
             text. Without it, each item is its own positive, and no latent classes are fitted.
-        labels: the class of each item, non-negative integers.
+        labels: the class of each item, non-negative integers, or -1 if it is not known.
         num_classes: approximate number of classes; ``tau_plus`` is one over it. Not needed with
             labels.
         tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default:
-            measured if there are labels, else from ``num_classes``, else 0.1.
+            measured if there are labels, else from ``num_classes``, else 0.1; the latent-class loss
+            then estimates it.
         temperature: softmax scale of every loss, positive.
         layout: with a second view, ``"two_views"`` makes every row of both views an anchor, as in
             SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
@@ -210,14 +215,18 @@ def diagnose_embeddings(
     check_shape("second_view", second, first.shape)
     classes = None if labels is None else _classes(labels, len(first))
     given = tau_plus is not None or num_classes is not None
-    measured = None if classes is None else tau_plus_of_labels(classes)
+    known = torch.ones(len(first), dtype=torch.bool) if classes is None else classes >= 0
+    if int(known.sum()) < 2:
+        raise ValueError(f"labels must be known for at least 2 items, got {int(known.sum())}")
+    measured = None if classes is None else tau_plus_of_labels(classes[known])
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
     assumed = class_prior(tau_plus, num_classes, default)
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
+    order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
     # Latent classes are judged on other items than those that they are fitted to.
-    most = min(items, len(first) if second_view is None else len(first) // 2)
+    most = min(items, int(known.sum()), len(first) if second_view is None else len(first) // 2)
     size = min(batch_size, most)
     rows = order[: most // size * size]
     sample = _Sample(
@@ -232,10 +241,14 @@ def diagnose_embeddings(
         "hard": HardContrastiveLoss(temperature=temperature, tau_plus=assumed),
         "Bayesian": BayesianContrastiveLoss(temperature=temperature, tau_plus=assumed),
     }
-    latent = None
+    latent = explanation = None
     fitted = order[len(rows) :][:_MOST_FITTED]
     if second_view is not None:
-        latent = _latent_classes(sample, fitted, rows, assumed, temperature)
+        prior = assumed if given or measured is not None else None
+        latent = _latent_classes(sample, fitted, rows, prior, temperature)
+        explanation = latent.explain()
+    if latent is not None and latent.memory.classes is None:
+        latent = None
     if latent is not None:
         losses["latent classes"] = latent
     if classes is not None:
@@ -253,12 +266,14 @@ def diagnose_embeddings(
         temperature=temperature,
         tau_plus=assumed if measured is None else measured,
         tau_plus_from="labels" if measured is not None else "given" if given else "default",
+        labelled_items=0 if classes is None else int(known.sum()),
         similarity=_similarities(plain, temperature),
         nearest_false=None if classes is None else _nearest_false(plain),
         losses={title: _diagnosed(sample, loss) for title, loss in losses.items()},
         fitted=0 if latent is None else len(fitted),
         trust=None if latent is None else latent.trust,
         found=None if latent is None else _expected(sample.scored(latent)),
+        explanation=explanation,
     )
 
 
@@ -311,10 +326,8 @@ def _classes(labels: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " 
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers, got {tensor.dtype}")
     lowest = int(tensor.min())
-    if lowest < 0:
-        raise ValueError(
-            f"labels must be at least 0, got {lowest}: leave out items without a class"
-        )
+    if lowest < -1:
+        raise ValueError(f"labels must be at least 0, or -1 where unknown, got {lowest}")
     return tensor.long()
 
 
@@ -322,21 +335,21 @@ def _latent_classes(
     sample: _Sample,
     fitted: Int[Tensor, " fitted"],
     scored: Int[Tensor, " scored"],
-    tau_plus: float,
+    tau_plus: float | None,
     temperature: float,
-) -> LatentClassContrastiveLoss | None:
-    """A loss that has fitted latent classes to some items; None if they are too few."""
+) -> LatentClassContrastiveLoss:
+    """A loss that has fitted latent classes to some items, if they were enough."""
     loss = LatentClassContrastiveLoss(
         tau_plus=tau_plus,
         temperature=temperature,
-        memory_size=min(memory_for(tau_plus), _MOST_FITTED),
+        memory_size=_MOST_FITTED if tau_plus is None else min(memory_for(tau_plus), _MOST_FITTED),
         refit_every=_NEVER,
     )
     # The first call is remembered and fitted, the second one says how far its views agree.
     for rows in (fitted, scored):
         loss.in_batch(sample.first[rows], sample.second[rows])
         if loss.memory.classes is None:
-            return None
+            break
     return loss.eval()
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bayescl.axes import Int, Tensor
 from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
 from bayescl.diagnostics.summary import Diagnosis
+from bayescl.diagnostics.weights import WeightHistogram
 from bayescl.figures import (
     FALSE_COLOUR,
     LEVELS,
@@ -17,6 +19,7 @@ from bayescl.figures import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"), ("#E69F00", "D"))
@@ -68,27 +71,9 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
         diagnosis: a diagnosis with or without labels.
         title: title of the figure.
     """
-    histogram = diagnosis.histogram
     figure, (axis,) = panels(1, 1, width=6.4, height=4.4)
-    kinds = [("true negatives", TRUE_COLOUR, histogram.true_negatives, diagnosis.mean_weight_true)]
-    if histogram.false_negatives is None:
-        kinds = [("candidates", NEUTRAL, histogram.true_negatives, None)]
-    else:
-        kinds.append(
-            (
-                "false negatives",
-                FALSE_COLOUR,
-                histogram.false_negatives,
-                diagnosis.mean_weight_false,
-            )
-        )
-    for name, colour, count, mean in kinds:
-        shares = count.double() / max(1, int(count.sum()))
-        label = f"{int(count.sum()):,} {name}" + ("" if mean is None else f", mean {mean:.3f}")
-        axis.stairs(
-            shares, histogram.edges, color=colour, fill=True, alpha=0.35, label=label, lw=1.2
-        )
-        axis.stairs(shares, histogram.edges, color=colour, lw=1.2)
+    means = (diagnosis.mean_weight_true, diagnosis.mean_weight_false)
+    _draw_kinds(axis, diagnosis.histogram, means)
     axis.axvline(1, color=NEUTRAL, lw=0.9, ls=":")
     axis.set_xlabel("weight of a candidate (InfoNCE: 1)")
     axis.set_ylabel("share of its kind")
@@ -110,15 +95,7 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figu
     """
     found = diagnosis.similarity
     figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4, title=title)
-    kinds = [("true negatives", TRUE_COLOUR, found.true_negatives)]
-    if found.false_negatives is None:
-        kinds = [("candidates", NEUTRAL, found.true_negatives)]
-    else:
-        kinds.append(("false negatives", FALSE_COLOUR, found.false_negatives))
-    for name, colour, count in kinds:
-        shares = count.double() / max(1, int(count.sum()))
-        upper.stairs(shares, found.edges, color=colour, fill=True, alpha=0.35, lw=1.2, label=name)
-        upper.stairs(shares, found.edges, color=colour, lw=1.2)
+    inhabited = _draw_kinds(upper, found).nonzero().flatten()
     upper.set_ylabel("share of its kind")
     middles = (found.edges[1:] + found.edges[:-1]) / 2
     colours = iter(LEVELS)
@@ -128,18 +105,30 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figu
     lower.set_ylabel("mean weight of a candidate")
     # The hard loss's weights leave the others no room otherwise.
     lower.set_ylim(-0.05, 3)
-    inhabited = (
-        (
-            found.true_negatives
-            if found.false_negatives is None
-            else found.true_negatives + found.false_negatives
-        )
-        .nonzero()
-        .flatten()
-    )
     start = float(found.edges[inhabited[0]])
     for axis in (upper, lower):
         axis.set_xlim(start, 1.0)
         axis.set_xlabel("cosine similarity of anchor and candidate")
         legend_under(axis, columns=5, size=8.5)
     return figure
+
+
+def _draw_kinds(
+    axis: Axes, histogram: WeightHistogram, means: tuple[float | None, float | None] | None = None
+) -> Int[Tensor, " bins"]:
+    """Draw the distribution of each kind of candidates, each adding up to 1; return all counts."""
+    true, false = histogram.true_negatives, histogram.false_negatives
+    if false is None:
+        kinds = [("candidates", NEUTRAL, true)]
+    else:
+        kinds = [("true negatives", TRUE_COLOUR, true), ("false negatives", FALSE_COLOUR, false)]
+    for place, (name, colour, count) in enumerate(kinds):
+        shares = count.double() / max(1, int(count.sum()))
+        if means is not None:
+            mean = None if false is None else means[place]
+            name = f"{int(count.sum()):,} {name}" + ("" if mean is None else f", mean {mean:.3f}")
+        axis.stairs(
+            shares, histogram.edges, color=colour, fill=True, alpha=0.35, lw=1.2, label=name
+        )
+        axis.stairs(shares, histogram.edges, color=colour, lw=1.2)
+    return true if false is None else true + false

@@ -11,13 +11,18 @@ import torch
 from bayescl.axes import Bool, Float, Tensor
 from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates
-from bayescl.diagnostics.detection import Detection, false_negative_detection
-from bayescl.diagnostics.histogram import WeightHistogram, weight_histogram
-from bayescl.diagnostics.pairs import ConfidentPairs, confident_pairs
+from bayescl.diagnostics.detection import (
+    ConfidentPairs,
+    Detection,
+    confident_pairs,
+    false_negative_detection,
+)
 from bayescl.diagnostics.weights import (
+    WeightHistogram,
     candidate_posterior,
     candidate_weights,
     effective_negatives,
+    weight_histogram,
 )
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
 
@@ -145,30 +150,31 @@ class Diagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        found = self.measured
-        free = self.label_free
+        measured = _readings(self.measured)
+        if measured is not None:
+            measured["tau_plus"] = self.measured_tau_plus
+        weights = {"false": self.mean_weight_false, "true": self.mean_weight_true}
         return {
             "anchors": self.anchors,
             "verdict": self.verdict,
             "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
-            "measured": None
-            if found is None
-            else {**_readings(found)} | {"tau_plus": self.measured_tau_plus},
-            "label_free": None if free is None else _readings(free),
+            "measured": measured,
+            "label_free": _readings(self.label_free),
             "effective_negatives": asdict(self.effective),
-            "by_weight": None if self.by_weight is None else self.by_weight._asdict(),
-            "by_logit": None if self.by_logit is None else self.by_logit._asdict(),
-            "mean_weight": None
-            if self.mean_weight_true is None
-            else {"false": self.mean_weight_false, "true": self.mean_weight_true},
-            "confident_pairs": None if self.confident is None else self.confident._asdict(),
+            "by_weight": self.by_weight and self.by_weight._asdict(),
+            "by_logit": self.by_logit and self.by_logit._asdict(),
+            "mean_weight": None if self.mean_weight_true is None else weights,
+            "confident_pairs": self.confident and self.confident._asdict(),
             "posteriors": [check.figures() for check in self.posteriors],
             "histogram": self.histogram.figures(),
         }
 
 
-def _readings(found: MeasuredAlpha) -> dict[str, float]:
-    return {"auc": found.auc, "alpha_model": found.model, "alpha_authors": found.authors}
+def _readings(alpha: MeasuredAlpha | None) -> dict[str, float | None] | None:
+    """An AUC and both readings of it, by name."""
+    if alpha is None:
+        return None
+    return {"auc": alpha.auc, "alpha_model": alpha.model, "alpha_authors": alpha.authors}
 
 
 @torch.no_grad()

@@ -1,18 +1,19 @@
-"""Each candidate's weight and posterior, and the effective number of negatives."""
+"""Each candidate's weight and posterior: effective numbers, distribution and extremes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 import torch
 
-from bayescl.axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count
 from bayescl.diagnostics.candidates import ScoredCandidates
-from bayescl.functional import (
-    empirical_cdf,
-    posterior,
-    proposal_cdf,
-)
+from bayescl.functional import empirical_cdf, posterior, proposal_cdf
 from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import Masked, as_data
+from bayescl.functional.sigmoid import Sigmoid
 
 
 @torch.no_grad()
@@ -50,13 +51,21 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         tensor([[1.0394, 0.9148, 1.0838]])
     """
     objective, logits = as_data(scored.objective), scored.unlabeled
+    if isinstance(scored.objective, Sigmoid):
+        found = scored.objective.weights(
+            logits, Masked(scored.valid), valid=scored.valid, same_class=scored.same_class
+        )
+        return scored.valid.to(logits) if found is None else torch.where(scored.valid, found, 0.0)
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
-        terms = objective.pair_terms(scored.same_class, Masked(scored.valid), scored.certain)
+        terms = objective.pair_terms(
+            scored.same_class.clone(), Masked(scored.valid), scored.certain
+        )
         if terms.others is not None:  # all candidates repel; what sets them apart is the posterior
             return terms.others * terms.others_scale[:, None]
         assert terms.weights is not None  # as there are no members
+        assert terms.scale is not None
         return terms.weights * terms.scale[:, None]
     weights = objective.weights(logits, valid=scored.valid)
     tilt = objective.powers[0] - 1
@@ -136,3 +145,128 @@ def effective_negatives(
     log_squares = masked_logsumexp(2 * log_terms, counted)
     some = counted.any(dim=1)
     return torch.where(some, (2 * log_sum - log_squares).exp(), 0.0)
+
+
+@dataclass(frozen=True)
+class WeightHistogram:
+    """Counts of weights between edges.
+
+    Attributes:
+        edges: bin edges, ascending; one more than bins.
+        true_negatives: counts of true negatives, or of all candidates without labels.
+        false_negatives: counts of false negatives; None without labels.
+    """
+
+    edges: Float[Tensor, " edges"]
+    true_negatives: Int[Tensor, " bins"]
+    false_negatives: Int[Tensor, " bins"] | None
+
+    def figures(self) -> dict[str, Any]:
+        """Plain numbers for a file."""
+        false = self.false_negatives
+        return {
+            "edges": self.edges.tolist(),
+            "true_negatives": self.true_negatives.tolist(),
+            "false_negatives": None if false is None else false.tolist(),
+        }
+
+
+@torch.no_grad()
+def weight_histogram(
+    weights: Float[Tensor, " candidates"],
+    false_negative: Bool[Tensor, " candidates"] | None = None,
+    *,
+    bins: int = 40,
+    span: tuple[float, float] | None = None,
+) -> WeightHistogram:
+    """Count weights, or other values of candidates, in bins of equal width.
+
+    Args:
+        weights: of candidates that count.
+        false_negative: which of them are false negatives, if known.
+        bins: number of bins.
+        span: range of the bins; values outside fall into the outermost bins. Default: from 0 to the
+            largest weight.
+
+    Returns:
+        Counts of both kinds.
+
+    Raises:
+        ValueError: if there are no candidates.
+
+    Example:
+        >>> found = weight_histogram(torch.tensor([0.0, 1.0, 2.0]), bins=2)
+        >>> found.true_negatives, found.edges
+        (tensor([1, 2]), tensor([0., 1., 2.], dtype=torch.float64))
+    """
+    check_count("bins", bins, 1)
+    if len(weights) == 0:
+        raise ValueError("weights must not be empty, got no candidates")
+    weights = weights.double()
+    low, high = (0.0, float(weights.max()) or 1.0) if span is None else span
+    edges = torch.linspace(low, high, bins + 1, dtype=torch.float64, device=weights.device)
+    places = (torch.searchsorted(edges, weights, right=True) - 1).clamp(0, bins - 1)
+    if false_negative is None:
+        return WeightHistogram(edges, places.bincount(minlength=bins), None)
+    true, false = (
+        places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative)
+    )
+    return WeightHistogram(edges, true, false)
+
+
+class Extremes(NamedTuple):
+    """Columns of candidates at both ends for some anchors, the most extreme first."""
+
+    down: Int[Tensor, "chosen shown"]
+    """Those with the smallest weights."""
+
+    up: Int[Tensor, "chosen shown"]
+    """Those with the largest weights."""
+
+
+@torch.no_grad()
+def extreme_candidates(
+    weights: Float[Tensor, "anchors candidates"],
+    logits: Float[Tensor, "anchors candidates"],
+    valid: Bool[Tensor, "anchors candidates"],
+    *,
+    anchors: Int[Tensor, " chosen"],
+    count: int,
+) -> Extremes:
+    """Find the candidates most strongly down- and up-weighted for chosen anchors.
+
+    Args:
+        weights: the candidates' weights.
+        logits: their logits. Among equal weights, which low ranks often have, the higher logit
+            comes first, since it contributes more.
+        valid: True where a candidate counts.
+        anchors: the rows in question.
+        count: number of candidates at each end, at least 1.
+
+    Returns:
+        Columns at the two ends. They overlap if an anchor has fewer than ``2 count`` candidates.
+
+    Raises:
+        ValueError: if an anchor has fewer than ``count`` candidates.
+
+    Example:
+        >>> weights = torch.tensor([[0.2, 1.0, 1.5, 1.3]])
+        >>> extreme_candidates(
+        ...     weights, -weights, weights > 0, anchors=torch.tensor([0]), count=2
+        ... )
+        Extremes(down=tensor([[0, 1]]), up=tensor([[2, 3]]))
+    """
+    check_count("count", count, 1)
+    weights, logits, valid = weights[anchors], logits[anchors], valid[anchors]
+    fewest = int(valid.sum(dim=1).min())
+    if fewest < count:
+        raise ValueError(f"count must be at most the {fewest} candidates of an anchor, got {count}")
+    by_logit = logits.argsort(dim=1, descending=True, stable=True)
+    sorted_weights = weights.gather(1, by_logit)
+    ranked_valid = valid.gather(1, by_logit)
+
+    def first(order_of: Tensor) -> Tensor:
+        order = order_of.masked_fill(~ranked_valid, torch.inf).argsort(dim=1, stable=True)
+        return by_logit.gather(1, order[:, :count])
+
+    return Extremes(down=first(sorted_weights), up=first(-sorted_weights))

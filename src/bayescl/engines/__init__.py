@@ -17,6 +17,7 @@ from bayescl.engines.batch import (
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
+from bayescl.engines.rounds import SpreadBatch, losses_in_rounds
 from bayescl.engines.select import ENGINES, Engine, per_anchor_losses, select_engine
 
 __all__ = [
@@ -29,12 +30,14 @@ __all__ = [
     "Layout",
     "ObjectiveAt",
     "SameClass",
+    "SpreadBatch",
     "chunked_loss",
     "dense_loss",
     "fused_loss",
     "fused_unavailable_reason",
     "fused_unsupported_reason",
     "logits_loss",
+    "losses_in_rounds",
     "per_anchor_losses",
     "select_engine",
 ]

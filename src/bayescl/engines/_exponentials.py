@@ -31,6 +31,9 @@ cache."""
 _REMEMBERED_COUNTS = 256
 """How many numbers of candidates have their weights cached; more if rows are short."""
 
+_FAR_FROM_NOTHING = 1e-24
+"""Beside a sum of this size, what float32 takes for 0 is nothing."""
+
 LOG2_E = math.log2(math.e)
 """Powers of 2 are up to four times as fast on the CPU as powers of e."""
 
@@ -42,6 +45,20 @@ class Sums(NamedTuple):
     total: Float[Tensor, " rows"]
     log: Float[Tensor, " rows"]
     """Logarithm of the sum before the division; -inf if a row has no candidates."""
+
+    @property
+    def shift(self) -> Float[Tensor, " rows"]:
+        """Logarithm of what each row's exponentials were divided by."""
+        return self.log - self.total.log()
+
+    def weighted(self, weights: Float[Tensor, "rows candidates"]) -> Sums | None:
+        """The same with weights, in new memory; None unless it is surely as exact."""
+        # Where the largest logit weighs nothing, the others' exponentials may have vanished.
+        terms = self.exponentials * weights
+        total = terms.sum(dim=1)
+        if not can_look(total) or not total.numel() or not total.min() > _FAR_FROM_NOTHING:
+            return None
+        return Sums(terms, total, total.log() + self.shift)
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         """The factor that turns exponentials into gradients of logits, given that of ``log``."""

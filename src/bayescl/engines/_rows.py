@@ -8,11 +8,12 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl.engines._exponentials import exponentiate, exponentiate_weighted, sums_of
-from bayescl.engines.batch import ContrastiveBatch
+from bayescl.engines._exponentials import Sums, exponentiate, exponentiate_weighted, sums_of
+from bayescl.engines.batch import ContrastiveBatch, Excluded
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
-from bayescl.functional.log_space import contrast
-from bayescl.functional.objective import LogSumObjective, as_data
+from bayescl.functional.log_space import contrast, softplus
+from bayescl.functional.objective import LogSumObjective, PairTerms, as_data
+from bayescl.functional.sigmoid import Sigmoid
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,10 @@ def _finite_row_losses(
 ) -> tuple[PerAnchor, RowGradients | None]:
     """The same of rows whose logits are finite."""
     objective = objective_at(temperature)
+    if isinstance(objective, Sigmoid):
+        return _sigmoid_row_losses(
+            objective, positive, logits, batch, rows, upstream, differentiate=differentiate
+        )
     data = as_data(objective)
     if data is not None and data.reads_same_class and batch.knows_pairs:
         return _pair_row_losses(
@@ -209,7 +214,8 @@ def _pair_row_losses(
     """The same where a posterior weighs candidates and makes targets of them.
 
     :class:`~bayescl.functional.objective.PairTerms` has the formula. All it holds is constant for
-    the gradient: a softmax less the targets, and for members q_j = m_j sigmoid(log N - k s_j),
+    the gradient: a softmax less the targets, and for members with N = d sum_k o_k e^(k s_k) and
+    q_j = g m_j N / (N + e^(k s_j)),
 
         dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_i q_i) o_j e^(k s_j) / N.
     """
@@ -217,35 +223,100 @@ def _pair_row_losses(
     same_class, certain = batch.posterior(rows)
     terms = objective.pair_terms(same_class, excluded, certain)
     excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
-    gap, taken = torch.zeros_like(positive), torch.zeros_like(positive)
+    plain = _unweighted(logits, excluded, 1.0)
+    sums, log_sum = plain, plain.log
+    if terms.weights is not None and terms.scale is not None:
+        sums = plain.weighted(terms.weights) or exponentiate_weighted(logits.clone(), terms.weights)
+        log_sum = sums.log + terms.scale.log()
+    losses, taken = contrast(positive, log_sum), torch.zeros_like(positive)
     if terms.pulls is not None:
         taken = terms.share * terms.pulls.sum(dim=1)
-        gap = taken * positive - terms.share * (terms.pulls * logits).sum(dim=1)
-    rest = drawn = None
+        losses += taken * positive - terms.share * torch.linalg.vecdot(terms.pulls, logits)
+    drawn = rest = None
     if terms.members is not None and terms.others is not None:
-        sharp = logits * terms.sharpness
-        rest = exponentiate_weighted(sharp.clone(), terms.others)
-        ahead = sharp.sub_((rest.log + terms.others_scale.log())[:, None])
-        gap -= (terms.members * logsigmoid(ahead)).sum(dim=1) / terms.sharpness
-        drawn = ahead.neg_().sigmoid_().mul_(terms.members)
-    if terms.weights is None:
-        excluded.fill_(logits, -torch.inf)
-        sums = exponentiate(logits)[0]
-    else:
-        sums = exponentiate_weighted(logits, terms.weights)
-    log_sum = sums.log + terms.scale.log()
-    losses = contrast(positive, log_sum) + gap
+        sharp = plain
+        if terms.sharpness != 1:
+            sharp = _unweighted(logits, excluded, terms.sharpness)
+        rest = sharp.weighted(terms.others)
+        if rest is None:
+            rest = exponentiate_weighted(logits * terms.sharpness, terms.others)
+            behind, drawn = _drawn(terms, logits, None, rest)
+        else:
+            behind, drawn = _drawn(terms, logits, sharp, rest)
+        losses += behind
     if not differentiate:
         return losses, None
     slope, share = torch.sigmoid(log_sum - positive), terms.share
     if upstream is not None:
         slope, taken, share = slope * upstream, taken * upstream, share * upstream
-    logits *= sums.per_unit(slope)[:, None]
+    of_logits = sums.exponentials.mul_(sums.per_unit(slope)[:, None])
     if terms.pulls is not None:
-        logits.addcmul_(terms.pulls, share[:, None], value=-1)
+        of_logits.addcmul_(terms.pulls, share[:, None], value=-1)
     if drawn is not None and rest is not None:
         if upstream is not None:
             drawn *= upstream[:, None]
-        logits.addcmul_(rest.exponentials, rest.per_unit(drawn.sum(dim=1))[:, None]).sub_(drawn)
+        of_logits.addcmul_(rest.exponentials, rest.per_unit(drawn.sum(dim=1))[:, None]).sub_(drawn)
     of_positive = taken - slope
-    return losses, RowGradients(logits, None, of_positive, of_positive)
+    return losses, RowGradients(of_logits, None, of_positive, of_positive)
+
+
+def _unweighted(logits: Tensor, excluded: Excluded, power: float) -> Sums:
+    """Sums of one power of the exponentials; ``logits`` stay."""
+    terms = logits * power
+    excluded.fill_(terms, -torch.inf)
+    return exponentiate(terms)[0]
+
+
+def _drawn(
+    terms: PairTerms, logits: Tensor, sharp: Sums | None, rest: Sums
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows candidates"]]:
+    """Losses of members that do not lead all others, and q, their gradient.
+
+    With ``sharp``, e^(k s_j) up to a factor of rows that N in ``rest`` has too, it takes fewer
+    passes: g/k sum_j m_j [log(N + e^(k s_j)) - k s_j].
+    """
+    members, draw, power = terms.members, terms.draw, terms.sharpness
+    assert members is not None  # as the caller looked
+    if sharp is None:
+        ahead = logits * power - (rest.log + terms.others_scale.log())[:, None]
+        behind = -(members * logsigmoid(ahead)).sum(dim=1)
+        drawn = ahead.neg_().sigmoid_().mul_(members).mul_(draw[:, None])
+    else:
+        total = terms.others_scale * rest.total  # N
+        reached = sharp.exponentials + total[:, None]
+        drawn = (members / reached).mul_((draw * total)[:, None])
+        apart = reached.log_().sub_(logits, alpha=power).add_(sharp.shift[:, None])
+        behind = torch.linalg.vecdot(members, apart)
+    return draw / power * behind, drawn
+
+
+def _sigmoid_row_losses(
+    objective: Sigmoid,
+    positive: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows candidates"],
+    batch: ContrastiveBatch,
+    rows: slice,
+    upstream: Float[Tensor, " rows"] | None,
+    *,
+    differentiate: bool,
+) -> tuple[PerAnchor, RowGradients | None]:
+    """The same where every pair counts by itself: dL/ds_j = w_j sigmoid(s_j)."""
+    excluded, same_class = batch.excluded(rows), None
+    if objective.reads_same_class and batch.knows_pairs:
+        same_class, _ = batch.posterior(rows)
+    valid = None if objective.weighting is None else batch.mask(rows)
+    weights = objective.weights(logits, excluded, valid=valid, same_class=same_class)
+    excluded.fill_(logits, -torch.inf)
+    terms = softplus(logits)
+    losses = (terms if weights is None else terms.mul_(weights)).sum(dim=1)
+    of_positive = torch.zeros_like(positive)
+    if objective.counts_positive:
+        losses += softplus(-positive)
+        of_positive -= torch.sigmoid(-positive)
+    if not differentiate:
+        return losses, None
+    logits.sigmoid_()
+    if weights is not None:
+        logits *= weights
+    scaled = of_positive if upstream is None else of_positive * upstream
+    return losses, RowGradients(logits, upstream, scaled, of_positive)

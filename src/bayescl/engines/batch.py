@@ -262,6 +262,7 @@ class ContrastiveBatch:
         same_class: posterior that candidates are of the anchor's class, for objectives that use it;
             None if unknown.
         labels: known classes, likewise; None if there are none.
+        indices: the place of each item in the data set, for a loss that remembers items.
     """
 
     anchors: Float[Tensor, "anchors dim"]
@@ -270,6 +271,7 @@ class ContrastiveBatch:
     rule: CandidateRule
     same_class: SameClass | None = None
     labels: Labels | None = None
+    indices: Int[Tensor, " items"] | None = None
 
     @property
     def knows_pairs(self) -> bool:

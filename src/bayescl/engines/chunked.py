@@ -279,6 +279,17 @@ def _chunk(
     of_logits, factor = gradients.unlabeled, gradients.factor
     if place is not None:
         of_logits.scatter_(1, place, gradients.share[:, None])
+    if run.own_rows and len(anchors) == len(columns):
+        if factor is not None:
+            of_logits *= factor[:, None]
+        of_rows = _with_both_sides(of_logits, columns, 1.0).div_(temperature)
+        if total.candidates is not None:
+            total.candidates = of_rows
+        if total.temperature is not None:  # as below; either row has received its share
+            total.temperature -= (of_rows * anchors).sum() / 2
+            if gradients.temperature is not None:
+                total.temperature += gradients.temperature
+        return losses
     if total.anchors is not None or total.temperature is not None or run.own_rows:
         pull = _from_columns(of_logits, columns)  # [a, d]
         if factor is not None:
@@ -365,8 +376,7 @@ def _in_one_piece(
         else:
             of_logits.addcmul_(each, share)
     of_logits.numpy().reshape(-1)[places] = of_positive.numpy()
-    of_logits += of_logits.T.contiguous()
-    of_rows = _scaled_product(1 / scale, of_logits, rows)  # (G + G') R / t
+    of_rows = _with_both_sides(of_logits, rows, 1 / scale)
     of_temperature = None
     if wanted[3]:
         # Logits are products of rows over the temperature, and either row received its share.
@@ -374,6 +384,12 @@ def _in_one_piece(
         direct = of_temperature_alone(run.objective_at, temperature, positive, log_sums, upstream)
         of_temperature = of_temperature if direct is None else of_temperature + direct
     return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
+
+
+def _with_both_sides(of_logits: Tensor, rows: Tensor, scale: float) -> Tensor:
+    """What rows receive from the logits of all with one another: ``scale`` (G + G') R."""
+    of_logits += of_logits.T.contiguous()
+    return _scaled_product(scale, of_logits, rows)
 
 
 def _scaled_product(scale: float, left: Tensor, right: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from bayescl.axes import (
 )
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.functional.objective import Objective, as_data
+from bayescl.functional.sigmoid import Sigmoid
 from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.functional.sorting import can_look
 
@@ -81,7 +82,7 @@ def logits_loss(
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
     """
-    data = as_data(objective)
+    data = objective if isinstance(objective, Sigmoid) else as_data(objective)
     if data is not None and data.reads_same_class:
         found = data(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)
     else:

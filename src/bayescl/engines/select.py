@@ -12,6 +12,7 @@ from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss
 from bayescl.engines.fused import fused_loss
+from bayescl.engines.rounds import SpreadBatch, losses_in_rounds
 
 Engine = Literal["auto", "dense", "chunked", "fused"]
 ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked", "fused")
@@ -58,6 +59,8 @@ def per_anchor_losses(
     Returns:
         One loss per anchor, and the engine that computed them.
     """
+    if isinstance(batch, SpreadBatch):
+        return losses_in_rounds(batch, temperature, objective_at, chunk_size=chunk_size), "chunked"
     why = "it was asked for"
     if engine == "auto":
         engine, why = select_engine(batch)

@@ -26,6 +26,7 @@ from bayescl.checks import (
     check_floating,
     check_interval,
     check_mask,
+    check_shape,
 )
 from bayescl.functional import empirical_cdf, unit_vectors
 
@@ -125,25 +126,20 @@ def macro_auc(
         check_floating(name, rows)
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"{name} must have shape [rows, dim], got {list(rows.shape)}")
-    for name, values, rows in (
-        ("labels", labels, anchors),
-        ("memory_labels", memory_labels, memory),
-    ):
-        if values.shape != rows.shape[:1]:
-            raise ValueError(f"{name} must have shape [{len(rows)}], got {list(values.shape)}")
+    check_shape("labels", labels, anchors.shape[:1])
+    check_shape("memory_labels", memory_labels, memory.shape[:1])
     if normalize:
         anchors, memory = unit_vectors(anchors.detach()), unit_vectors(memory.detach())
-    found = []
+    aucs = []
     size = max(1, _CHUNK // len(memory))
-    for start in range(0, len(anchors), size):
-        some = slice(start, start + size)
-        scores = anchors.detach()[some] @ memory.detach().T
+    for rows in torch.arange(len(anchors), device=anchors.device).split(size):
+        scores = anchors.detach()[rows] @ memory.detach().T
         valid = None
         if own is not None:
-            valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[some, None], False)
-        same = labels[some, None] == memory_labels[None]
-        found.append(anchor_aucs(scores, same, valid=valid))
-    return _averaged(torch.cat(found), labels, average)
+            valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[rows, None], False)
+        same = labels[rows, None] == memory_labels[None]
+        aucs.append(anchor_aucs(scores, same, valid=valid))
+    return _averaged(torch.cat(aucs), labels, average)
 
 
 def _averaged(

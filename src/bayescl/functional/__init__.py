@@ -5,13 +5,10 @@ Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit amon
 :func:`posterior` follows. Each objective takes logits and returns one value per anchor.
 """
 
-import importlib
-from typing import Any
-
 from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.debiased import Debiased, debiased_loss
 from bayescl.functional.hard import Hard, hard_loss
-from bayescl.functional.info_nce import InfoNCE, info_nce_loss
+from bayescl.functional.info_nce import InfoNCE, info_nce_loss, oracle_loss
 from bayescl.functional.latent import Latent, latent_loss
 from bayescl.functional.latent_classes import (
     LatentClasses,
@@ -23,8 +20,11 @@ from bayescl.functional.latent_classes import (
     fit_mixtures,
     further_views,
     item_responsibilities,
+    known_classes,
     mean_kappa,
     mixture_alignment,
+    outlook_factors,
+    outlooks,
     positive_closeness,
     responsibilities,
     same_class,
@@ -53,15 +53,13 @@ from bayescl.functional.mixture import (
     unlabeled_density,
 )
 from bayescl.functional.objective import LogSumObjective, Objective
-from bayescl.functional.oracle import oracle_loss
 from bayescl.functional.ranks import empirical_cdf
+from bayescl.functional.sigmoid import Sigmoid, sigmoid_loss
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
 
 __all__ = [
     "Bayesian",
-    "CandidateRule",
-    "ContrastiveBatch",
     "Debiased",
     "Hard",
     "InfoNCE",
@@ -71,6 +69,7 @@ __all__ = [
     "Mixtures",
     "Objective",
     "PairMixture",
+    "Sigmoid",
     "bayesian_loss",
     "candidate_logits",
     "class_agreement",
@@ -89,6 +88,7 @@ __all__ = [
     "importance_weights",
     "info_nce_loss",
     "item_responsibilities",
+    "known_classes",
     "latent_loss",
     "logit_weights",
     "maximum_density",
@@ -96,6 +96,8 @@ __all__ = [
     "minimum_density",
     "mixture_alignment",
     "oracle_loss",
+    "outlook_factors",
+    "outlooks",
     "pair_logits",
     "positive_closeness",
     "posterior",
@@ -103,6 +105,7 @@ __all__ = [
     "responsibilities",
     "same_class",
     "same_class_factors",
+    "sigmoid_loss",
     "signatures",
     "start_mixtures",
     "true_negative_cdf",
@@ -116,10 +119,3 @@ __all__ = [
     "unlabeled_density",
     "view_agreement",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Look up names that have moved to :mod:`bayescl.engines`."""
-    if name in ("CandidateRule", "ContrastiveBatch"):
-        return getattr(importlib.import_module("bayescl.engines"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

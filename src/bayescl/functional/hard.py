@@ -39,11 +39,11 @@ class Hard(LogSumObjective):
         if type(self).from_log_sums is not Hard.from_log_sums:
             return super().slopes(positive, log_sums)
         log_sum, log_count = _weighted(log_sums)
-        found = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        slopes = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         if len(log_sums) == 2:
-            return found
-        (of_sum,) = found.log_sums  # the sum of the weights divides
-        return found._replace(log_sums=(of_sum, -of_sum))
+            return slopes
+        (of_sum,) = slopes.log_sums  # the sum of the weights divides
+        return slopes._replace(log_sums=(of_sum, -of_sum))
 
 
 def _weighted(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:

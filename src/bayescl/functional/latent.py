@@ -54,38 +54,38 @@ class Latent(LogSumObjective):
         certain: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> PairTerms:
         """Return what repels, and what attracts in one way or the other."""
-        negative = 1 - same_class
-        excluded.fill_(negative, 0.0)
-        count = excluded.counts(negative.shape[1], negative.device).to(negative.dtype)
+        others = 1 - same_class  # [anchors, candidates], as all that follow
+        excluded.fill_(others, 0.0)
+        attracted = F.threshold(same_class, self.threshold, 0.0, inplace=True)  # P [P > threshold]
+        excluded.fill_(attracted, 0.0)
+        count = excluded.counts(others.shape[1], others.device).to(others.dtype)
 
         def mean_1(weights: Tensor) -> Tensor:
-            total = weights.sum(dim=1)
-            return count / torch.where(total > 0, total, 1)
+            return count / weights.sum(dim=1).clamp_min_(1e-30)  # without weight nothing remains
 
-        # A = P [P > threshold]
-        attracted = F.threshold(same_class, self.threshold, 0.0)
-        excluded.fill_(attracted, 0.0)
-        strength = torch.full_like(negative[:, 0], self.attraction)
-        nothing = torch.zeros_like(strength)
-        if self.attraction == 0 and self.aim == "classes":
-            return PairTerms(negative, mean_1(negative), None, nothing, None, None, nothing)
+        scale, nothing = mean_1(others), torch.zeros_like(others[:, 0])
         if self.aim == "classes":
-            share = strength / (1 + strength * attracted.sum(dim=1))
-            return PairTerms(negative, mean_1(negative), attracted, share, None, None, nothing)
+            pulls = attracted if self.attraction else None
+            share = self._share(attracted)
+            return PairTerms(others, scale, pulls, share, None, nothing, None, nothing)
         # All candidates repel. Members attract with at most ``attraction`` together.
-        weights, pulls, share = None, None, nothing
-        scale = torch.ones_like(strength)
+        weights, pulls, share, weights_scale = None, None, nothing, None
         if certain is not None and self.aim == "both":  # no need for caution where labels are known
-            weights = torch.where(certain, negative, 1)
-            pulls = torch.where(certain, attracted, 0)
-            attracted = torch.where(certain, 0, attracted)
-            share = strength / (1 + strength * pulls.sum(dim=1))
+            known = certain.to(others.dtype)
+            pulls = attracted * known
+            attracted -= pulls
+            share = self._share(pulls)
+            weights = torch.addcmul(1 - known, known, others)
             excluded.fill_(weights, 0.0)
-            scale = mean_1(weights)
-        members = attracted * (strength / attracted.sum(dim=1).clamp_min(1))[:, None]
+            weights_scale = mean_1(weights)
+        draw = self.attraction / attracted.sum(dim=1).clamp_min(1)
         return PairTerms(
-            weights, scale, pulls, share, members, negative, mean_1(negative), self.sharpness
+            weights, weights_scale, pulls, share, attracted, draw, others, scale, self.sharpness
         )
+
+    def _share(self, pulls: Float[Tensor, "anchors candidates"]) -> Float[Tensor, " anchors"]:
+        """What turns pulls into shares of the target, of which the positive has the rest."""
+        return self.attraction / (1 + self.attraction * pulls.sum(dim=1))
 
 
 def latent_loss(

@@ -84,7 +84,7 @@ class PairTerms(NamedTuple):
 
     .. math::
         \log\Big(e^{s^+} + c \sum_j w_j e^{s_j}\Big) - s^+ + h \sum_j p_j (s^+ - s_j)
-        + \frac{1}{\kappa} \sum_j m_j
+        + \frac{g}{\kappa} \sum_j m_j
         \log\Big(1 + \frac{d \sum_k o_k e^{\kappa s_k}}{e^{\kappa s_j}}\Big).
 
     Factors of rows are kept apart, since scaling a row's sums is cheaper than scaling a matrix.
@@ -93,14 +93,16 @@ class PairTerms(NamedTuple):
 
     weights: Float[Tensor, "anchors candidates"] | None
     """Of the exponentials, :math:`w`; None if all candidates weigh 1."""
-    scale: Float[Tensor, " anchors"]
-    """Factor that gives an anchor's weights mean 1, :math:`c`."""
+    scale: Float[Tensor, " anchors"] | None
+    """Factor that gives an anchor's weights mean 1, :math:`c`; None where they are 1."""
     pulls: Float[Tensor, "anchors candidates"] | None
     """Candidates' parts of the target, :math:`p`; None where the positive has all of it."""
     share: Float[Tensor, " anchors"]
     """Factor that turns pulls into shares of the target, :math:`h`; the positive has the rest."""
     members: Float[Tensor, "anchors candidates"] | None
-    """Strength with which a member is drawn past all that are not members, :math:`m`, or None."""
+    """How strongly a member is drawn past all that are not members, :math:`m`, or None."""
+    draw: Float[Tensor, " anchors"]
+    """Factor of these, :math:`g`."""
     others: Float[Tensor, "anchors candidates"] | None
     """How far a candidate is not a member, :math:`o`; None where there are no members."""
     others_scale: Float[Tensor, " anchors"]
@@ -183,7 +185,8 @@ class LogSumObjective:
         """Return weights and pulls from the posterior of pairs.
 
         Args:
-            same_class: probability that a candidate is of its anchor's class, in [0, 1].
+            same_class: probability that a candidate is of its anchor's class, in [0, 1]; may be
+                overwritten.
             excluded: which columns are not candidates; their entries may hold any number.
             certain: True where the probability is known to be right, from labels.
         """
@@ -281,7 +284,7 @@ class LogSumObjective:
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
-            # Leave out what weighs nothing, lest a row hold nothing but logarithms of 0.
+            # Leave out what weighs nothing: a row of nothing but logarithms of 0 has no gradient.
             kept = log_weights > -torch.inf
             counted = kept if valid is None else valid & kept
         sums = []
@@ -303,7 +306,7 @@ class LogSumObjective:
         valid: CandidateMask | None,
     ) -> PerAnchor:
         """The loss if a posterior gives weights and targets."""
-        terms = self.pair_terms(same_class, Masked(valid), certain)
+        terms = self.pair_terms(same_class.clone(), Masked(valid), certain)
         loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale, valid))
         if terms.pulls is not None:
             # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
@@ -315,18 +318,18 @@ class LogSumObjective:
             rest = _weighted_logsumexp(sharp, terms.others, terms.others_scale, None)
             ahead = torch.where(terms.members > 0, sharp, 0) - rest[:, None]
             behind = (terms.members * logsigmoid(ahead)).sum(dim=1)
-            loss = loss - behind / terms.sharpness
+            loss = loss - terms.draw * behind / terms.sharpness
         return loss
 
 
 def _weighted_logsumexp(
     logits: UnlabeledLogits,
     weights: Float[Tensor, "anchors candidates"] | None,
-    scale: Float[Tensor, " anchors"],
+    scale: Float[Tensor, " anchors"] | None,
     valid: CandidateMask | None,
 ) -> PerAnchor:
     """Log of each row's weighted sum of exponentials."""
-    if weights is None:
+    if weights is None or scale is None:
         return masked_logsumexp(logits, valid)
     # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
     counted = weights > 0
@@ -370,7 +373,7 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
         return True
-    return any(one.name == "valid" or one.kind is one.VAR_KEYWORD for one in arguments)
+    return any(each.name == "valid" or each.kind is each.VAR_KEYWORD for each in arguments)
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:

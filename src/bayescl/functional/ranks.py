@@ -10,7 +10,7 @@ import torch
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_choice
 from bayescl.functional.histogram import check_bins, map_by_histogram
-from bayescl.functional.sorting import can_look, columns_in_order, sorted_rows
+from bayescl.functional.sorting import can_look, columns_in_order
 
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -106,13 +106,13 @@ def map_cdf(
         return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
 
     if not can_look(values):
-        result = _map_any_rows(values, count, transform)
+        result = _map_sorted_rows(*values.sort(dim=1), count, transform)
     else:
         result = torch.empty_like(values)
         rows = max(1, _BLOCK // max(1, values.shape[1]))
         blocks = (torch.split(tensor, rows) for tensor in (values, count, result))
-        for block, some, out in zip(*blocks, strict=True):
-            _map_mostly_untied_rows(block, some, transform, out)
+        for block, counts, out in zip(*blocks, strict=True):
+            _map_mostly_untied_rows(block, counts, transform, out)
     return result.view(unlabeled.shape)
 
 
@@ -127,20 +127,13 @@ def just_above(
     return torch.maximum(largest + largest.abs() / 1024, next_float)
 
 
-def _map_any_rows(
-    values: Float[Tensor, "rows columns"], count: Int[Tensor, "rows 1"], transform: Transform
-) -> Float[Tensor, "rows columns"]:
-    """Map each value by its tie bounds and its row's count, without branching on the data."""
-    return _map_sorted_rows(*sorted_rows(values), count, transform)
-
-
 def _map_sorted_rows(
     ordered: Float[Tensor, "rows columns"],
     columns: Int[Tensor, "rows columns"],
     count: Int[Tensor, "rows 1"],
     transform: Transform,
 ) -> Float[Tensor, "rows columns"]:
-    """The same, for rows in ascending order and the columns that their values came from."""
+    """Map sorted values, given their columns, by tie bounds and counts; no branch on the data."""
     below, through = _tie_bounds(ordered)
     return ordered.scatter(1, columns, transform(below, through, count))
 
@@ -151,15 +144,13 @@ def _map_mostly_untied_rows(
     transform: Transform,
     out: Float[Tensor, "rows columns"],
 ) -> None:
-    """The same into ``out``, faster for rows without ties, which differ only in their order.
-
-    It branches on the data, which is cheap on the CPU and would synchronize other devices.
-    """
+    """Map values into ``out``, faster for rows without ties, which differ only in their order."""
     columns, ties = columns_in_order(values)
     position = torch.arange(values.shape[1])[None]
     counts, which = torch.unique(count, return_inverse=True)
-    each = transform(position, position + 1, counts[:, None])  # one row for each number
-    out.scatter_(1, columns, each.expand_as(values) if len(counts) == 1 else each[which.squeeze(1)])
+    mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
+    mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
+    out.scatter_(1, columns, mapped)
     tied = torch.from_numpy(ties // max(1, values.shape[1])).bincount(minlength=len(values))
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
     rows = (tied != masked).nonzero().squeeze(1)

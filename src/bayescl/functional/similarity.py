@@ -55,22 +55,16 @@ def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1
 
     Returns:
         None if squares of a length would leave the range of float32, if one is not finite, or if
-        Python may not look at values here.
+        branching on values would synchronize or is not allowed here.
     """
     if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
         return None
-    lengths = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
-    shortest, longest = _extremes(lengths)
-    ordinary = shortest > _ORDINARY[0] and longest < _ORDINARY[1]  # never with NaN
+    lengths: Tensor = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
+    if lengths.numel() == 0:
+        return lengths
+    shortest, longest = lengths.aminmax()
+    ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]  # never with NaN
     return lengths if ordinary else None
-
-
-def _extremes(values: Tensor) -> tuple[float, float]:
-    """The smallest and the largest value; both 1 if there are none."""
-    if values.numel() == 0:
-        return 1.0, 1.0
-    least, largest = values.aminmax()
-    return least.item(), largest.item()
 
 
 class _ScaledToUnit(torch.autograd.Function):
@@ -94,8 +88,8 @@ class _ScaledToUnit(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _of_reciprocal: None) -> Tensor:
         _, unit, reciprocal = ctx.saved_tensors
-        found: Tensor = _across(tangent, unit) * reciprocal
-        return found
+        change: Tensor = _across(tangent, unit) * reciprocal
+        return change
 
 
 def _across(vectors: Tensor, unit: Tensor) -> Tensor:

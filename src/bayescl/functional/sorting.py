@@ -80,24 +80,6 @@ def can_look(tensor: Tensor) -> bool:
     )
 
 
-def sorted_rows(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort each row in ascending order; also return the columns in that order.
-
-    Not differentiable: detach first. The order of equal values is undefined.
-
-    Args:
-        values: ``[rows, columns]``, float32 or float64. NaN counts as the largest.
-
-    Returns:
-        The sorted values and the column that each came from, both of the shape of ``values``.
-    """
-    if not can_look(values):
-        ordered, columns = torch.sort(values, dim=1)
-        return ordered, columns
-    columns = columns_in_order(values).columns
-    return values.gather(1, columns), columns
-
-
 def columns_in_order(
     values: Tensor,
     excluded: NDArray[np.int64] | None = None,
@@ -266,15 +248,9 @@ def _settled(
     excluded: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> OrderedColumns:
-    """Order columns that share a level by their values, in place.
+    """Order columns that share a level by their values, in place; see :func:`_settle`.
 
-    Args:
-        values: of each column.
-        columns: sorted by level.
-        level: flat positions of columns that share their level with the next.
-        clear: whether a row's levels mean anything; None if all rows' do.
-        excluded: as in :func:`columns_in_order`, and so is ``counts``.
-        counts: see there.
+    ``clear`` says whether a row's levels mean anything; None if all rows' do.
     """
     rows, width = values.shape
     anew = np.empty(0, dtype=np.int64)  # ties of rows that are sorted again
@@ -314,11 +290,8 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
 
     A bitonic merge: the elementwise minima of an ascending and a descending run of equal length are
     all below the maxima, and each half can be split again in the same way. Whole pieces are
-    compared at a time, and each is sorted once it holds the right elements.
-
-    Args:
-        keys: ``[rows, columns]``, int32, contiguous; the columns are a multiple of ``pieces``.
-        pieces: number of pieces that each row is cut into, a power of 2.
+    compared at a time, and each is sorted once it holds the right elements. The columns are a
+    multiple of ``pieces``, which is a power of 2.
     """
     if pieces == 1:
         keys.numpy().sort(axis=1)
@@ -353,7 +326,8 @@ def _flips(pieces: int) -> list[tuple[int, Tensor]]:
     runs = [1 << place for place in range(pieces.bit_length())]
     descends = [torch.zeros_like(number), *(-(number // run & 1) for run in runs)]
     return [
-        (run, one ^ other) for run, one, other in zip(runs, descends, descends[1:], strict=False)
+        (run, earlier ^ now)
+        for run, earlier, now in zip(runs, descends, descends[1:], strict=False)
     ]
 
 
@@ -401,10 +375,10 @@ def _settle(
     # Longer runs: sort by run and then by value, which leaves every run in its place.
     starts, sizes, members = runs_of(level)
     run = np.repeat(np.arange(len(starts)), sizes)
-    found = columns[members]
-    mine = values[members // width * width + found]
+    unsorted = columns[members]
+    mine = values[members // width * width + unsorted]
     order = np.lexsort((mine, run))
-    columns[members] = found[order]
+    columns[members] = unsorted[order]
     mine = mine[order]
     tied = (mine[1:] == mine[:-1]) & (run[1:] == run[:-1])
     still: NDArray[np.int64] = members[:-1][tied]

@@ -54,24 +54,25 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
         known = next(value for value in features.values() if isinstance(value, Tensor))
         rows = torch.arange(len(known), device=known.device)
         return _mixed(rows + _mixed(torch.full_like(rows, salt)))
-    if "cu_seq_lens_q" in features:
-        ends = features["cu_seq_lens_q"].to(torch.int64)
-        return _keys_of_bags(tokens.reshape(-1), ends[:-1], ends.diff())
-    if "offsets" in features:
-        starts = features["offsets"].to(torch.int64)
-        lengths = torch.cat([starts, starts.new_tensor([len(tokens)])]).diff()
-        return _keys_of_bags(tokens, starts, lengths)
-    mask = features.get("attention_mask")
-    mask = torch.ones_like(tokens) if mask is None else (mask != 0).to(torch.int64)
-    positions = mask.cumsum(1)  # counted from the first real token
-    return (_mixed((positions << _TOKEN_BITS) + tokens) * mask).sum(1)
-
-
-def _keys_of_bags(tokens: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+    flat, lengths = token_rows(features)
     rows = torch.repeat_interleave(lengths)
-    positions = torch.arange(1, len(tokens) + 1, device=tokens.device) - starts[rows]
-    hashed = _mixed((positions << _TOKEN_BITS) + tokens)
-    return torch.zeros_like(starts).index_add_(0, rows, hashed)
+    starts = lengths.cumsum(0) - lengths
+    positions = torch.arange(1, len(flat) + 1, device=flat.device) - starts[rows]
+    hashed = _mixed((positions << _TOKEN_BITS) + flat)
+    return torch.zeros_like(lengths).index_add_(0, rows, hashed)
+
+
+def token_rows(features: Mapping[str, Any]) -> tuple[Int[Tensor, " tokens"], Int[Tensor, " rows"]]:
+    """Return all tokens of a column in one row, without padding, and how many each text has."""
+    tokens = features["input_ids"]
+    if "cu_seq_lens_q" in features:
+        return tokens.reshape(-1), features["cu_seq_lens_q"].to(torch.int64).diff()
+    if "offsets" in features:
+        ends = features["offsets"].new_tensor([len(tokens)])
+        return tokens, torch.cat([features["offsets"], ends]).to(torch.int64).diff()
+    mask = features.get("attention_mask")
+    counted = torch.ones_like(tokens) != 0 if mask is None else mask != 0
+    return tokens[counted], counted.sum(dim=1)
 
 
 def _mixed(numbers: Tensor) -> Tensor:

@@ -12,11 +12,18 @@ from typing import Any
 import torch
 from torch import nn
 
+from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.functional.similarity import unit_vectors
-from bayescl.integrations.extras import is_distributed, loss_named
-from bayescl.losses import CandidateQueue
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    CandidateQueue,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+)
 
 __all__ = [
     "BayesianNTXentLoss",
@@ -54,7 +61,7 @@ class NTXentLoss(nn.Module):
         tensor(0.4327)
     """
 
-    loss_name = "InfoNCELoss"
+    loss_class: type[Any] = InfoNCELoss
 
     def __init__(
         self,
@@ -64,7 +71,7 @@ class NTXentLoss(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        self.loss = loss_named(self.loss_name)(temperature=temperature, **options)
+        self.loss = self.loss_class(temperature=temperature, **options)
         self.gather_distributed = gather_distributed
         self.memory_bank = _bank(memory_bank_size, labels=self.loss.uses_labels)
 
@@ -87,7 +94,7 @@ class NTXentLoss(nn.Module):
         Raises:
             ValueError: if shapes do not match, or labels are given to a loss that cannot use some.
         """
-        gather = self.gather_distributed and is_distributed()
+        gather = self.gather_distributed and distributed.is_initialized()
         if self.memory_bank is None:
             self.loss.gather = gather
             value: Tensor = self.loss(out0, out1, labels=labels)
@@ -113,19 +120,19 @@ class NTXentLoss(nn.Module):
 class DebiasedNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
 
-    loss_name = "DebiasedContrastiveLoss"
+    loss_class = DebiasedContrastiveLoss
 
 
 class HardNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
 
-    loss_name = "HardContrastiveLoss"
+    loss_class = HardContrastiveLoss
 
 
 class BayesianNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
 
-    loss_name = "BayesianContrastiveLoss"
+    loss_class = BayesianContrastiveLoss
 
 
 class LatentClassNTXentLoss(NTXentLoss):
@@ -135,7 +142,7 @@ class LatentClassNTXentLoss(NTXentLoss):
     the exact pair, which ``aim="classes"`` loses; a bank has "pairs" as its default.
     """
 
-    loss_name = "LatentClassContrastiveLoss"
+    loss_class = LatentClassContrastiveLoss
 
 
 def _bank(size: int | Sequence[int], *, labels: bool) -> CandidateQueue | None:

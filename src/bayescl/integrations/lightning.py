@@ -12,10 +12,9 @@ from typing import Any
 import torch
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_count
+from bayescl.checks import check_count, missing
 from bayescl.diagnostics import Diagnosis, diagnose, in_eval_mode, score_candidates
 from bayescl.estimation.schedule import Schedule
-from bayescl.integrations.extras import missing
 from bayescl.losses import ContrastiveLoss
 
 try:
@@ -76,7 +75,7 @@ class AlphaCallback(pl.Callback):
             return
         source = self.source
         value = source(pl_module, epoch) if callable(source) else source.value(epoch)
-        # Every device computes the same; that of the first counts, lest rounding tell them apart.
+        # All devices compute the same value; that of the first is taken, as rounding may differ.
         loss: Any = pl_module.get_submodule(self.loss)
         if not hasattr(loss, "alpha"):
             raise TypeError(f"{self.loss} must be a loss with an alpha, got {type(loss).__name__}")

@@ -1,6 +1,8 @@
-"""Losses with the interface of open_clip's ``ClipLoss``, with equal captions as groups.
+"""Losses with the interface of open_clip's ``ClipLoss`` and ``SigLipLoss``.
 
-They replace open_clip's class anywhere, and do not need open_clip themselves. Tested against
+Equal captions may be groups, which are not each other's negatives.
+
+They replace open_clip's classes anywhere, and do not need open_clip themselves. Tested against
 open_clip 3.3.
 """
 
@@ -10,16 +12,29 @@ from typing import Any
 
 from torch import nn
 
+from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.integrations._texts import text_keys
-from bayescl.integrations.extras import is_distributed, loss_named
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    BayesianSigmoidLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+    LatentClassSigmoidLoss,
+    SigmoidContrastiveLoss,
+)
 
 __all__ = [
     "BayesianClipLoss",
+    "BayesianSigLipLoss",
     "ClipLoss",
     "DebiasedClipLoss",
     "HardClipLoss",
     "LatentClassClipLoss",
+    "LatentClassSigLipLoss",
+    "SigLipLoss",
     "caption_groups",
 ]
 
@@ -50,7 +65,8 @@ class ClipLoss(nn.Module):
         tensor(0.2395)
     """
 
-    loss_name = "InfoNCELoss"
+    loss_class: type[Any] = InfoNCELoss
+    both_directions = True
 
     def __init__(
         self,
@@ -67,7 +83,7 @@ class ClipLoss(nn.Module):
         if use_horovod:
             raise ValueError("use_horovod must be False: rows are gathered by torch.distributed")
         self.world_size = world_size
-        self.loss = loss_named(self.loss_name)(normalize=False, **options)
+        self.loss = self.loss_class(normalize=False, **options)
 
     def forward(
         self,
@@ -93,13 +109,13 @@ class ClipLoss(nn.Module):
             labels: class of each pair, -1 where it is not known; only for
                 :class:`LatentClassClipLoss`.
         """
-        self.loss.gather = self.world_size > 1 and is_distributed()
+        self.loss.gather = self.world_size > 1 and distributed.is_initialized()
         value: Tensor = self.loss.in_batch(
             image_features,
             text_features,
             groups=groups,
             labels=labels,
-            both_directions=True,
+            both_directions=self.both_directions,
             temperature=1 / logit_scale,
         )
         if logit_bias is not None:
@@ -110,19 +126,19 @@ class ClipLoss(nn.Module):
 class DebiasedClipLoss(ClipLoss):
     """:class:`ClipLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
 
-    loss_name = "DebiasedContrastiveLoss"
+    loss_class = DebiasedContrastiveLoss
 
 
 class HardClipLoss(ClipLoss):
     """:class:`ClipLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
 
-    loss_name = "HardContrastiveLoss"
+    loss_class = HardContrastiveLoss
 
 
 class BayesianClipLoss(ClipLoss):
     """:class:`ClipLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
 
-    loss_name = "BayesianContrastiveLoss"
+    loss_class = BayesianContrastiveLoss
 
 
 class LatentClassClipLoss(ClipLoss):
@@ -132,7 +148,78 @@ class LatentClassClipLoss(ClipLoss):
     ``aim="classes"``.
     """
 
-    loss_name = "LatentClassContrastiveLoss"
+    loss_class = LatentClassContrastiveLoss
+
+
+class SigLipLoss(ClipLoss):
+    """The sigmoid loss between images and texts, with the arguments of open_clip's ``SigLipLoss``.
+
+    With several devices, texts of other devices come and go in rounds.
+
+    Args:
+        cache_labels: accepted for compatibility, ignored.
+        rank: accepted for compatibility; ``torch.distributed`` knows it.
+        world_size: processes to gather from; 1 does not gather.
+        dist_impl: accepted for compatibility, ignored.
+        chunk_size: images at a time; 0 chooses.
+        **options: further arguments of :class:`~bayescl.losses.SigmoidContrastiveLoss`.
+
+    Raises:
+        ValueError: if an option is out of range.
+
+    Example:
+        >>> loss = SigLipLoss()
+        >>> loss(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor(-10.0))
+        tensor(0.6932)
+    """
+
+    loss_class = SigmoidContrastiveLoss
+    both_directions = False
+
+    def __init__(
+        self,
+        cache_labels: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        dist_impl: str | None = None,
+        chunk_size: int = 0,
+        **options: Any,
+    ) -> None:
+        del cache_labels, rank, dist_impl
+        fixed = {"temperature": 0.1, "bias": 0.0}  # the model has its own
+        super().__init__(world_size=world_size, chunk_size=chunk_size or None, **fixed | options)
+
+    def forward(
+        self,
+        image_features: Float[Tensor, "batch dim"],
+        text_features: Float[Tensor, "batch dim"],
+        logit_scale: Float[Tensor, ""],
+        logit_bias: Float[Tensor, ""] | None = None,
+        output_dict: bool = False,
+        *,
+        groups: Int[Tensor, " batch"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, ""] | dict[str, Tensor]:
+        """Compute the loss of a batch of pairs; see :class:`ClipLoss`.
+
+        ``logit_bias`` is added to the logits, and differentiated.
+        """
+        features = (image_features, text_features, logit_scale)
+        with self.loss.biased(0.0 if logit_bias is None else logit_bias):
+            return super().forward(*features, output_dict=output_dict, groups=groups, labels=labels)
+
+
+class BayesianSigLipLoss(SigLipLoss):
+    """:class:`SigLipLoss` with :class:`~bayescl.losses.BayesianSigmoidLoss`, in both directions."""
+
+    loss_class = BayesianSigmoidLoss
+    both_directions = True  # ranks among an image's texts, and among a text's images
+
+
+class LatentClassSigLipLoss(SigLipLoss):
+    """:class:`SigLipLoss` with :class:`~bayescl.losses.LatentClassSigmoidLoss`."""
+
+    loss_class = LatentClassSigmoidLoss
 
 
 def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:

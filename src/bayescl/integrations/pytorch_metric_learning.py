@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.integrations.extras import loss_named, missing
+from bayescl.checks import missing
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+)
 
 try:
     from pytorch_metric_learning import losses as theirs
@@ -20,15 +27,14 @@ try:
 except ImportError as error:
     raise missing("pytorch-metric-learning", "pytorch-metric-learning", error) from error
 
-__all__ = [
+_LOSSES = [
     "BayesianNTXentLoss",
-    "CrossBatchMemory",
     "DebiasedNTXentLoss",
     "HardNTXentLoss",
     "LatentClassNTXentLoss",
     "NTXentLoss",
-    "SelfSupervisedLoss",
 ]
+__all__ = [*_LOSSES, "CrossBatchMemory", "SelfSupervisedLoss"]
 
 _OF_THEIR_BASE = frozenset(
     {"distance", "reducer", "embedding_regularizer", "embedding_reg_weight", "collect_stats"}
@@ -57,12 +63,12 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         tensor(1.0986)
     """
 
-    loss_name = "InfoNCELoss"
+    loss_class: type[Any] = InfoNCELoss
 
     def __init__(self, temperature: Any = 0.07, **options: Any) -> None:
         base = {name: options.pop(name) for name in _OF_THEIR_BASE & options.keys()}
         super().__init__(mat_based_loss=False, **base)
-        self.loss = loss_named(self.loss_name)(
+        self.loss = self.loss_class(
             temperature=temperature, reduction="none", normalize=False, **options
         )
         self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
@@ -183,7 +189,7 @@ class DebiasedNTXentLoss(NTXentLoss):
     Its floor assumes cosines; for another distance pass ``minimum_similarity``.
     """
 
-    loss_name = "DebiasedContrastiveLoss"
+    loss_class = DebiasedContrastiveLoss
 
 
 class HardNTXentLoss(NTXentLoss):
@@ -192,13 +198,13 @@ class HardNTXentLoss(NTXentLoss):
     Its floor assumes cosines; for another distance pass ``minimum_similarity``.
     """
 
-    loss_name = "HardContrastiveLoss"
+    loss_class = HardContrastiveLoss
 
 
 class BayesianNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
 
-    loss_name = "BayesianContrastiveLoss"
+    loss_class = BayesianContrastiveLoss
 
 
 class LatentClassNTXentLoss(NTXentLoss):
@@ -216,7 +222,7 @@ class LatentClassNTXentLoss(NTXentLoss):
     lost by ``aim="classes"``.
     """
 
-    loss_name = "LatentClassContrastiveLoss"
+    loss_class = LatentClassContrastiveLoss
 
     def __init__(self, temperature: Any = 0.07, **options: Any) -> None:
         super().__init__(temperature, **options)
@@ -342,15 +348,6 @@ def _without_unknown(
     return (anchors[kept], positives[kept], *others)
 
 
-_NAMES = (
-    "BayesianNTXentLoss",
-    "DebiasedNTXentLoss",
-    "HardNTXentLoss",
-    "LatentClassNTXentLoss",
-    "NTXentLoss",
-)
-
-
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
     """The library's wrapper for two views, extended to the losses of this module.
 
@@ -393,7 +390,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
     @staticmethod
     def supported_losses() -> list[str]:
         """Return the names of losses that may be wrapped: the library's and ours."""
-        return [*theirs.SelfSupervisedLoss.supported_losses(), *_NAMES]
+        return [*theirs.SelfSupervisedLoss.supported_losses(), *_LOSSES]
 
 
 class CrossBatchMemory(theirs.CrossBatchMemory):  # type: ignore[misc]
@@ -402,4 +399,4 @@ class CrossBatchMemory(theirs.CrossBatchMemory):  # type: ignore[misc]
     @staticmethod
     def supported_losses() -> list[str]:
         """Return the names of losses that may be wrapped: the library's and ours."""
-        return [*theirs.CrossBatchMemory.supported_losses(), *_NAMES]
+        return [*theirs.CrossBatchMemory.supported_losses(), *_LOSSES]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +18,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_finite_number, check_positive
+from bayescl.checks import check_choice, check_count, check_finite_number, check_positive, missing
 from bayescl.integrations._citations import citation_of
 from bayescl.integrations._memories import MemoryByDimension
 from bayescl.integrations._texts import (
@@ -28,9 +27,16 @@ from bayescl.integrations._texts import (
     repeat_themselves,
     repeats,
     text_keys,
+    token_rows,
 )
-from bayescl.integrations.extras import is_distributed, loss_named, missing
-from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+    InfoNCELoss,
+    LatentClassContrastiveLoss,
+)
 
 try:
     from sentence_transformers import SentenceTransformer
@@ -153,7 +159,10 @@ class ContrastiveRankingLoss(nn.Module):
             ValueError: if there are fewer than two columns, or the loss cannot use such labels.
         """
         columns = list(sentence_features)
-        notes = self._notes(columns, labels)
+        return self._embedded(columns, self._notes(columns, labels))
+
+    def _embedded(self, columns: Sequence[Features], notes: BatchNotes) -> Float[Tensor, ""]:
+        """Embed the columns and compute their loss."""
         return self._value(embed_columns(self.model, columns), notes)
 
     def _notes(self, columns: Sequence[Features], labels: Tensor | None) -> BatchNotes:
@@ -162,7 +171,7 @@ class ContrastiveRankingLoss(nn.Module):
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
         keys = []
         if self.duplicates == "mask":
-            first = distributed.rank() * len(columns) if is_distributed() else 0
+            first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
             keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
         guide = []
         if self.guide is not None:
@@ -175,7 +184,8 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
-        gather = self.gather_across_devices and is_distributed() and distributed.world_size() > 1
+        many = distributed.is_initialized() and distributed.world_size() > 1
+        gather = self.gather_across_devices and many
         self.loss.gather = gather
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
         remembering: AbstractContextManager[None] = nullcontext()
@@ -321,32 +331,20 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         self.mini_batch_num_tokens = mini_batch_num_tokens
         self.show_progress_bar = show_progress_bar
 
-    def forward(
-        self, sentence_features: Iterable[Features], labels: Tensor | None = None
-    ) -> Float[Tensor, ""]:
-        """Compute the loss of a batch; its gradients appear in the backward pass.
-
-        Args:
-            sentence_features: the tokenized columns: anchors, positives, hard negatives.
-            labels: the data set's label column: class of each pair, -1 where it is not known. Only
-                a loss that can use some labels reads it.
-
-        Raises:
-            ValueError: if there are fewer than two columns, or the loss cannot use such labels.
-        """
-        columns = list(sentence_features)
-        trained = [each for each in self.loss.parameters() if each.requires_grad]
-        earlier = [each.grad for each in trained]
-        for each in trained:
-            each.grad = None
+    def _embedded(self, columns: Sequence[Features], notes: BatchNotes) -> Float[Tensor, ""]:
+        """Compute the loss; the gradients of the model appear in the backward pass."""
+        trained = [parameter for parameter in self.loss.parameters() if parameter.requires_grad]
+        earlier = [parameter.grad for parameter in trained]
+        for parameter in trained:
+            parameter.grad = None
         # What is known of the texts takes the way of the labels, which reaches calculate_loss
         # under wrappers too.
-        value: Tensor = CachedLossMixin.forward_cached(self, columns, self._notes(columns, labels))
-        found = [each.grad for each in trained]
-        for each, gradient in zip(trained, earlier, strict=True):
-            each.grad = gradient
+        value: Tensor = CachedLossMixin.forward_cached(self, columns, notes)
+        own = [parameter.grad for parameter in trained]
+        for parameter, gradient in zip(trained, earlier, strict=True):
+            parameter.grad = gradient
         if value.requires_grad and trained:
-            value.register_hook(partial(_add_scaled, trained, found))
+            value.register_hook(partial(_add_scaled, trained, own))
         return value
 
     def calculate_loss(
@@ -383,91 +381,45 @@ def _add_scaled(
             parameter.grad = scaled if parameter.grad is None else parameter.grad + scaled
 
 
-def _decoded(features: Mapping[str, Any], model: Any) -> list[str]:
+def _decoded(features: Features, model: Any) -> list[str]:
     """The texts of a column, from its tokens."""
     model = getattr(model, "module", model)
-    model = getattr(model, "_orig_mod", model)
-    rows: list[list[int]]
-    tokens = features["input_ids"]
-    if tokens.ndim == 2 and "cu_seq_lens_q" not in features:
-        mask = features.get("attention_mask", torch.ones_like(tokens)).bool().tolist()
-        pairs = zip(tokens.tolist(), mask, strict=True)
-        rows = [[t for t, kept in zip(row, keep, strict=True) if kept] for row, keep in pairs]
-    else:
-        ends = features.get("cu_seq_lens_q")
-        ends = (
-            torch.cat([features["offsets"][1:], tokens.new_tensor([len(tokens)])])
-            if ends is None
-            else ends[1:]
-        )
-        flat, bounds = tokens.reshape(-1).tolist(), [0, *ends.tolist()]
-        rows = [flat[start:end] for start, end in pairwise(bounds)]
-    tokenizer = model.tokenizer
+    tokenizer = getattr(model, "_orig_mod", model).tokenizer
+    tokens, lengths = token_rows(features)
+    rows = [row.tolist() for row in tokens.split(lengths.tolist())]
     decode = getattr(tokenizer, "batch_decode", None) or tokenizer.decode_batch
     texts: list[str] = decode(rows, skip_special_tokens=True)
     return texts
 
 
-_WRAPPED = frozenset(
-    {
-        "both_directions",
-        "duplicates",
-        "margin",
-        "guide",
-        "guide_margin",
-        "mini_batch_size",
-        "mini_batch_num_tokens",
-        "show_progress_bar",
-    }
-)
+_RULES = {"both_directions", "duplicates", "margin", "guide", "guide_margin"}
+_OF_CACHE = {"mini_batch_size", "mini_batch_num_tokens", "show_progress_bar"}
 
 
-def _said_in_our_words(options: dict[str, Any]) -> dict[str, Any]:
+def _in_our_words(options: dict[str, Any]) -> dict[str, Any]:
     """Arguments of ``MultipleNegativesRankingLoss`` that differ here or do not exist."""
-    said = dict(options)
-    similarity = said.pop("similarity_fct", None)
+    ours = dict(options)
+    similarity = ours.pop("similarity_fct", None)
     if similarity not in (None, cos_sim, dot_score):
         raise ValueError(f"similarity_fct must be cos_sim or dot_score, got {similarity!r}")
     if similarity is dot_score:
-        said["normalize"] = False
-    partition = said.pop("partition_mode", "joint")
-    directions = set(said.pop("directions", ()))
+        ours["normalize"] = False
+    partition = ours.pop("partition_mode", "joint")
+    directions = set(ours.pop("directions", ()))
     if directions == {"query_to_doc", "doc_to_query"} and partition == "per_direction":
-        said["both_directions"] = True
+        ours["both_directions"] = True
     elif directions - {"query_to_doc"}:
         raise ValueError(
             "directions must be ('query_to_doc',), or ('query_to_doc', 'doc_to_query') with "
             f"partition_mode='per_direction', got {sorted(directions)} with {partition!r}"
         )
-    said.pop("hardness_strength", None)  # says nothing without a mode
-    if said.pop("hardness_mode", None) is not None:
+    ours.pop("hardness_strength", None)  # says nothing without a mode
+    if ours.pop("hardness_mode", None) is not None:
         raise ValueError("hardness_mode must be None: HardRankingLoss weights hard candidates")
-    return said
+    return ours
 
 
-class _ScalePreset(ContrastiveRankingLoss):
-    """A loss made from the argument names of ``MultipleNegativesRankingLoss``."""
-
-    loss_name: str
-
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        scale: float = 20.0,
-        gather_across_devices: bool = False,
-        **options: Any,
-    ) -> None:
-        options = _said_in_our_words(options)
-        settings = {name: options.pop(name) for name in _WRAPPED & options.keys()}
-        temperature = 1 / check_positive("scale", scale)
-        loss = loss_named(self.loss_name)(
-            temperature=temperature, gather=gather_across_devices, **options
-        )
-        super().__init__(model, loss, **settings)
-        self.scale = scale
-
-
-class InfoNCERankingLoss(_ScalePreset):
+class InfoNCERankingLoss(ContrastiveRankingLoss):
     """``MultipleNegativesRankingLoss`` with duplicates masked.
 
     Args:
@@ -492,100 +444,79 @@ class InfoNCERankingLoss(_ScalePreset):
         0.0
     """
 
-    loss_name = "InfoNCELoss"
+    loss_class: type[Any] = InfoNCELoss
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        scale: float = 20.0,
+        gather_across_devices: bool = False,
+        **options: Any,
+    ) -> None:
+        options = _in_our_words(options)
+        settings = {name: options.pop(name) for name in (_RULES | _OF_CACHE) & options.keys()}
+        temperature = 1 / check_positive("scale", scale)
+        loss = self.loss_class(temperature=temperature, gather=gather_across_devices, **options)
+        super().__init__(model, loss, **settings)
+        self.scale = scale
 
 
-class DebiasedRankingLoss(_ScalePreset):
+class DebiasedRankingLoss(InfoNCERankingLoss):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`.
 
-    Args:
-        model: the model to train.
-        scale: factor of the cosines, 1 / temperature.
-        gather_across_devices: whether candidates come from all devices.
-        **options: ``tau_plus`` and others of the loss, and those of
-            :class:`ContrastiveRankingLoss`.
+    Its options include ``tau_plus``.
     """
 
-    loss_name = "DebiasedContrastiveLoss"
+    loss_class = DebiasedContrastiveLoss
 
 
-class HardRankingLoss(_ScalePreset):
+class HardRankingLoss(InfoNCERankingLoss):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.HardContrastiveLoss`.
 
-    Args:
-        model: the model to train.
-        scale: factor of the cosines, 1 / temperature.
-        gather_across_devices: whether candidates come from all devices.
-        **options: ``tau_plus``, ``concentration`` and others of the loss, and those of
-            :class:`ContrastiveRankingLoss`.
+    Its options include ``tau_plus`` and ``concentration``.
     """
 
-    loss_name = "HardContrastiveLoss"
+    loss_class = HardContrastiveLoss
 
 
-class BayesianRankingLoss(_ScalePreset):
+class BayesianRankingLoss(InfoNCERankingLoss):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`.
 
-    Args:
-        model: the model to train.
-        scale: factor of the cosines, 1 / temperature.
-        gather_across_devices: whether candidates come from all devices.
-        **options: ``tau_plus``, ``alpha``, ``beta``, ``num_classes`` and others of the loss, and
-            those of :class:`ContrastiveRankingLoss`.
+    Its options include ``tau_plus``, ``alpha``, ``beta`` and ``num_classes``.
     """
 
-    loss_name = "BayesianContrastiveLoss"
+    loss_class = BayesianContrastiveLoss
 
 
-class LatentClassRankingLoss(_ScalePreset):
+class LatentClassRankingLoss(InfoNCERankingLoss):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
 
     If the data set has a column ``label``, it holds the class of each pair, -1 where it is not
     known. Retrieval of the exact positive is kept by ``aim="pairs"``, the default here, and lost by
     ``aim="classes"``.
-
-    Args:
-        model: the model to train.
-        scale: factor of the cosines, 1 / temperature.
-        gather_across_devices: whether candidates come from all devices.
-        **options: those of the loss, such as ``aim``, and of :class:`ContrastiveRankingLoss`.
     """
 
-    loss_name = "LatentClassContrastiveLoss"
+    loss_class = LatentClassContrastiveLoss
 
 
-class _CachedScalePreset(_ScalePreset, CachedContrastiveRankingLoss):
-    """A preset on the cached engine; also takes ``mini_batch_size`` and the like."""
-
-
-class CachedInfoNCERankingLoss(_CachedScalePreset):
+class CachedInfoNCERankingLoss(InfoNCERankingLoss, CachedContrastiveRankingLoss):
     """:class:`InfoNCERankingLoss` on the cached engine, with ``mini_batch_size=32``."""
 
-    loss_name = "InfoNCELoss"
 
-
-class CachedDebiasedRankingLoss(_CachedScalePreset):
+class CachedDebiasedRankingLoss(DebiasedRankingLoss, CachedContrastiveRankingLoss):
     """:class:`DebiasedRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
 
-    loss_name = "DebiasedContrastiveLoss"
 
-
-class CachedHardRankingLoss(_CachedScalePreset):
+class CachedHardRankingLoss(HardRankingLoss, CachedContrastiveRankingLoss):
     """:class:`HardRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
 
-    loss_name = "HardContrastiveLoss"
 
-
-class CachedBayesianRankingLoss(_CachedScalePreset):
+class CachedBayesianRankingLoss(BayesianRankingLoss, CachedContrastiveRankingLoss):
     """:class:`BayesianRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
 
-    loss_name = "BayesianContrastiveLoss"
 
-
-class CachedLatentClassRankingLoss(_CachedScalePreset):
+class CachedLatentClassRankingLoss(LatentClassRankingLoss, CachedContrastiveRankingLoss):
     """:class:`LatentClassRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
-
-    loss_name = "LatentClassContrastiveLoss"
 
 
 class LossStateCallback(TrainerCallback):  # type: ignore[misc]

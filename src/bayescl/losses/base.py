@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -32,6 +33,7 @@ from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
 from bayescl.functional.sorting import can_look
 from bayescl.losses import layouts
+from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import state_numbers
 from bayescl.losses.temperature import LearnableTemperature, check_temperature
@@ -121,6 +123,7 @@ class ContrastiveLoss(nn.Module):
         if objective is not None and not takes_mask(objective):
             objective = Maskless(objective)
         self._objective = objective
+        self.denominators: MovingDenominators | None = None
         self.learnable_temperature: LearnableTemperature | None = None
         if isinstance(temperature, LearnableTemperature):
             self.learnable_temperature = temperature
@@ -173,6 +176,7 @@ class ContrastiveLoss(nn.Module):
         groups: Int[Tensor, " batch *keys"] | None = None,
         labels: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
+        indices: Int[Tensor, " batch"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
@@ -189,6 +193,9 @@ class ContrastiveLoss(nn.Module):
                 labels, as :class:`~bayescl.losses.LatentClassContrastiveLoss` does.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
+            indices: place of each item in the data set, for a loss with
+                :class:`~bayescl.MovingDenominators`; all distinct, of all processes too. On the CPU
+                they are checked.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
                 a gradient.
 
@@ -215,6 +222,7 @@ class ContrastiveLoss(nn.Module):
                 gather=gathering.active,
                 scale=self._scale,
             )
+            batch = self._with_indices(batch, indices, len(view_1))
         return self._evaluate(gathering, [batch], temperature)
 
     def in_batch(
@@ -231,6 +239,7 @@ class ContrastiveLoss(nn.Module):
         log_q: Float[Tensor, " columns"] | None = None,
         anchor_log_q: Float[Tensor, " batch"] | None = None,
         both_directions: bool = False,
+        indices: Int[Tensor, " batch"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of pairs whose candidates are the other pairs' positives.
@@ -259,6 +268,7 @@ class ContrastiveLoss(nn.Module):
             anchor_log_q: the same of the anchors, for the second direction.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
+            indices: place of each pair in the data set; see :meth:`forward`. Not with ``extra``.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
                 a gradient.
 
@@ -299,6 +309,9 @@ class ContrastiveLoss(nn.Module):
                 log_q=log_q,
                 gather=gathering.active,
             )
+            if indices is not None and extra is not None:
+                raise ValueError("extra must be None with indices: denominators are of the data")
+            there = self._with_indices(there, indices, len(anchors))
             batches = [there]
             if anchor_log_q is not None:
                 if not both_directions:
@@ -315,7 +328,7 @@ class ContrastiveLoss(nn.Module):
                     log_q=anchor_log_q,
                     gather=gathering.active,
                 )
-                batches.append(back)
+                batches.append(replace(back, indices=there.indices))
         return self._evaluate(gathering, batches, temperature)
 
     def sampled(
@@ -390,6 +403,7 @@ class ContrastiveLoss(nn.Module):
                 gather=gathering.active,
                 gather_candidates=gather_candidates,
             )
+            batch = self._with_indices(batch, None, len(anchors))
         return self._evaluate(gathering, [batch], temperature)
 
     def from_logits(
@@ -425,6 +439,7 @@ class ContrastiveLoss(nn.Module):
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
             temperature = self._temperature_of(temperature)
+            self._check_indices(None)
             check_floating("positive", positive)
             check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
@@ -491,7 +506,7 @@ class ContrastiveLoss(nn.Module):
         """Scale embeddings to length 1 if asked."""
         if not self.normalize:
             return rows
-        with _without_autocast(rows.device):
+        with without_autocast(rows.device):
             if rows.dtype in (torch.float16, torch.bfloat16):
                 return unit_vectors(rows.float()).to(rows.dtype)
             return unit_vectors(rows)
@@ -507,6 +522,28 @@ class ContrastiveLoss(nn.Module):
                 f"labels must be None, because {type(self).__name__} cannot use some labels; "
                 "LatentClassContrastiveLoss can, and groups= marks items that are never negatives"
             )
+
+    def _check_indices(self, indices: Tensor | None) -> None:
+        """Refuse indices that serve nothing, or their absence where denominators would move."""
+        if self.denominators is None and indices is not None:
+            raise ValueError(
+                f"indices must be None, because this {type(self).__name__} keeps no denominators: "
+                "make it with denominators=MovingDenominators(size)"
+            )
+        if self.denominators is not None and indices is None and self.training:
+            raise ValueError(
+                "indices must be given to train a loss with denominators; two views and in_batch "
+                "take them"
+            )
+
+    def _with_indices(
+        self, batch: ContrastiveBatch, indices: Tensor | None, items: int
+    ) -> ContrastiveBatch:
+        """Let a batch know which items it holds, if the loss remembers items."""
+        self._check_indices(indices)
+        if self.denominators is None or indices is None:
+            return batch
+        return replace(batch, indices=self.denominators.checked(indices, items))
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Return a batch with what the loss knows of its pairs. By default, nothing is added.
@@ -544,11 +581,17 @@ class ContrastiveLoss(nn.Module):
         batches = [layouts.corrected(batch, temperature) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
+        moving, indices, fresh = self.denominators, batches[0].indices, None
+        if moving is not None and indices is not None:
+            with without_autocast(each[0].device):
+                each, fresh = moving.moved(each, batches, temperature)
         losses = each[0] if len(each) == 1 else torch.cat(each)
         if self.check_finite:
             with gathering.refusals():
                 self._check_finite_losses(losses, batches, temperature)
             gathering.go_on()
+        if moving is not None and indices is not None and fresh is not None and self.training:
+            moving.keep(indices, fresh, gathering)
         return self.reduced(losses, share)
 
     def _check_finite_losses(
@@ -578,13 +621,13 @@ class ContrastiveLoss(nn.Module):
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
-        with _without_autocast(batch.anchors.device):
+        with without_autocast(batch.anchors.device):
             losses, engine = per_anchor_losses(
                 batch,
                 temperature,
                 partial(self.objective_in, batch.layout),
                 engine=self.engine,
-                uniform=self.reduction != "none",
+                uniform=self.reduction != "none" and batch.indices is None,
                 chunk_size=self.chunk_size,
             )
         if self.engine_used != engine:  # a module's attributes are slow to set
@@ -646,7 +689,7 @@ def _corrected(
     return unlabeled - log_q.detach().to(unlabeled), positive - positive_log_q.detach().to(positive)
 
 
-def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Context that turns autocast off; a no-op if it is off already, to save time."""
     if not torch.is_autocast_enabled(device.type):
         return nullcontext()

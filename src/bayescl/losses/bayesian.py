@@ -17,6 +17,7 @@ from bayescl.functional.mixture import (
 from bayescl.functional.objective import Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.denominators import MovingDenominators, for_engine
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
 
@@ -36,6 +37,8 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks at the
             resolution of a histogram; see :func:`~bayescl.functional.empirical_cdf`.
         bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always uses one.
+        denominators: moving estimates of each anchor's sum over candidates, which make small
+            batches act large; calls then need ``indices``. Default: none.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
@@ -58,7 +61,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     tau_plus = Hyperparameter(check_tau_plus)
     alpha = Hyperparameter(check_alpha)
     beta = Hyperparameter(check_beta)
-    hyperparameters = ("tau_plus", "alpha", "beta")
+    hyperparameters: tuple[str, ...] = ("tau_plus", "alpha", "beta")
 
     def __init__(
         self,
@@ -69,9 +72,11 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         num_classes: int | None = None,
         ranks: Ranks = "mid",
         bins: int = 256,
+        denominators: MovingDenominators | None = None,
         **shared: Unpack[SharedOptions],
     ) -> None:
         super().__init__(**shared)
+        self.denominators = for_engine(denominators, self.engine)
         check_choice("ranks", ranks, RANKS)
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.alpha = alpha

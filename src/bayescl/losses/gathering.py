@@ -15,7 +15,7 @@ import torch
 
 from bayescl import distributed
 from bayescl.axes import Tensor
-from bayescl.engines import ContrastiveBatch, Labels
+from bayescl.engines import ContrastiveBatch, Labels, SpreadBatch
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,13 @@ class Gathering:
         call: name of the layout, so that processes that call different layouts raise.
         active: whether there are other processes to gather from.
         candidates: whether candidates are gathered too; otherwise all processes hold the same ones.
+        in_rounds: whether an engine fetches them, one process's at a time.
     """
 
     call: str
     active: bool
     candidates: bool = True
+    in_rounds: bool = False
 
     @classmethod
     def of(cls, call: str, gather: bool, *, candidates: bool = True) -> Gathering:
@@ -112,11 +114,14 @@ class Gathering:
         # All that processes may disagree about is checked before the first rows are sent.
         agreed = [_agreed_sizes(notes, which) for which in range(len(batches))]
         labelled = any(part["labels"] for note in notes for part in note["batches"])
-        spread = [
-            _with_all_candidates(_with_labels(batch) if labelled else batch, sizes)
-            for batch, sizes in zip(batches, agreed, strict=True)
-        ]
-        return spread, share
+        gathered: list[ContrastiveBatch] = []
+        for batch, sizes in zip(batches, agreed, strict=True):
+            batch = _with_labels(batch) if labelled else batch
+            if self.in_rounds:
+                gathered.append(SpreadBatch(**vars(batch), sizes=tuple(sizes)))
+            else:
+                gathered.append(_with_all_candidates(batch, sizes))
+        return gathered, share
 
     def mean_share(self, anchors: int) -> float:
         """The factor that turns the average of the processes' means into the mean of all anchors.

@@ -8,6 +8,7 @@ from bayescl.axes import Tensor
 from bayescl.functional.info_nce import InfoNCE
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.denominators import MovingDenominators, for_engine
 
 
 class InfoNCELoss(ContrastiveLoss):
@@ -17,6 +18,8 @@ class InfoNCELoss(ContrastiveLoss):
     Bayesian loss at ``alpha = beta = 0.5``.
 
     Args:
+        denominators: moving estimates of each anchor's sum over candidates, which make small
+            batches act large; calls then need ``indices``. Default: none.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`.
 
@@ -32,8 +35,14 @@ class InfoNCELoss(ContrastiveLoss):
         :func:`bayescl.functional.info_nce_loss`: the same on logits.
     """
 
-    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
+    def __init__(
+        self,
+        *,
+        denominators: MovingDenominators | None = None,
+        **shared: Unpack[SharedOptions],
+    ) -> None:
         super().__init__(**shared)
+        self.denominators = for_engine(denominators, self.engine)
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 import torch
 from typing_extensions import Unpack
@@ -15,8 +17,10 @@ from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.functional.sorting import can_look
-from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.class_memory import SCALES, ClassMemory, Precision, memory_for
+from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
+from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
+from bayescl.losses.class_memory import ClassMemory
+from bayescl.losses.class_trust import Precision, too_many_classes
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
@@ -27,6 +31,9 @@ _SHARPEST = 0.1
 """Temperature above which members are drawn as at this one, where exact pairs are the aim."""
 
 _MOST_REMEMBERED = 2**20
+_FITS_IN_VAIN = 100
+"""Fits in a row without any trust that bring a warning: some 200,000 items, at the default."""
+
 _TRUSTED_PRECISION = 0.6
 """Measured precision, with certainty, from which classes may form without caution."""
 
@@ -69,9 +76,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
     of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Items of one label count as
-    views of one item, so components that they connect are joined. And the :attr:`precision` of the
-    classes is measured on them, which replaces the trust by agreement as labels grow.
+    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say which class
+    the components that they lie in are of, so components of one class are joined and mixed ones are
+    known to be mixed. And the :attr:`precision` of the classes is measured on them, which replaces
+    the trust by agreement as labels grow.
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
@@ -111,7 +119,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     tau_plus = Hyperparameter(_check_prior)
     attraction = Hyperparameter(check_attraction)
-    hyperparameters = ("tau_plus", "attraction")
+    hyperparameters: tuple[str, ...] = ("tau_plus", "attraction")
     uses_labels = True
 
     def __init__(
@@ -143,6 +151,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if refit_every is not None:
             check_count("refit_every", refit_every, 1)
         self.memory = ClassMemory(size, refit_every)
+        self._has_warned = False
 
     @property
     def trust(self) -> float:
@@ -219,6 +228,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         """Return the objective for two views."""
         return self.objective_in("two_views", temperature)
 
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        return f"aim={self.aim!r}, threshold={self.threshold:g}, {super().extra_repr()}"
+
     def _evaluate(
         self,
         gathering: Gathering,
@@ -231,48 +244,77 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
             return value
         batches = [_without_unknown(batch) for batch in batches]
-        first, memory = batches[0], self.memory
         if not self._learns:
             with gathering.refusals():
                 informed = [self.informed(batch) for batch in batches]
             return self._losses_of(gathering, informed, temperature)
-        device = first.anchors.device.type
-        with torch.no_grad(), torch.autocast(device, enabled=False):
+        first, memory = batches[0], self.memory
+        device = first.anchors.device
+        with torch.no_grad(), without_autocast(device):
             with gathering.refusals():
-                known = self._outlooks(first)
-            # Where anchors are candidates too, the second half are the first one's positives.
-            items = first.num_anchors // (1 if first.rule.own is None else 2)
-            parts = [first.anchors[:items], first.positives[:items]]
-            observes = known is not None and memory.is_due_to_observe
-            if known is not None and observes:
-                parts += [known[0][:items], known[1][:items]]
-            labels = None if first.labels is None else first.labels.anchors[:items]
-            if gathering.active:  # other processes may know labels
-                parts.append(parts[0].new_full((items,), -1).long() if labels is None else labels)
-            parts = gathering.rows_of_all(*parts, calls=memory.calls)
-            if gathering.active:
-                labels = parts.pop()
-            if labels is not None and not bool((labels >= 0).any()):
-                labels = None
-            view_1, view_2, *outlooks = parts
-            if observes:
-                memory.observe(outlooks[0], outlooks[1])
-            if labels is not None:
-                memory.measure((view_1, view_2), labels, self.threshold)
-            informed = [self._with_posterior(first, known), *map(self.informed, batches[1:])]
+                outlooks = self._outlooks(first)
+            view_1, view_2, labels = self._learned(gathering, first, outlooks)
+            informed = [self._with_posterior(first, outlooks), *map(self.informed, batches[1:])]
         value = self._losses_of(gathering, informed, temperature)
         # Under inference_mode, too, what is remembered must serve later training.
-        with torch.inference_mode(mode=False), torch.autocast(device, enabled=False):
+        with torch.inference_mode(mode=False), without_autocast(device):
             memory.remember(
-                view_1.detach().clone() if view_1.is_inference() else view_1,
-                view_2.detach().clone() if view_2.is_inference() else view_2,
+                view_1.detach(),
+                view_2.detach(),
                 tau_plus=None if self.estimates_prior else self.tau_plus,
                 labels=labels,
                 everywhere=gathering.active,
             )
         if self.estimates_prior and memory.classes is not None:
             self.tau_plus = memory.prior
+        self._warn_if_in_vain()
         return value
+
+    def _learned(
+        self, gathering: Gathering, batch: ContrastiveBatch, outlooks: _Outlooks | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Judge the last fit by a batch that it has not seen; return what is to be remembered.
+
+        Returns:
+            Two views of each item of all processes, and their labels if any is known.
+        """
+        memory = self.memory
+        # Where anchors are candidates too, the second half are the first one's positives.
+        items = batch.num_anchors // (1 if batch.rule.own is None else 2)
+        parts = [batch.anchors[:items], batch.positives[:items]]
+        if outlooks is not None and memory.is_due_to_observe:
+            parts += [outlooks.anchors[:items], outlooks.positives[:items]]
+        labels = None if batch.labels is None else batch.labels.anchors[:items]
+        if gathering.active:  # other processes may know labels
+            parts.append(parts[0].new_full((items,), -1).long() if labels is None else labels)
+            parts = gathering.rows_of_all(*parts, calls=memory.calls)
+            labels = parts.pop()
+        if labels is not None and not bool((labels >= 0).any()):
+            labels = None
+        view_1, view_2, *of_views = parts
+        if of_views:
+            memory.observe(of_views[0], of_views[1])
+        if labels is not None:
+            memory.measure((view_1, view_2), labels, self.threshold)
+        return view_1, view_2, labels
+
+    def _warn_if_in_vain(self) -> None:
+        """Say once that calls cost more than InfoNCE's, or are InfoNCE, for nothing."""
+        if self._has_warned:
+            return
+        memory = self.memory
+        tau_plus = 1.0 if self.estimates_prior else self.tau_plus
+        if memory.classes is None and is_hopeless(tau_plus, memory.size):
+            reason = too_many_classes(tau_plus, memory.size)
+        elif memory.fits_without_trust >= _FITS_IN_VAIN:
+            reason = (
+                f"nothing was trusted in {memory.fits_without_trust} fits of latent classes, so "
+                f"the loss is InfoNCE, at several times its cost. {self.explain()}"
+            )
+        else:
+            return
+        self._has_warned = True
+        warnings.warn(reason, stacklevel=2)
 
     @property
     def _learns(self) -> bool:
@@ -287,46 +329,57 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Args:
             batch: in any layout; returned unchanged if nothing is trusted.
         """
-        with torch.no_grad(), torch.autocast(batch.anchors.device.type, enabled=False):
+        with torch.no_grad(), without_autocast(batch.anchors.device):
             return self._with_posterior(batch, self._outlooks(batch))
 
-    def _outlooks(self, batch: ContrastiveBatch) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Outlooks of anchors, positives and candidates; None before the first fit."""
-        of, rule, rows = self.memory.outlook, batch.rule, batch.candidates
-        columns = of(rows.reshape(-1, rows.shape[-1]))
-        if columns is None:
+    def _outlooks(self, batch: ContrastiveBatch) -> _Outlooks | None:
+        """Outlooks of all rows; None before the first fit."""
+        of, place = partial(self.memory.outlook, unit=self.normalize), batch.rule.positive
+        candidates = of(batch.candidates.flatten(end_dim=-2))
+        if candidates is None:
             return None
-        anchors = columns if rows is batch.anchors else of(batch.anchors)
-        positives = of(batch.positives) if rule.positive is None else columns[rule.positive]
+        if batch.candidates is batch.anchors:
+            first, second = candidates.chunk(2)
+            return _Outlooks(first, second, candidates)
+        positives = of(batch.positives) if place is None else candidates[place]
+        anchors = of(batch.anchors)
         assert anchors is not None  # as there are those of candidates
         assert positives is not None
-        return anchors, positives, columns
+        return _Outlooks(anchors, positives, candidates)
 
     def _with_posterior(
-        self, batch: ContrastiveBatch, outlooks: tuple[Tensor, Tensor, Tensor] | None
+        self, batch: ContrastiveBatch, outlooks: _Outlooks | None
     ) -> ContrastiveBatch:
         """Add the posterior that these outlooks give, if any mixture is trusted."""
         if outlooks is None:
             return batch
-        anchors, positives, candidates = outlooks
         # An anchor and its positive are one item: each gets the mean outlook of both.
-        both = (anchors + positives) / 2
-        place = batch.rule.positive
-        if batch.candidates is batch.anchors:
+        both = (outlooks.anchors + outlooks.positives) / 2
+        candidates, place = outlooks.candidates, batch.rule.positive
+        two_views = batch.candidates is batch.anchors
+        if two_views:
             candidates = both
         elif place is not None:
             candidates = candidates.index_copy(0, place, both)
         columns = self.memory.factors(candidates)
-        if columns is None:
+        items = self.memory.factors(both) if place is None else columns
+        if columns is None or items is None:
             return batch
-        if batch.candidates is batch.anchors:
-            items: Tensor | None = columns
-        else:
-            items = self.memory.factors(both) if place is None else columns[place]
-        assert items is not None  # as those of candidates are not None
+        if two_views:
+            items = columns = torch.cat([columns, columns])
+        elif place is not None:
+            items = columns[place]
         items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
         columns = columns.view(*batch.candidates.shape[:-1], -1)
         return replace(batch, same_class=SameClass(items, columns))
+
+
+class _Outlooks(NamedTuple):
+    """Where further views of the rows of a batch would lie; of two views, anchors are the first."""
+
+    anchors: Float[Tensor, "items components"]
+    positives: Float[Tensor, "items components"]
+    candidates: Float[Tensor, "candidates components"]
 
 
 def _without_unknown(batch: ContrastiveBatch) -> ContrastiveBatch:

@@ -53,19 +53,30 @@ def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> Contrasti
     if not isinstance(batch, CorrectedBatch):
         return batch
     # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
-    anchors = batch.anchors
+    scale = torch.as_tensor(temperature, device=batch.anchors.device)
+    return with_coordinate(
+        batch, scale, -batch.positive_log_q.detach(), -batch.candidate_log_q.detach()
+    )
+
+
+def with_coordinate(
+    batch: ContrastiveBatch, anchors: Tensor, positives: Tensor, candidates: Tensor
+) -> ContrastiveBatch:
+    """The batch with one more coordinate: a number of each row, or one for all. Differentiated."""
     # In half precision a logarithm would have three digits.
-    dtype = torch.promote_types(anchors.dtype, torch.float32)
-    scale = torch.as_tensor(temperature, dtype=dtype, device=anchors.device)
-    of_positives = -batch.positive_log_q.detach().to(dtype)[..., None]
-    of_candidates = -batch.candidate_log_q.detach().to(dtype)[..., None]
+    dtype = torch.promote_types(batch.anchors.dtype, torch.float32)
+
+    def joined(rows: Tensor, numbers: Tensor) -> Tensor:
+        return torch.cat([rows, numbers.to(dtype).expand(rows.shape[:-1])[..., None]], dim=-1)
+
     return ContrastiveBatch(
-        torch.cat([anchors, scale.expand(len(anchors), 1)], dim=-1),
-        torch.cat([batch.positives, of_positives], dim=-1),
-        torch.cat([batch.candidates, of_candidates], dim=-1),
+        joined(batch.anchors, anchors),
+        joined(batch.positives, positives),
+        joined(batch.candidates, candidates),
         batch.rule,
         batch.same_class,
         batch.labels,
+        batch.indices,
     )
 
 

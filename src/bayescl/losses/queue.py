@@ -138,7 +138,7 @@ class CandidateQueue(nn.Module):
     def _write(self, places: Tensor, rows: Tensor, end: int) -> None:
         """Write up to ``size`` rows so that the last lies before ``end``, wrapping around."""
         rows = rows.to(places)
-        before = min(end, rows.shape[0])  # rows that lie in front of the end without a corner
+        before = min(end, rows.shape[0])  # rows that fit before the end; the others wrap around
         places[end - before : end] = rows[rows.shape[0] - before :]
         behind = rows.shape[0] - before
         places[self.size - behind :] = rows[:behind]

@@ -6,6 +6,13 @@ receives the options; their types and help come from its signature and docstring
 libraries inside that function.
 """
 
-from bayescl_lab.cli._app import main
+from bayescl.checks import missing
+
+try:
+    from bayescl_lab.cli._app import main
+except ModuleNotFoundError as error:
+    if error.name != "cyclopts":
+        raise
+    raise SystemExit(f"bayescl: {missing('Cyclopts', 'all', error)}") from None
 
 __all__ = ["main"]

@@ -33,6 +33,12 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=MINIMUM_WIDTH)
 
 
+def say(*lines: str, stderr: bool = False) -> None:
+    """Print lines literally, without breaking them."""
+    for line in lines:
+        console(stderr=stderr).print(line, soft_wrap=True, markup=False)
+
+
 def table(
     title: str,
     header: Iterable[str],
@@ -41,14 +47,9 @@ def table(
     words: int = 1,
     caption: str | None = None,
 ) -> Table:
-    """A table with a title; cells are shown literally.
+    """A table with a title and a caption below; cells are shown literally.
 
-    Args:
-        title: text above the table.
-        header: titles of the columns.
-        rows: their cells.
-        words: number of columns at the left that hold text; the others hold numbers.
-        caption: text below the table.
+    The first columns, ``words`` of them, hold text; the others hold numbers.
     """
     made = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     for number, column in enumerate(header):
@@ -62,10 +63,6 @@ class Bar:
     """A progress bar on standard error, if that is a terminal.
 
     It appears at the first :meth:`update`, so that errors in the input come without one.
-
-    Args:
-        total: the amount of work.
-        *columns: what is shown.
     """
 
     def __init__(self, total: int, *columns: ProgressColumn) -> None:
@@ -95,11 +92,7 @@ class Bar:
 
 
 class EpochBar(Bar):
-    """Epochs of one run or several.
-
-    Args:
-        total: number of epochs of all runs.
-    """
+    """Epochs of one run or several."""
 
     SILENCE = 10.0
     """Seconds between lines of progress if there is no terminal."""
@@ -144,11 +137,7 @@ class EpochBar(Bar):
 
 
 class ByteBar(Bar):
-    """Bytes of a download.
-
-    Args:
-        total: number of bytes of all files.
-    """
+    """Bytes of a download."""
 
     def __init__(self, total: int) -> None:
         speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()

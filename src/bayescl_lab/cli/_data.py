@@ -20,11 +20,7 @@ def sources() -> tuple[DataSource, ...]:
 
 
 def source_of(name: str) -> DataSource:
-    """The source of that name.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """The source of that name; a ``ValueError`` if there is none."""
     if name == DIGITS.name:
         raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or verify")
     for source in sources():
@@ -35,11 +31,7 @@ def source_of(name: str) -> DataSource:
 
 
 def fetch(source: DataSource, screen: Console) -> None:
-    """Download a data set and print its terms, or how to get it.
-
-    Raises:
-        ValueError: if the download fails.
-    """
+    """Download a data set and print its terms, or how to get it."""
     from bayescl_lab._downloads import fetch_source
     from bayescl_lab.cli._console import ByteBar
     from bayescl_lab.ranking.catalog import fetch_interactions

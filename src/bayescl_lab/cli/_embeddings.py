@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import math
-import operator
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescl_lab._arrays import UNREADABLE, array_names, read_array, unreadable
+
 Array = NDArray[Any]
 
 _NAMES = {
-    "embeddings": ("embeddings", "embedding", "view_1"),
-    "second_view": ("second_view", "view_2"),
+    "embeddings": ("embeddings", "embedding", "view_1", "queries"),
+    "second_view": ("second_view", "view_2", "documents"),
     "labels": ("labels", "label"),
 }
 """Accepted names of each array in a file that holds several."""
-
-_UNREADABLE = (
-    *(ValueError, OSError, EOFError, KeyError, TypeError, OverflowError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
-)
-"""What a damaged file raises, depending on its damage."""
-
-_LARGEST_HEADER = 100_000_000
-_SAFETENSORS = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "i1",
-    "U8": "u1",
-    "BOOL": "?",
-}
 
 
 class EmbeddingArrays(NamedTuple):
@@ -50,6 +27,8 @@ class EmbeddingArrays(NamedTuple):
     embeddings: Array
     second_view: Array | None
     labels: Array | None
+    are_pairs: bool
+    """Whether the file calls them queries and documents."""
 
 
 def is_embedding_file(path: Path) -> bool:
@@ -58,19 +37,34 @@ def is_embedding_file(path: Path) -> bool:
 
 
 def read_embeddings(
-    path: Path, *, second_view: Path | None = None, labels: Path | None = None
+    path: Path,
+    *,
+    queries: str | None = None,
+    documents: str | None = None,
+    second_view: Path | None = None,
+    labels: Path | None = None,
 ) -> EmbeddingArrays:
     """Read embeddings, and a second view and labels from the same file or separate ones.
 
     Args:
         path: an .npy, .npz, .parquet or .safetensors file.
+        queries: name of the array of embeddings; default: one of several usual names.
+        documents: name of the array of the second view; default: the same.
         second_view: a separate file with the second view, if any.
-        labels: a separate file with labels, numbers or words, if any.
+        labels: a separate file with labels, numbers or words, if any; -1, NaN and empty words
+            stand for unknown ones.
 
     Raises:
         ValueError: if a file is missing, cannot be read, lacks an array or holds objects.
     """
-    arrays = _read(path, _NAMES)
+    if second_view is not None and documents is not None:
+        raise ValueError("give documents or second_view, not both")
+    named = {
+        role: (name,)
+        for role, name in (("embeddings", queries), ("second_view", documents))
+        if name is not None
+    }
+    arrays, chosen = _read(path, {**_NAMES, **named}, required=("embeddings", *named))
     if second_view is not None:
         arrays["second_view"] = _only(second_view, "second_view")
     if labels is not None:
@@ -81,17 +75,20 @@ def read_embeddings(
         if "second_view" in arrays
         else None,
         _codes(labels or path, arrays["labels"]) if "labels" in arrays else None,
+        bool(named) or chosen["embeddings"] == "queries",
     )
 
 
 def _only(path: Path, role: str) -> Array:
     """The one array of a file that plays a role."""
-    found = _read(path, {role: (*_NAMES[role], *_NAMES["embeddings"])})
-    return found[role]
+    names = (*_NAMES[role], *_NAMES["embeddings"])
+    return _read(path, {role: names}, required=(role,))[0][role]
 
 
-def _read(path: Path, roles: Mapping[str, Iterable[str]]) -> dict[str, Array]:
-    """The arrays of a file by their roles; a single array plays the first."""
+def _read(
+    path: Path, roles: Mapping[str, Iterable[str]], *, required: Iterable[str]
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """The arrays of a file by their roles, and their names; a single array plays the first."""
     if path.suffix not in _READERS:
         raise ValueError(f"{path} must end in {', '.join(_READERS)}")
     if not path.is_file():
@@ -101,23 +98,22 @@ def _read(path: Path, roles: Mapping[str, Iterable[str]]) -> dict[str, Array]:
         chosen = {
             role: name
             for role, known in roles.items()
-            for name in [next((one for one in known if one in names), None)]
+            for name in [next((name for name in known if name in names), None)]
             if name is not None
         }
         first = next(iter(roles))
         if first not in chosen and len(names) == 1:
             chosen = {first: names[0]}
-        if first not in chosen:
-            shown = ", ".join(names[:8]) or "no array"
-            raise ValueError(f"it needs an array called {first}, but has {shown}")
-        return {role: read(name) for role, name in chosen.items()}
-    except RecursionError:
-        raise ValueError(f"cannot read {path}: its header is nested too deeply") from None
-    except _UNREADABLE as error:
-        reason = str(error).partition("\n")[0] or "it is damaged"
-        if "Object arrays" in reason or "Python objects" in reason or "pickle" in reason:
-            reason = "it holds Python objects, which may run code when loaded"
-        raise ValueError(f"cannot read {path}: {reason}") from None
+        for role in required:
+            if role not in chosen:
+                wanted = next(iter(roles[role]))
+                shown = ", ".join(names[:8]) or "no array"
+                raise ValueError(f"it needs an array called {wanted}, but has {shown}")
+        return {role: read(name) for role, name in chosen.items()}, chosen
+    except UNREADABLE as error:
+        if str(error).startswith("cannot read "):
+            raise
+        raise unreadable(path, error) from None
 
 
 Opened = tuple[list[str], Callable[[str], Array]]
@@ -125,78 +121,27 @@ Opened = tuple[list[str], Callable[[str], Array]]
 
 
 def _npy(path: Path) -> Opened:
-    def read(_: str) -> Array:
-        with path.open("rb") as file:
-            _check_header(file, path.stat().st_size)
-        return np.lib.format.open_memmap(path, mode="r")
-
-    return ["embeddings"], read
+    return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
 
 
 def _npz(path: Path) -> Opened:
-    with zipfile.ZipFile(path) as archive:
-        sizes = {one.filename: one.file_size for one in archive.infolist()}
-
-    def read(name: str) -> Array:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-            _check_header(file, sizes[f"{name}.npy"])
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            array: Array = arrays[name]
-        return array
-
-    return [name.removesuffix(".npy") for name in sizes if name.endswith(".npy")], read
-
-
-def _check_header(file: IO[bytes], size: int) -> None:
-    """Refuse an array of NumPy's format by its header, before its values take memory.
-
-    Args:
-        file: the file from its start.
-        size: its declared size in bytes.
-    """
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0
-    shape, _, dtype = (read if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects")
-    if len(shape) > 2:
-        raise ValueError(f"arrays must have one or two dimensions, got shape {shape}")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - file.tell():
-        raise ValueError(f"it is damaged: it does not hold the shape {shape} of its header")
+    return array_names(path), lambda name: read_array(path, name, dimensions=(1, 2))
 
 
 def _safetensors(path: Path) -> Opened:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(size - 8, _LARGEST_HEADER):
-            raise ValueError("it is not a safetensors file")
-        header = json.loads(file.read(length))
-    try:
-        header.pop("__metadata__", None)
-    except (AttributeError, TypeError):
-        raise ValueError("it is not a safetensors file") from None
+    from safetensors import SafetensorError, safe_open
 
     def read(name: str) -> Array:
-        entry = header[name]
-        try:
-            kind, (begin, end) = entry["dtype"], map(operator.index, entry["data_offsets"])
-            shape = [operator.index(one) for one in entry["shape"]]
-        except (TypeError, KeyError, ValueError):
-            raise ValueError(f"it is damaged: what its header says of {name}") from None
-        if str(kind) not in _SAFETENSORS:
-            raise ValueError(f"{name} is of type {kind}, which is not supported")
-        dtype = np.dtype(_SAFETENSORS[kind])
-        count = math.prod(shape)
-        fits = begin >= 0 and end - begin == count * dtype.itemsize and 8 + length + end <= size
-        if not fits or min(shape, default=0) < 0:
-            raise ValueError(f"it is damaged: {name} has the wrong size")
-        array = np.fromfile(path, dtype, count, offset=8 + length + begin).reshape(shape)
-        if kind == "BF16":  # the upper half of a float32
-            array = (array.astype("<u4") << 16).view("<f4")
+        with safe_open(path, framework="pt") as file:
+            tensor = file.get_tensor(name)
+        array: Array = (tensor if tensor.dtype.itemsize > 2 else tensor.float()).numpy()
         return array
 
-    return list(header), read
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys()), read
+    except SafetensorError as error:
+        raise ValueError(f"it is not a safetensors file ({error})") from None
 
 
 def _parquet(path: Path) -> Opened:
@@ -204,7 +149,9 @@ def _parquet(path: Path) -> Opened:
 
     def read(name: str) -> Array:
         column = pl.read_parquet(path, columns=[name])[name]
-        if column.null_count():
+        if column.null_count() and column.dtype in (pl.String, pl.Categorical, pl.Enum):
+            column = column.cast(pl.String).fill_null("")
+        if column.null_count() and not column.dtype.is_numeric():
             raise ValueError(f"{name} has {column.null_count()} empty rows")
         if isinstance(column.dtype, pl.List):
             widths = column.list.len().unique()
@@ -250,11 +197,12 @@ def _numbers(path: Path, role: str, array: Array) -> Array:
 
 
 def _codes(path: Path, array: Array) -> Array:
-    """Labels as whole numbers; words are numbered alphabetically."""
+    """Labels as whole numbers, -1 where unknown; words are numbered alphabetically."""
     if array.dtype.kind in "US":
-        return np.unique(array, return_inverse=True)[1].reshape(array.shape)
-    if array.dtype.kind in "iub":
-        return array.astype(np.int64)
-    if array.dtype.kind == "f" and bool((np.isfinite(array) & (array % 1 == 0)).all()):
+        codes = np.unique(array, return_inverse=True)[1].reshape(array.shape)
+        return np.where(array == array.dtype.type(), -1, codes)
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), -1, array)
+    if array.dtype.kind in "iub" or (array.dtype.kind == "f" and bool((array % 1 == 0).all())):
         return array.astype(np.int64)
     raise ValueError(f"{path}: labels must be whole numbers or words, got {array.dtype}")

@@ -16,11 +16,7 @@ ARRAYS = (".npy", ".parquet")
 
 
 def check_table_file(file: Path, suffixes: tuple[str, ...] = TABLES) -> Path:
-    """Refuse a file that could not be written, before anything is computed.
-
-    Raises:
-        ValueError: if it does not end in one of ``suffixes``, or its folder is not writable.
-    """
+    """Refuse a file that could not be written, before anything is computed."""
     if file.suffix not in suffixes:
         raise ValueError(f"out must end in {' or '.join(suffixes)}, got {str(file)!r}")
     if not file.parent.is_dir():

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count
+from bayescl_lab._fields import Count, Words
 
 if TYPE_CHECKING:
     import torch
     from lightning.pytorch.loggers import Logger
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,7 @@ class Place:
 
     @contextmanager
     def interruptible(self, command: str, folder: Path) -> Iterator[None]:
-        """On Ctrl-C within the block, print the command that continues the run.
-
-        Args:
-            command: the command that makes such runs, as typed after "bayescl".
-            folder: of the run.
-        """
+        """On Ctrl-C within the block, print the command that continues the run in the folder."""
         try:
             yield
         except KeyboardInterrupt:
@@ -59,16 +55,16 @@ class Metrics:
     """Where to write metrics besides the run's folder.
 
     Attributes:
-        tensorboard: also write the metrics for TensorBoard.
+        logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
 
-    tensorboard: bool = False
+    logger: Words = ()
 
     def loggers(self, folder: Path) -> list[Logger]:
         """Lightning's loggers of a run in a folder."""
-        from bayescl_lab.runs.loop import tensorboard_logger
+        from bayescl_lab.runs.loop import made_loggers
 
-        return [tensorboard_logger(folder)] if self.tensorboard else []
+        return made_loggers(self.logger, folder)
 
 
 @dataclass(frozen=True)
@@ -89,6 +85,15 @@ class Workers:
             return self.workers
         # On a GPU runs would only wait for one another.
         return min(usable_cores(), runs) if device.type == "cpu" else 1
+
+
+def named_encoder(name: str | None) -> nn.Module | None:
+    """The user's own encoder that an option names; None without one."""
+    if name is None:
+        return None
+    from bayescl_lab.runs.images.encoder import own_encoder
+
+    return own_encoder(name)
 
 
 def default_folder(name: str, now: datetime) -> Path:

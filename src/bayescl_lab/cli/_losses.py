@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab.cli._options import FLAT
-from bayescl_lab.runs.losses import image_losses, loss_options, ranking_losses
+from bayescl_lab.runs.losses import LOSSES, image_losses, ranking_losses, takers
 
 
 def hyperparameters(losses: Iterable[str]) -> Any:
@@ -20,10 +20,12 @@ def hyperparameters(losses: Iterable[str]) -> Any:
     """
     losses = tuple(losses)
     options = []
-    for one in loss_options(losses):
-        takers = "" if one.losses == losses else f" ({', '.join(one.losses)})"
-        said = Parameter(help=f"{one.help}{takers}.")
-        options.append((one.name, Annotated[one.type | None, said], field(default=None)))
+    for name, taking in takers(losses).items():
+        row = LOSSES[taking[0]]
+        some = "" if taking == losses else f" ({', '.join(taking)})"
+        said = Parameter(help=f"{row.help(name)}{some}.")
+        number: Any = row.hyperparameters[name]
+        options.append((name, Annotated[number | None, said], field(default=None)))
     place = {"__module__": __name__}
     made = make_dataclass("Hyperparameters", options, frozen=True, namespace=place)
     return dataclass(made, frozen=True)

@@ -47,19 +47,10 @@ Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
 
 
 def call(app: App, words: Sequence[str], *, config: Path | None, print_config: bool) -> int:
-    """Call a command, or print its options.
+    """Call a command, or print its options, and return the exit status.
 
     Values come from the command line, then from a file, then, with ``--resume``, from the
     configuration in the run's folder, then from the defaults.
-
-    Args:
-        app: the commands.
-        words: the command line.
-        config: the file, if any.
-        print_config: whether to print the options instead, in the form of such a file.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: if an option is bad, or differs from that of the run to resume.
@@ -95,9 +86,10 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     for name, argument in given.items() if stored else ():
         is_free = name in free or argument.parameter.group == (_CIRCUMSTANCES,)
         is_free |= argument.index is not None  # a bare word belongs to the command's name
-        if not is_free and _plain(values[name]) != _plain(stored.get(name)):
+        kept = _kept(stored, name)
+        if not is_free and _plain(values[name]) != _plain(kept):
             raise ValueError(
-                f"the run in {values['out']} has {name} = {stored.get(name)}, "
+                f"the run in {values['out']} has {name} = {kept}, "
                 f"got {values[name]}: a resumed run keeps its settings"
             )
     if print_config:
@@ -110,11 +102,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """The settings in a YAML file.
-
-    Raises:
-        ValueError: if there is no such file, or it does not hold named settings.
-    """
+    """The settings in a YAML file; a ``ValueError`` if there are none."""
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -137,6 +125,15 @@ def _fill_in(
     """Give arguments without a value those of a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     Dict(plain, source=str(source))(app, (), arguments)
+
+
+def _kept(stored: Mapping[str, Any], name: str) -> Any:
+    """The stored value of an option; of a hyper-parameter, by loss if losses differ."""
+    by_loss = stored.get("hyperparameters")
+    if name in stored or not isinstance(by_loss, dict):
+        return stored.get(name)
+    values = {loss: own[name] for loss, own in by_loss.items() if name in own}
+    return next(iter(values.values())) if len({*values.values()}) == 1 else values or None
 
 
 def _plain(value: Any) -> Any:

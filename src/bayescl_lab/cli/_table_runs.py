@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bayescl_lab.cli._console import Bar, console, table
+from bayescl_lab.cli._console import Bar, console, say, table
 from bayescl_lab.cli._data import in_bytes
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ TELLING = 0.02
 
 
 def print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None:
-    """Print on standard error what is left to do, its disk space and how to continue it.
-
-    Args:
-        costs: what each run takes, by name.
-        folder: where the runs go.
-        command: the command that continues them.
-    """
+    """Print on standard error what is left to do, its disk space and the command to continue it."""
     screen = console(stderr=True)
     by_data: dict[str, list[RunCost]] = {}
     for cost in costs.values():
@@ -45,22 +39,18 @@ def print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None
     existing = next(place for place in (folder, *folder.resolve().parents) if place.is_dir())
     due, free = sum(one.disk for one in costs.values()), shutil.disk_usage(existing).free
     short = "" if due <= free else ": make room, or the runs will stop"
-    lines = [
+    say(
         f"disk: {in_bytes(due)} for checkpoints and weights, {in_bytes(free)} free{short}",
         f"to continue after an interruption: {command}",
-    ]
-    for line in lines:
-        screen.print(line, markup=False, soft_wrap=True)
+        stderr=True,
+    )
 
 
 class RunLines:
     """Progress on a bar, and a line for every finished run, with an estimate of the time left.
 
-    Args:
-        bar: the bar.
-        costs: what each run takes that is to be trained, by name.
-        epochs: epochs of every run by name.
-        clock: tells the time in seconds.
+    ``epochs`` are those of every run, ``costs`` of those that are to be trained; the clock tells
+    seconds.
     """
 
     def __init__(

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayescl_lab.cli._console import table
-from bayescl_lab.report.ranking.beside import baseline_sentences
+from bayescl_lab.cli._console import console, say, table
+from bayescl_lab.report.ranking.table import baseline_sentences
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 
@@ -39,53 +38,41 @@ def metrics_table(metrics: Mapping[str, float], *, title: str) -> Table:
     return table(title, ("", *(f"@{k}" for k in lengths)), rows)
 
 
-def print_baselines(screen: Console, result: Mapping[str, Any]) -> None:
-    """Print a line for each baseline beside a result."""
-    for sentence in baseline_sentences(result):
-        screen.print(sentence, soft_wrap=True, markup=False)
+def print_guesses(guessed: Mapping[str, str]) -> None:
+    """Print one line on which of a table's columns were guessed, if any."""
+    columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+    options = ", ".join(f"--{kind}-column" for kind in guessed)
+    say(*[f"columns guessed: {columns} ({options} to change)"] * bool(guessed))
 
 
-def print_training_verdict(screen: Console, loss: str, folder: Path) -> None:
+def print_verdict(loss: str, folder: Path) -> None:
     """Print what a run's rows say of its loss, if anything."""
     from bayescl_lab.report.verdicts import training_verdict
     from bayescl_lab.runs.folder import RunFolder
 
-    for sentence in training_verdict(loss, RunFolder(folder, "").read_metrics()):
-        screen.print(sentence, soft_wrap=True, markup=False)
+    say(*training_verdict(loss, RunFolder(folder, "").read_metrics()))
 
 
-def print_guesses(screen: Console, guessed: Mapping[str, str]) -> None:
-    """Print one line on which of a table's columns were guessed, if any."""
-    if not guessed:
-        return
-    columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
-    options = ", ".join(f"--{kind}-column" for kind in guessed)
-    screen.print(f"columns guessed: {columns} ({options} to change)", soft_wrap=True, markup=False)
-
-
-def print_ranking(screen: Console, result: Mapping[str, Any], folder: Path) -> None:
+def print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     """Print a recommender's result, and remarks on its data."""
     settings = result["settings"]
     name = settings["encoder"] if "loss" not in settings else settings["loss"]
-    epoch = result.get("best_epoch")
-    title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
     if result["metrics"]:
-        screen.print(metrics_table(result["metrics"], title=title))
-    if epoch is not None and "note" not in result:
-        screen.print(f"best epoch on validation: {epoch} of {result['epochs']}")
+        title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
+        console().print(metrics_table(result["metrics"], title=title))
     if "note" in result:
-        screen.print(f"protocol of the paper: {result['note']}")
-    print_baselines(screen, result)
-    left_out = result["users_left_out"]
+        say(f"protocol of the paper: {result['note']}")
+    elif result.get("best_epoch") is not None:
+        say(f"best epoch on validation: {result['best_epoch']} of {result['epochs']}")
+    say(*baseline_sentences(result))
     if result["metrics"]:
-        judged = f"{result['users']} users judged"
-        nothing = f"; {left_out} have nothing to find and were left out" if left_out else ""
-        screen.print(judged + nothing)
+        left_out = result["users_left_out"]
+        nothing = f"; {left_out} have no items to find and were left out" if left_out else ""
+        say(f"{result['users']} users judged{nothing}")
     else:
-        screen.print("all data were trained on: nothing is left to evaluate")
-    for phrase, count in result["report"].items():
-        screen.print(f"{count} {phrase}")
+        say("all data were trained on: nothing is left to evaluate")
+    say(*(f"{count} {phrase}" for phrase, count in result["report"].items()))
     if "seconds_per_epoch" in result:
-        screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
-    print_training_verdict(screen, name, folder)
-    screen.print(f"run folder: {folder}", soft_wrap=True)
+        say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
+    print_verdict(name, folder)
+    say(f"run folder: {folder}")

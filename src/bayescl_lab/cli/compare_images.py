@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from bayescl_lab._fields import Count, Words
+from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._losses import NO_IMAGE_HYPERPARAMETERS, ImageHyperparameters, given
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 
 def command(
@@ -23,6 +24,7 @@ def command(
         "attracting_oracle",
     ),
     seeds: Count = 4,
+    tune: Tries = 0,
     shared: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
     num_classes: int | None = None,
     hyperparameters: ByLoss | None = None,
@@ -37,8 +39,11 @@ def command(
 
     Args:
         losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
-            defaults are those recorded for the data set, or else the loss's own.
+            defaults are those recorded for the data set, or else the loss's own. All losses have
+            InfoNCE's temperature if none is given or recorded.
         seeds: number of seeds; --seed is the first of them.
+        tune: first choose the best of this many settings for each loss on a validation part held
+            out of training: temperatures, then its own hyper-parameters.
         shared: hyper-parameters of every loss that takes them.
         num_classes: sets tau_plus to 1/C unless it is set explicitly.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
@@ -47,37 +52,28 @@ def command(
         workers: parallel runs.
         place: the folder; finished runs in it are kept.
     """
-    from bayescl_lab.cli._comparison_tables import print_comparison, write_and_name_files
-    from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.compare.comparison import compare, with_alpha
-    from bayescl_lab.compare.images.comparison import KIND, ImageComparison, settle_losses
+    from bayescl_lab.cli._comparison import finish, print_comparison, run
+    from bayescl_lab.compare.comparison import settle_losses, with_alpha
+    from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.images.figure import draw_comparison
     from bayescl_lab.report.images.markdown import comparison_markdown
     from bayescl_lab.report.titles import data_title
 
     data = settings.data
     settled = settle_losses(
+        LossSettings,
         losses,
-        data,
         given=given(shared),
         num_classes=num_classes,
         hyperparameters=hyperparameters,
+        recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
     first = ImageSettings(**vars(settings), loss=with_alpha(settled))
-    comparison = ImageComparison(losses=settled, seeds=seeds, shared=first)
-    runs = comparison.runs()
+    comparison = ImageComparison(losses=settled, seeds=seeds, shared=first, tune=tune)
     folder = place.folder(f"compare-{data}")
-    with EpochBar(settings.epochs * len(runs)) as bar, place.interruptible(KIND, folder):
-        result = compare(
-            comparison,
-            folder,
-            resume=place.resume,
-            workers=workers.number(first.torch_device(), len(runs)),
-            progress=lambda run, _, done: bar.update(run, done),
-        )
+    result = run(comparison, folder, place, workers)
     draw_comparison(result, folder / "comparison.png")
-    screen = console()
-    print_comparison(screen, result)
+    print_comparison(result)
     caption = f"{data_title(data)}, {settings.evaluate_on} part, accuracy in percent:"
-    write_and_name_files(screen, folder, f"{caption}\n\n{comparison_markdown(result)}")
+    finish(folder, f"{caption}\n\n{comparison_markdown(result)}")
     return 0

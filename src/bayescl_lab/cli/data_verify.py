@@ -14,27 +14,18 @@ def command(name: str) -> int:
     Args:
         name: a name from "bayescl data list".
     """
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import say
     from bayescl_lab.cli._data import source_of
     from bayescl_lab.ranking.datasets import verify_interactions
 
     source = source_of(name)
     lines = _verified_images(source) if source.kind == "images" else verify_interactions(name)
-    screen = console()
-    for line in lines:
-        screen.print(line, markup=False)
+    say(*lines)
     return 0
 
 
 def _verified_images(source: DataSource) -> list[str]:
-    """Check the archives of an image data set, or read it if there are none.
-
-    Returns:
-        One line per finding.
-
-    Raises:
-        ValueError: if a copy is missing or damaged.
-    """
+    """Check the archives of an image data set, or read it if there are none; a line per finding."""
     from bayescl_lab._downloads import verify_file
     from bayescl_lab.cli._data import archives
 

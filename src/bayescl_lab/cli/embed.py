@@ -29,17 +29,13 @@ def command(
     import numpy as np
 
     from bayescl_lab._files import open_atomically
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import say
     from bayescl_lab.cli._files import ARRAYS, check_table_file, write_table
-    from bayescl_lab.runs.embeddings import run_embeddings
+    from bayescl_lab.cli._folders import named_encoder
+    from bayescl_lab.runs.exporting import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)
-    own = None
-    if encoder is not None:
-        from bayescl_lab.runs.images.encoder import own_encoder
-
-        own = own_encoder(encoder)
-    frame = run_embeddings(Path(run), of, data=data, encoder=own)
+    frame = run_embeddings(Path(run), of, data=data, encoder=named_encoder(encoder))
     if file.suffix == ".npy":
         array = frame["embedding"].to_numpy()
         with open_atomically(file) as opened:
@@ -47,5 +43,5 @@ def command(
     else:
         write_table(frame, file)
     rows, dim = frame["embedding"].to_numpy().shape
-    console().print(f"{rows} embeddings of {dim} coordinates: {file}", soft_wrap=True)
+    say(f"{rows} embeddings of {dim} coordinates: {file}")
     return 0

@@ -17,27 +17,27 @@ def command(run: str, *, data: str | None = None, encoder: str | None = None) ->
         data: other data to evaluate on; interactions that the run was trained on are left out.
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
-    from bayescl_lab.cli._console import console
-    from bayescl_lab.cli._tables import metrics_table, print_baselines, probe_table
+    from bayescl_lab.cli._console import console, say
+    from bayescl_lab.cli._tables import metrics_table, probe_table
+    from bayescl_lab.report.ranking.table import baseline_sentences
     from bayescl_lab.runs.folder import RunFolder
-    from bayescl_lab.runs.images.encoder import own_encoder
-    from bayescl_lab.runs.images.run import evaluate_images
-    from bayescl_lab.runs.ranking.evaluation import evaluate_run
 
     path = Path(run)
-    is_ranking = RunFolder.find(path).kind == "train ranking"
-    own = None if encoder is None else own_encoder(encoder)
-    found = (
-        evaluate_run(path, data=data)
-        if is_ranking
-        else evaluate_images(path, data=data, encoder=own)
-    )
-    epochs = found["epochs"]
-    after = "" if epochs is None else f" after {epochs} of {found['of_epochs']} epochs"
-    title = f"{path}{after}, {found['evaluated_on']}{'' if data else ' part'}"
-    if is_ranking:
-        console().print(metrics_table(found["metrics"], title=title))
-        print_baselines(console(), found)
+    if RunFolder.find(path).kind == "train ranking":
+        from bayescl_lab.runs.ranking.evaluation import evaluate_run
+
+        result = evaluate_run(path, data=data)
     else:
-        console().print(probe_table(found["probes"], title=title))
+        from bayescl_lab.cli._folders import named_encoder
+        from bayescl_lab.runs.images.run import evaluate_images
+
+        result = evaluate_images(path, data=data, encoder=named_encoder(encoder))
+    epochs = result["epochs"]
+    after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
+    title = f"{path}{after}, {result['evaluated_on']}{'' if data else ' part'}"
+    if "probes" in result:
+        console().print(probe_table(result["probes"], title=title))
+    else:
+        console().print(metrics_table(result["metrics"], title=title))
+        say(*baseline_sentences(result))
     return 0

@@ -16,14 +16,9 @@ def command(run: str, *, to: str, encoder: str | None = None) -> int:
         to: a new folder.
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import say
+    from bayescl_lab.cli._folders import named_encoder
     from bayescl_lab.runs.exporting import export_run
 
-    own = None
-    if encoder is not None:
-        from bayescl_lab.runs.images.encoder import own_encoder
-
-        own = own_encoder(encoder)
-    for file in export_run(Path(run), Path(to), encoder=own):
-        console().print(f"{file}", soft_wrap=True, markup=False)
+    say(*map(str, export_run(Path(run), Path(to), encoder=named_encoder(encoder))))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -51,27 +52,34 @@ class OfFile:
     """What to inspect in a file of embeddings, and how.
 
     Attributes:
+        queries: name of the array of queries in the file; default: embeddings, or another usual
+            name.
+        documents: name of the array with the document of each query; default: second_view, or
+            another usual name.
         second_view: a file with another view of the same items, in the same order; default: the
             array second_view in the file of embeddings, if there is one.
-        labels: a file with labels, numbers or words; default: the array labels in the file of
-            embeddings, if there is one.
+        labels: a file with labels, numbers or words, -1 or nothing where unknown; default: the
+            array labels in the file of embeddings, if there is one.
         num_classes: approximate number of classes; not needed with labels.
         tau_plus: share of candidates of the anchor's class; default: counted from labels, else from
             num_classes, else 0.1.
         temperature: softmax scale of every loss.
-        layout: "two_views" of items, or "in_batch" for pairs such as queries and documents.
+        layout: "two_views" of items, or "in_batch" for pairs such as queries and documents, the
+            default if arrays are called so.
         batch_size: items in a batch.
         items: largest number of items to score.
-        out: the HTML page; default: beside the file of embeddings. A .json file with the figures is
-            written beside it.
+        out: the HTML page; default: a new one beside the file of embeddings. A .json file with the
+            figures is written beside it.
     """
 
+    queries: str | None = None
+    documents: str | None = None
     second_view: str | None = None
     labels: str | None = None
     num_classes: Annotated[int, at_least(2)] | None = None
     tau_plus: FiniteFloat | None = None
     temperature: Positive = 0.5
-    layout: Literal["two_views", "in_batch"] = "two_views"
+    layout: Literal["two_views", "in_batch"] | None = None
     batch_size: Annotated[int, at_least(2)] = 256
     items: Annotated[int, at_least(2)] = 1024
     out: str | None = None
@@ -93,7 +101,7 @@ def command(
 
     A file of embeddings works without a run: .npy, .npz, .parquet or .safetensors, one row per
     item. An HTML page says how many false negatives a batch holds, how well they can be told apart,
-    and how each loss would weight them. Labels and a second view are optional.
+    how each loss would weight them, and which loss to use. Labels and a second view are optional.
 
     Args:
         run_or_file: a run folder, or a file of embeddings.
@@ -165,13 +173,18 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
     from bayescl_lab.cli._embeddings import read_embeddings
     from bayescl_lab.cli._files import check_table_file
 
-    beside = path.with_name(f"{path.stem}-inspection.html")
-    page = beside if wanted.out is None else Path(wanted.out)
+    page = _new_page(path) if wanted.out is None else Path(wanted.out)
     check_table_file(page, (".html",))
     second_view, labels = (
         None if name is None else Path(name) for name in (wanted.second_view, wanted.labels)
     )
-    arrays = read_embeddings(path, second_view=second_view, labels=labels)
+    arrays = read_embeddings(
+        path,
+        queries=wanted.queries,
+        documents=wanted.documents,
+        second_view=second_view,
+        labels=labels,
+    )
 
     from bayescl.diagnostics import diagnose_embeddings
     from bayescl_lab.report.embeddings import (
@@ -180,6 +193,7 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
         losses_table,
         sentences,
     )
+    from bayescl_lab.runs.advice import advise
 
     found = diagnose_embeddings(
         arrays.embeddings,
@@ -188,22 +202,29 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
         num_classes=wanted.num_classes,
         tau_plus=wanted.tau_plus,
         temperature=wanted.temperature,
-        layout=wanted.layout,
+        layout=wanted.layout or ("in_batch" if arrays.are_pairs else "two_views"),
         batch_size=wanted.batch_size,
         items=wanted.items,
         seed=seed,
     )
-    write_atomically(page, embeddings_page(found, name=path.name))
+    advice = advise(found, arrays.embeddings, arrays.second_view)
+    write_atomically(page, embeddings_page(found, advice, name=path.name))
     figures = page.with_suffix(".json")
-    write_atomically(figures, json.dumps(found.figures(), indent=2, allow_nan=False) + "\n")
+    report = {**found.figures(), "advice": advice.figures()}
+    write_atomically(figures, json.dumps(report, indent=2, allow_nan=False) + "\n")
     screen = console()
-    for one, words in ((batch_table(found), 3), (losses_table(found), 1)):
-        screen.print(table(one.title.strip("*"), one.head, one.rows, words=words))
-    for sentence in sentences(found):
-        screen.print(sentence, soft_wrap=True, markup=False)
-    for file in (page, figures):
-        screen.print(f"{file}", soft_wrap=True, markup=False)
+    for shown, words in ((batch_table(found), 3), (losses_table(found), 1)):
+        screen.print(table(shown.title.strip("*"), shown.head, shown.rows, words=words))
+    for line in (*sentences(found), *advice.sentences, page, figures):
+        screen.print(f"{line}", soft_wrap=True, markup=False)
     return 0
+
+
+def _new_page(path: Path) -> Path:
+    """A page beside a file that takes the place of no other one."""
+    endings = chain([""], (f"-{number}" for number in count(2)))
+    pages = (path.with_name(f"{path.stem}-inspection{ending}.html") for ending in endings)
+    return next(page for page in pages if not page.exists())
 
 
 def _show(
@@ -227,8 +248,8 @@ def _show(
         screen.print(_latent_table(report["latent_classes"], diagnosis))
     if diagnosis.posteriors:
         screen.print(_posterior_table(diagnosis))
-    for file in files:
-        screen.print(f"{file}", soft_wrap=True)
+    for line in (*report.get("advice", {}).get("sentences", ()), *files):
+        screen.print(f"{line}", soft_wrap=True, markup=False)
 
 
 def _figures_table(found: Diagnosis, title: str) -> Table:

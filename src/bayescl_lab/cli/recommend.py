@@ -60,28 +60,25 @@ def command(
         many or user, k, items=items or None, exclude=left_out, allow_known=allow_known
     )
 
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import console, say
 
     whom = "somebody new" if items else f"user {_printable(user)}"
-    if items:
-        is_popular = recommender.says_nothing(items)
+    if all or many:
+        popular = recommender.untrained(many)
+    elif items:
+        popular = int(recommender.says_nothing(items))
     else:
-        is_popular = user is not None and not recommender.is_trained_on(user)
+        popular = int(user is not None and not recommender.is_trained_on(user))
     if file is None:
         console().print(_table(lists, f"for {whom}"))
-        if is_popular:
+        if popular:
             what = "these items" if items else whom
-            said = f"training saw nothing of {what}; these are the most popular items by users"
-            console().print(said, soft_wrap=True, markup=False)
+            say(f"training saw nothing of {what}; these are the most popular items by users")
         return 0
     write_table(lists, file)
-    written_for_many = all or many is not None
-    count = lists["user"].n_unique() if written_for_many else 1
-    popular = recommender.untrained(many) if written_for_many else int(is_popular)
-    remark = f" ({popular} of popular items, since training saw nothing of the user)" * (
-        popular > 0
-    )
-    console().print(f"{count} lists{remark}: {file}", soft_wrap=True, markup=False)
+    count = lists["user"].n_unique() if all or many else 1
+    remark = f" ({popular} of popular items, since training saw nothing of the user)"
+    say(f"{count} lists{remark if popular else ''}: {file}")
     return 0
 
 

@@ -28,7 +28,7 @@ def command(
         check: with --pages, only compare; exit status 2 if a page is out of date.
     """
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli._console import console
+    from bayescl_lab.cli._console import say
     from bayescl_lab.cli._files import check_table_file
 
     paths = [Path(name) for name in names]
@@ -42,9 +42,7 @@ def command(
         stale = ", ".join(map(str, refresh_pages(paths, check=check)))
         if check and stale:
             raise ValueError(f"out of date: {stale}; bayescl report --pages updates them")
-        console().print(
-            f"written: {stale}" if stale else "all pages are up to date", soft_wrap=True
-        )
+        say(f"written: {stale}" if stale else "all pages are up to date")
         return 0
     if check:
         raise ValueError("--check needs --pages")
@@ -53,5 +51,5 @@ def command(
     file = Path(out) if out else (paths[0] if len(paths) == 1 else Path()) / "report.html"
     text = report_page(paths)
     write_atomically(check_table_file(file, (".html",)), text)
-    console().print(f"report: {file}", soft_wrap=True, markup=False)
+    say(f"report: {file}")
     return 0

@@ -51,7 +51,6 @@ def command(
     """
     from bayescl_lab.cli._console import EpochBar
     from bayescl_lab.cli._table_runs import RunLines, print_plan
-    from bayescl_lab.paper.images import TABLES
     from bayescl_lab.paper.images.cost import costs_of
     from bayescl_lab.paper.images.runner import (
         ALL,
@@ -59,6 +58,7 @@ def command(
         reproduce_tables,
         runs_of_tables,
     )
+    from bayescl_lab.paper.images.tables import TABLES
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")
@@ -107,18 +107,16 @@ def _fetch_missing(names: set[str]) -> None:
 def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print a finished table, and write it into its folder."""
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli._console import console, table
+    from bayescl_lab.cli._console import console, say, table
     from bayescl_lab.report.images.paper_table import table_markdown, table_rows
 
     write_atomically(folder / "table.md", table_markdown(result))
-    screen = console()
     header, rows, notes = table_rows(result)
-    screen.print(table(result["title"], header, rows, words=len(header)))
-    lines = [
+    console().print(table(result["title"], header, rows, words=len(header)))
+    say(
         result["protocol"],
         *(f"[{number}] {note}." for number, note in enumerate(notes, start=1)),
         *(f"* {remark}" for remark in result["remarks"]),
-    ]
-    for line in lines:
-        screen.print(line, markup=False)
-    screen.print(f"figures: {folder / 'result.json'}\ntable: {folder / 'table.md'}", soft_wrap=True)
+        f"figures: {folder / 'result.json'}",
+        f"table: {folder / 'table.md'}",
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
-from bayescl_lab.compare.ranking.cells import RankingRequest
+from bayescl_lab.compare.ranking_plans import RankingRequest
 
 if TYPE_CHECKING:
     from bayescl_lab.cli._console import EpochBar
@@ -32,11 +32,11 @@ def command(
         workers: parallel runs.
         place: the folder; finished runs in it are kept.
     """
-    from bayescl_lab.cli._comparison_tables import print_cell
-    from bayescl_lab.cli._console import EpochBar, console
+    from bayescl_lab.cli._comparison import print_cell
+    from bayescl_lab.cli._console import EpochBar, say
     from bayescl_lab.cli._tables import print_guesses
     from bayescl_lab.paper.ranking.reproduction import KIND, check_cell, reproduce_cell
-    from bayescl_lab.report.ranking.collection import collect
+    from bayescl_lab.report.ranking.table import collect
     from bayescl_lab.runs.folder import RunFolder
 
     cells = request.cells()
@@ -45,7 +45,7 @@ def command(
         folder = RunFolder.open(path, KIND)
     else:
         for cell in cells:
-            print_guesses(console(), cell.plan.fixed.data.guessed_columns())
+            print_guesses(cell.plan.fixed.data.guessed_columns())
             check_cell(cell)
         folder = RunFolder.create(path, KIND, request.as_config())
     collected = folder.path if request.results is None else Path(request.results)
@@ -60,8 +60,8 @@ def command(
                 progress=partial(_show, bar, words),
             )
         collect(collected, cell.name, made)
-        print_cell(console(), made)
-    console().print(f"table: {collected / 'table.md'}", soft_wrap=True)
+        print_cell(made)
+    say(f"table: {collected / 'table.md'}")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from bayescl_lab._fields import CountOr0, Words
 from bayescl_lab.cli._options import FLAT
-from bayescl_lab.paper.simulation.settings import Settings
+from bayescl_lab.paper.simulation.process import Settings
 
 if TYPE_CHECKING:
     from bayescl_lab.paper.simulation.experiments import Experiment
@@ -43,17 +43,15 @@ def command(
         page: a Markdown file whose quoted numbers are updated from the files.
     """
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli._console import console, table
+    from bayescl_lab.cli._console import console, say, table
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen
-    from bayescl_lab.report.html import report_page
+    from bayescl_lab.report.html import SIMULATION, report_page
     from bayescl_lab.report.quoting import refreshed
-    from bayescl_lab.report.simulation import SETTINGS
     from bayescl_lab.runs.folder import as_json
 
-    screen = console()
     if list:
         rows = [(experiment.name, experiment.summary) for experiment in EXPERIMENTS]
-        screen.print(table("Experiments", ("name", "shows"), rows, words=2))
+        console().print(table("Experiments", ("name", "shows"), rows, words=2))
         return 0
     if names and all:
         raise ValueError("give either names of experiments or --all; --list shows the names")
@@ -64,9 +62,9 @@ def command(
     _run(experiments, settings, seed, folder)
     if page is not None and text is not None:
         write_atomically(Path(page), refreshed(text, Path(page).parent))
-    write_atomically(folder / SETTINGS, as_json({"seed": seed, **asdict(settings)}))
+    write_atomically(folder / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
     write_atomically(folder / "report.html", report_page([folder]))
-    screen.print(f"files: {folder}\npage: {folder / 'report.html'}", soft_wrap=True)
+    say(f"files: {folder}", f"page: {folder / 'report.html'}")
     return 0
 
 
@@ -74,11 +72,10 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
     """Run the experiments under a progress bar, printing what each one says as it ends."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-    from bayescl_lab.cli._console import Bar, console
+    from bayescl_lab.cli._console import Bar, say
     from bayescl_lab.paper.simulation.experiments import write
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    screen = console()
     with Bar(len(experiments), *columns) as bar:
         for number, experiment in enumerate(experiments):
 
@@ -86,11 +83,10 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
                 bar.update(name, before + share)
 
             tick(0.0)
-            found = experiment.run(settings, seed, tick)
+            result = experiment.run(settings, seed, tick)
             folder.mkdir(parents=True, exist_ok=True)
-            write(experiment, found, folder)
-            said = experiment.finding(found) or experiment.summary
-            screen.print(f"{experiment.name}: {said}", soft_wrap=True)
+            write(experiment, result, folder)
+            say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
 
 
 def _check_writable(folder: Path) -> None:

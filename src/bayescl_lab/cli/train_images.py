@@ -55,17 +55,17 @@ def command(
         metrics: where metrics are logged.
         place: the run folder.
     """
-    from bayescl_lab.cli._console import EpochBar, console
-    from bayescl_lab.cli._tables import print_training_verdict, probe_table
-    from bayescl_lab.compare.images.recorded import recorded_hyperparameters
+    from bayescl_lab.cli._console import EpochBar, console, say
+    from bayescl_lab.cli._tables import print_verdict, probe_table
+    from bayescl_lab.compare.images import recorded_hyperparameters
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
-    from bayescl_lab.runs.losses import choose_hyperparameters
+    from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
 
     data = settings.data
     recorded = {} if place.resume else recorded_hyperparameters(data, loss)
     chosen = choose_hyperparameters(
-        loss, given(hyperparameters), num_classes=num_classes, recorded=recorded
+        LossSettings, loss, given(hyperparameters), num_classes=num_classes, start=recorded
     )
     run = ImageSettings(**vars(settings), loss=chosen)
     own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
@@ -84,10 +84,9 @@ def command(
         )
     if not result:  # the first process shows it
         return 0
-    screen = console()
-    screen.print(probe_table(result["probes"], title=f"{loss} on {data}, {run.evaluate_on} part"))
-    for remark in result.get("remarks", ()):
-        screen.print(remark, soft_wrap=True)
-    print_training_verdict(screen, loss, folder)
-    screen.print(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
+    title = f"{loss} on {data}, {run.evaluate_on} part"
+    console().print(probe_table(result["probes"], title=title))
+    say(*result.get("remarks", ()))
+    print_verdict(loss, folder)
+    say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
     return 0

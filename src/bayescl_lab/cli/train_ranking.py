@@ -67,7 +67,7 @@ def command(
         metrics: where metrics are logged.
         place: the run folder.
     """
-    from bayescl_lab.cli._console import EpochBar, console
+    from bayescl_lab.cli._console import EpochBar
     from bayescl_lab.cli._tables import print_guesses, print_ranking
     from bayescl_lab.runs.losses import RankingLoss
     from bayescl_lab.runs.ranking.baselines import fit_baseline
@@ -75,7 +75,7 @@ def command(
 
     is_first = processes.this().rank == 0
     if not place.resume and is_first:
-        print_guesses(console(), data.guessed_columns())
+        print_guesses(data.guessed_columns())
     if encoder not in ENCODERS:
         if not is_first:  # a baseline needs only one process
             return 0
@@ -99,7 +99,7 @@ def command(
             fitted = BaselineSettings(encoder, data, penalty, settings.evaluate_on)
         folder = place.folder(f"{encoder}-{data.data}")
         result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
-        print_ranking(console(), result, folder)
+        print_ranking(result, folder)
         return 0
     run = RankingSettings(
         **vars(settings),
@@ -119,7 +119,6 @@ def command(
             pulse=lambda *state: bar.step_done(*state, per_step=run.batch_size, what="pairs"),
             loggers=metrics.loggers(folder),
         )
-    if not result:  # the first process shows it
-        return 0
-    print_ranking(console(), result, folder)
+    if result:  # the first process shows it
+        print_ranking(result, folder)
     return 0

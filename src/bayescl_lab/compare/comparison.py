@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 from bayescl.checks import check_choice, check_count
-from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import LOSSES, LossSettings, RankingLoss, pop_loss, takes
+from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, later, search
+from bayescl_lab.runs.losses import (
+    BASELINE,
+    LOSSES,
+    Loss,
+    LossSettings,
+    RankingLoss,
+    choose_hyperparameters,
+    pop_loss,
+    takes,
+)
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
-from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.run import Result, RunStart
 from bayescl_lab.runs.settings import StoredSettings
 
 Results = Mapping[str, Mapping[str, Any]]
 """The ``result.json`` of every run by its name, seed by seed."""
-
-Settings = TypeVar("Settings", ImageSettings, RankingSettings)
-Loss = TypeVar("Loss", bound=LossSettings | RankingLoss)
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
         losses: the losses, each once.
         seeds: number of seeds.
         shared: settings of every run; its own loss is replaced, and its seed is the first one.
+        tune: number of settings tried for each loss before; see :func:`.search`; 0 for none.
 
     Raises:
         ValueError: if a loss is named twice, there are no losses or seeds, or a loss cannot be
@@ -51,6 +57,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
     losses: tuple[Loss, ...]
     seeds: int
     shared: Settings
+    tune: int = 0
 
     def __post_init__(self) -> None:
         check_count("seeds", self.seeds, 1)
@@ -58,6 +65,10 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
         if not names or len(set(names)) < len(names):
             raise ValueError(f"losses must name every loss once, got {', '.join(names) or 'none'}")
         self.runs()
+        if self.tune and self.shared.evaluate_on != "test":
+            raise ValueError("tune chooses on the validation part: evaluate_on must be test")
+        for loss in self.losses if self.tune else ():
+            self.tried(loss.loss, loss.hyperparameters, 0)
 
     @property
     @abstractmethod
@@ -77,6 +88,13 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
         changes: Any = {"loss": loss, "seed": seed}
         return replace(self.shared, **changes)
 
+    def tried(self, loss: str, values: Values, seed: int) -> Settings:
+        """The settings of one run on the validation part."""
+        given = {name: value for name, value in values.items() if value is not None}
+        made: Any = self.loss_type(loss, given)
+        changes: Any = {"evaluate_on": "validation"}
+        return replace(self.with_loss(made, seed), **changes)
+
     def runs(self) -> dict[str, Settings]:
         """The settings of every run by its name, seed by seed."""
         return {
@@ -85,31 +103,52 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
             for loss in self.losses
         }
 
+    def examples(self) -> list[Settings]:
+        """A run of the comparison, and one that chooses settings."""
+        first, seed = self.losses[0], self.shared.seed
+        runs = [self.with_loss(first, seed)]
+        if self.tune:
+            runs.append(self.tried(first.loss, first.hyperparameters, seed))
+        return runs
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of all runs together."""
+        return self.shared.epochs * len(self.losses) * (self.seeds + self.tune)
+
+    def hyperparameters(self) -> dict[str, dict[str, Any]]:
+        """By loss, every hyper-parameter, including defaults."""
+        values = {}
+        for loss in self.losses:
+            config = self.with_loss(loss, self.shared.seed).as_config()
+            values[loss.loss] = {name: config[name] for name in LOSSES[loss.loss].hyperparameters}
+        return values
+
     def as_config(self) -> dict[str, Any]:
         """The comparison as plain values, every hyper-parameter resolved."""
         own = {"loss", *LOSSES[self.shared.loss.loss].hyperparameters, *self.unsaid}
         shared = {name: it for name, it in self.shared.as_config().items() if name not in own}
-        hyperparameters = {}
-        for loss in self.losses:
-            config = self.with_loss(loss, self.shared.seed).as_config()
-            names = LOSSES[loss.loss].hyperparameters
-            hyperparameters[loss.loss] = {name: config[name] for name in names}
         return {
             "losses": ",".join(loss.loss for loss in self.losses),
             "seeds": self.seeds,
-            "hyperparameters": hyperparameters,
+            "tune": self.tune,
+            "hyperparameters": self.hyperparameters(),
             **shared,
         }
 
     @classmethod
     def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        names, seeds = values.pop("losses").split(","), values.pop("seeds")
-        by_loss = values.pop("hyperparameters")
-        losses = tuple(cls.loss_type(*pop_loss({"loss": one, **by_loss[one]})) for one in names)
-        first = with_alpha(losses)
-        config = {"loss": first.loss, **first.hyperparameters, **values}
+        names, by_loss = values.pop("losses").split(","), values.pop("hyperparameters")
+        own = {name: values.pop(name) for name in ("seeds", "tune")}
+        losses: Any = tuple(
+            cls.loss_type(*pop_loss({"loss": name, **by_loss[name]})) for name in names
+        )
+        first: Any = with_alpha(losses)
+        shared = cls.settings_type.from_config(
+            {"loss": first.loss, **first.hyperparameters, **values}
+        )
         values.clear()
-        return {"losses": losses, "seeds": seeds, "shared": cls.settings_type.from_config(config)}
+        return {"losses": losses, "shared": shared, **own}
 
 
 def compare(
@@ -124,7 +163,8 @@ def compare(
 
     Args:
         comparison: the comparison.
-        out: the folder; every run has its own run folder in ``out/runs``.
+        out: the folder; every run has its own run folder in ``out/runs``, and every run that
+            chooses settings in ``out/tuning``.
         resume: whether to continue the comparison in ``out``: finished runs are kept, an
             interrupted one continues from its last checkpoint.
         workers: processes that train at a time, each with one thread.
@@ -143,17 +183,33 @@ def compare(
         return start.result
     data = comparison.open_data(out)
     with start.work() as folder:
+        trials = Trials(
+            folder.path / "tuning",
+            [comparison.shared.seed + TUNING_SEED],
+            train=comparison.train,
+            workers=workers,
+            progress=progress,
+        )
+        tuning: dict[str, Any] = {}
+        if comparison.tune:
+            tuning = {"tuning": search(comparison, trials)}
+            losses = [
+                comparison.tried(loss, entry["choice"], 0).loss
+                for loss, entry in tuning["tuning"]["losses"].items()
+            ]
+            comparison = replace(comparison, losses=tuple(losses))
         results = train_runs(
             comparison.runs(),
             folder.path / "runs",
             train=comparison.train,
             workers=workers,
-            progress=progress,
+            progress=later(progress, trials.epochs),
         )
         figures = comparison.figures(results, data)
     return start.finish(
         {
             "settings": comparison.as_config(),
+            **tuning,
             **figures,
             "runs": {
                 name: {key: result[key] for key in comparison.kept}
@@ -170,32 +226,56 @@ def with_alpha(losses: Sequence[Loss]) -> Loss:
     return next((loss for loss in losses if takes(loss.loss, "alpha")), losses[0])
 
 
-def check_losses(
+def settle_losses(
+    kind: type[Loss],
     names: Sequence[str],
-    available: Sequence[str],
-    given: Mapping[str, float | None],
-    own: Mapping[str, Mapping[str, float | None]],
-) -> None:
-    """Refuse losses and hyper-parameters that cannot be compared.
+    *,
+    given: Mapping[str, float | None] | None = None,
+    num_classes: int | None = None,
+    hyperparameters: Mapping[str, Mapping[str, float | None]] | None = None,
+    recorded: Callable[[str], Mapping[str, float]] = lambda _: {},
+) -> tuple[Loss, ...]:
+    """Choose the hyper-parameters of every loss of a comparison.
+
+    A loss without a temperature of its own gets that of InfoNCE.
 
     Args:
+        kind: makes the losses.
         names: the losses.
-        available: names of the losses that such runs have.
         given: values for every loss that takes them; None if not given.
-        own: by loss, values only for that loss.
+        num_classes: sets ``tau_plus`` for the losses that take it.
+        hyperparameters: by loss, values that replace recorded ones.
+        recorded: values recorded for a loss and these data.
 
     Raises:
         ValueError: if a name is unknown, or no loss takes a given hyper-parameter.
+
+    Example:
+        >>> losses = settle_losses(RankingLoss, ["bpr", "hard"], given={"tau_plus": 0.1})
+        >>> [loss.hyperparameters for loss in losses]
+        [{}, {'tau_plus': 0.1}]
     """
+    given, own = given or {}, hyperparameters or {}
     if not names:
         raise ValueError("losses must name at least one loss, got none")
     for name in names:
-        check_choice("loss", name, available)
-    unused = set(own) - set(names)
-    if unused:
+        check_choice("loss", name, kind.available())
+    if unused := set(own) - set(names):
         raise ValueError(
             f"hyperparameters names losses that are not compared: {', '.join(sorted(unused))}"
         )
     for name, value in given.items():
         if value is not None and not any(takes(loss, name) for loss in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
+    common = {**kind.common(), **own.get(BASELINE, recorded(BASELINE))}
+    temperature = {name: value for name, value in common.items() if name == "temperature"}
+    return tuple(
+        choose_hyperparameters(
+            kind,
+            loss,
+            {name: value for name, value in given.items() if takes(loss, name)},
+            num_classes=num_classes if takes(loss, "tau_plus") else None,
+            start={**temperature, **own.get(loss, recorded(loss))},
+        )
+        for loss in names
+    )

@@ -6,7 +6,6 @@ Every augmentation works on a whole batch at once, with parameters per image.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import kornia.augmentation as kornia
 import torch
@@ -41,10 +40,15 @@ class Normalization(nn.Module):
 
     def __init__(self, images: UInt8[Tensor, "images channels height width"] | ImageStore) -> None:
         super().__init__()
-        counts = _value_counts(images)
-        means, deviations = zip(*map(_mean_and_deviation, counts.tolist()), strict=True)
-        self.register_buffer("mean", torch.tensor(means).view(1, -1, 1, 1))
-        self.register_buffer("deviation", torch.tensor(deviations).view(1, -1, 1, 1))
+        shares = _value_counts(images).double()
+        shares /= shares.sum(dim=1, keepdim=True)
+        values = torch.arange(256, dtype=torch.float64) / 255
+        mean = shares @ values
+        deviation = (shares * (values - mean[:, None]).square()).sum(dim=1).sqrt()
+        # A channel without any variation carries nothing; it becomes 0 rather than NaN.
+        deviation[(shares > 0).sum(dim=1) == 1] = 1.0
+        self.register_buffer("mean", mean.float().view(1, -1, 1, 1))
+        self.register_buffer("deviation", deviation.float().view(1, -1, 1, 1))
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
@@ -72,18 +76,6 @@ def _value_counts(
         for channel, values in enumerate(chunk.unbind(dim=1)):
             counts[channel] += torch.bincount(values.flatten(), minlength=256).cpu()
     return counts
-
-
-def _mean_and_deviation(counts: list[int]) -> tuple[float, float]:
-    """Mean and standard deviation from the counts of pixel values, as shares of 255."""
-    total = sum(counts)
-    first, second = (
-        sum(count * value**power for value, count in enumerate(counts)) for power in (1, 2)
-    )
-    # In whole numbers, so that nothing cancels however little a channel varies.
-    variance = Fraction(second * total - first**2, total**2)
-    # A channel without any variation carries nothing; it becomes 0 rather than NaN.
-    return first / total / 255, math.sqrt(variance) / 255 if variance else 1.0
 
 
 class AffineNoise(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 
 from bayescl.checks import check_choice
+from bayescl_lab._arrays import array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import LOADERS, load_folder
 from bayescl_lab.images.published import READERS, load_published
@@ -26,6 +26,7 @@ from bayescl_lab.images.subsets import (
     only_classes,
     stratified_split,
 )
+from bayescl_lab.images.tables import unpacked_tables
 
 TRAIN_SHARE = 0.7
 VALIDATION_SHARE = 0.3
@@ -100,7 +101,9 @@ def load_images(
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
-            :func:`~bayescl_lab.images.folder.find_parts` for its form; or the path of an ``.npz``
+            :func:`~bayescl_lab.images.folder.find_parts` for its form; or a folder of tables that
+            Hugging Face's ``datasets`` saved, see
+            :func:`~bayescl_lab.images.tables.unpacked_tables`; or the path of an ``.npz``
             file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean).
             Without a test part, 30 % of each class become the test part.
         evaluate_on: "test" or "validation".
@@ -169,8 +172,9 @@ def _load(
     elif data.endswith(".npz"):
         train, test = _npz(Path(data))
     elif Path(data).is_dir():
+        folder = unpacked_tables(Path(data)) or Path(data)
         train, test, remarks = load_folder(
-            Path(data), image_size=image_size, loader=loader, workers=workers
+            folder, image_size=image_size, loader=loader, workers=workers
         )
         if test is None and train.class_names:
             train, test = _split(train)
@@ -212,12 +216,13 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    try:
-        # NumPy does not close a file that it opened itself if that is not an archive.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"cannot read {path}: {error}") from None
+    wanted = {"images": (3, 4), "labels": (1,), "is_train": (1,)}
+    names = array_names(path)
+    arrays = {
+        name: read_array(path, name, dimensions=dimensions)
+        for name, dimensions in wanted.items()
+        if name in names
+    }
     missing = {"images", "labels"} - arrays.keys()
     if missing:
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
@@ -237,12 +242,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
 
 
 def _split(store: ImageStore, share: float = TRAIN_SHARE) -> tuple[ImageStore, ImageStore]:
-    """Split images in two, each class alike; those without a label stay in the first part.
-
-    Args:
-        store: the images.
-        share: the share of every class that goes to the first part.
-    """
+    """Split images in two, each class alike; those without a label stay in the first part."""
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
         raise ValueError(f"{store.name}: a validation part needs labels, the images have none")

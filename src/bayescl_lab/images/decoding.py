@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -27,11 +29,18 @@ pixels."""
 Reasons = dict[Path, str]
 """Files that cannot be read, in order, each with the reason."""
 
+_LARGEST, _PLAUSIBLE, _RATIO = Image.MAX_IMAGE_PIXELS or 2**26, 2**24, 1100
+"""Pixels of the largest image that is read; beyond 16 million no file may promise more than 1,100
+times its own size, since the pixels take memory before they turn out to be missing."""
+
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _BLOCK = 64  # images per task of a thread
 
 # What Pillow raises on files that are damaged, or so large that they look like an attack.
-_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+_DAMAGE = (
+    *(OSError, SyntaxError, ValueError, EOFError, MemoryError, OverflowError, struct.error),
+    *(Image.DecompressionBombError, Warning),
+)
 
 _Result = TypeVar("_Result")
 
@@ -135,9 +144,17 @@ def decode_into(pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageF
 def _in_threads(function: Callable[..., _Result], tasks: Sequence[object]) -> Iterator[_Result]:
     """Results in order. Pillow releases the interpreter lock."""
     blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
-    with ThreadPoolExecutor(usable_cores()) as pool:
+    with quiet(), ThreadPoolExecutor(usable_cores()) as pool:
         for results in pool.map(lambda block: list(map(function, block)), blocks):
             yield from results
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Pillow from warning of files whose damage is told otherwise."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="PIL")
+        yield
 
 
 def _header(path: Path) -> Header | str:
@@ -145,6 +162,9 @@ def _header(path: Path) -> Header | str:
     try:
         with path.open("rb") as file, Image.open(file) as image:
             width, height = image.size
+            size = path.stat().st_size
+            if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
+                return f"{width} x {height} pixels are too many for {size:,} bytes"
             if _orientation(image) >= 5:  # width and height swap when it is turned upright
                 width, height = height, width
             return Header(width, height, image.mode in _GREY)
@@ -153,11 +173,7 @@ def _header(path: Path) -> Header | str:
 
 
 def decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8] | str:
-    """Decode one file, as :func:`decode_into` does many.
-
-    Returns:
-        Pixels ``[channels, height, width]``, or the reason why they cannot be read.
-    """
+    """Pixels ``[channels, height, width]`` of one file, or the reason why it cannot be read."""
     try:
         with path.open("rb") as file, Image.open(file) as image:
             # A JPEG may be decoded at a half or a quarter of its size, where that is enough.

@@ -1,11 +1,23 @@
-"""Networks that turn images into features."""
+"""Networks that turn images into features, and features into embeddings."""
 
 from __future__ import annotations
 
+from typing import cast
+
+import torch
+import torchvision
 from torch import nn
+from torchvision.models.resnet import ResNet
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
+
+SMALL_IMAGE = 64
+"""Pixels along the shorter side up to which a ResNet gets the stem for small images."""
+
+_WITHOUT_SIDE_OUTPUTS = {
+    name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")
+}
 
 
 class SmallConvEncoder(nn.Module):
@@ -54,3 +66,164 @@ def _block(inputs: int, outputs: int, stride: int = 1) -> tuple[nn.Module, ...]:
         nn.BatchNorm2d(outputs),
         nn.ReLU(),
     )
+
+
+class TorchvisionEncoder(nn.Module):
+    """A torchvision classification network that returns features.
+
+    The classifier, its last linear layer, is removed; the features are that layer's input. The
+    weights are random, not pretrained.
+
+    A ResNet begins with a 7 by 7 convolution of stride 2 and a pooling, which reduce each side to a
+    fourth. For images of at most 64 pixels, the stem is a 3 by 3 convolution of stride 1 without
+    pooling instead.
+
+    Args:
+        name: any of ``torchvision.models.list_models(torchvision.models)`` that ends in a linear
+            layer, such as "resnet18".
+        channels: channels of the images.
+        image_size: pixels along the shorter side of the training images; decides the stem.
+
+    Attributes:
+        feature_dim: length of a feature.
+
+    Raises:
+        ValueError: if there is no such network, or it has no linear classifier.
+
+    Example:
+        >>> TorchvisionEncoder("resnet18", channels=3, image_size=32).feature_dim
+        512
+    """
+
+    def __init__(self, name: str, *, channels: int = 3, image_size: int = 32) -> None:
+        super().__init__()
+        check_count("channels", channels, 1)
+        check_count("image_size", image_size, 1)
+        known = torchvision.models.list_models(module=torchvision.models)
+        if name not in known:
+            raise ValueError(
+                f"encoder must be small or a network of torchvision, such as resnet18, resnet34 "
+                f"or resnet50, got {name!r}"
+            )
+        network = torchvision.models.get_model(
+            name, weights=None, **_WITHOUT_SIDE_OUTPUTS.get(name, {})
+        )
+        self.feature_dim = _take_out_classifier(network, name)
+        if isinstance(network, ResNet) and image_size <= SMALL_IMAGE:
+            network.conv1 = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)
+            nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
+            network.maxpool = nn.Identity()
+        elif channels != 3:
+            _replace_first_convolution(network, channels)
+        self.network = network
+        self._check_image_size(name, channels, image_size)
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch features"]:
+        """Features of normalised images."""
+        features: Tensor = self.network(images)
+        return features
+
+    @torch.no_grad()
+    def _check_image_size(self, name: str, channels: int, image_size: int) -> None:
+        """Refuse image sizes that the network does not support, by trying one image."""
+        self.eval()
+        try:
+            self(torch.zeros(1, channels, image_size, image_size))
+        except (RuntimeError, ValueError, AssertionError):
+            raise ValueError(
+                f"the encoder {name} does not support images of {image_size} pixels: choose "
+                "another image_size or encoder"
+            ) from None
+        finally:
+            self.train()
+
+
+def _take_out_classifier(network: nn.Module, name: str) -> int:
+    """Remove the last linear layer and return the length of its input."""
+    linear = [
+        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)
+    ]
+    head = list(network.named_children())[-1][0]
+    if not linear or linear[-1][0].partition(".")[0] != head:
+        raise ValueError(f"encoder must end in a linear classifier, but {name} does not")
+    path, classifier = linear[-1]
+    _replace(network, path, nn.Identity())
+    return classifier.in_features
+
+
+def _replace_first_convolution(network: nn.Module, channels: int) -> None:
+    """Adapt a network to another number of channels."""
+    path, first = next(
+        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Conv2d)
+    )
+    # Torch keeps pairs of them, and says less.
+    kernel, stride, padding = (
+        cast("tuple[int, int]", side) for side in (first.kernel_size, first.stride, first.padding)
+    )
+    other = nn.Conv2d(
+        channels,
+        first.out_channels,
+        kernel,
+        stride=stride,
+        padding=padding,
+        bias=first.bias is not None,
+    )
+    _replace(network, path, other)
+
+
+def _replace(network: nn.Module, path: str, module: nn.Module) -> None:
+    """Replace a module by another."""
+    parent, _, name = path.rpartition(".")
+    setattr(network.get_submodule(parent), name, module)
+
+
+@torch.no_grad()
+def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
+    """The feature length of any encoder: its ``feature_dim``, or found with two images.
+
+    Raises:
+        ValueError: if the encoder does not turn a batch of images into one row per image.
+    """
+    own = getattr(encoder, "feature_dim", None)
+    if own is not None:
+        return int(own)
+    training = encoder.training
+    parameter = next(encoder.parameters(), torch.empty(()))
+    features = encoder.eval()(torch.zeros(2, *image_shape, device=parameter.device))
+    encoder.train(training)
+    if not isinstance(features, torch.Tensor) or features.ndim != 2 or len(features) != 2:
+        found = list(features.shape) if isinstance(features, torch.Tensor) else type(features)
+        raise ValueError(f"encoder must turn 2 images into [2, features], got {found}")
+    return features.shape[1]
+
+
+class ProjectionHead(nn.Module):
+    """SimCLR's projection head: linear, batch normalisation, ReLU, linear.
+
+    The loss compares its outputs. Probes and users take the encoder's features instead, since the
+    head discards information that the loss does not need.
+
+    Args:
+        feature_dim: length of a feature.
+        hidden_dim: width of the hidden layer.
+        embedding_dim: length of an embedding.
+    """
+
+    def __init__(self, feature_dim: int, hidden_dim: int = 256, embedding_dim: int = 128) -> None:
+        super().__init__()
+        check_count("feature_dim", feature_dim, 1)
+        check_count("hidden_dim", hidden_dim, 1)
+        check_count("embedding_dim", embedding_dim, 1)
+        self.layers = nn.Sequential(
+            nn.Linear(feature_dim, hidden_dim, bias=False),
+            nn.BatchNorm1d(hidden_dim),
+            nn.ReLU(),
+            nn.Linear(hidden_dim, embedding_dim),
+        )
+
+    def forward(self, features: Float[Tensor, "batch features"]) -> Float[Tensor, "batch dim"]:
+        """Embeddings of features; the loss normalises them."""
+        embeddings: Tensor = self.layers(features)
+        return embeddings

@@ -122,15 +122,7 @@ def _remarks(
     *,
     is_chosen: bool,
 ) -> Iterator[str]:
-    """What a user should know about the images before training.
-
-    Args:
-        folder: where the images are.
-        parts: the files.
-        notes: what decoding them showed.
-        shape: shape of the pixels.
-        is_chosen: whether the user chose the size of the images.
-    """
+    """What a user should know before training; ``is_chosen``: the user chose the images' size."""
     for part in parts:
         empty = [name for name, paths in part.items() if not paths]
         if empty:
@@ -252,12 +244,7 @@ def _is_image(name: str) -> bool:
 def _pixels(
     folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int
 ) -> tuple[Tensor | StreamedPixels, Notes]:
-    """Decode files, map cached pixels into memory, or set up streaming.
-
-    Returns:
-        The pixels of the readable files; and their number, the files left out with the reasons,
-        and how many images are resized.
-    """
+    """The pixels of the readable files, decoded, mapped or streamed, and notes for remarks."""
     array = None
     if len(files) >= CACHE_FROM:
         array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,14 +16,8 @@ TRUST = 1e-3
 """Relative change of a weight in one step of LARS, at learning rate 1."""
 
 
-class OptimizerFactory(Protocol):
-    """Makes the optimizer of some modules' parameters."""
-
-    def __call__(
-        self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float
-    ) -> torch.optim.Optimizer:
-        """Make it."""
-        ...
+OptimizerFactory = Callable[..., torch.optim.Optimizer]
+"""Makes the optimizer of some parameters, with ``lr`` and ``weight_decay``."""
 
 
 def adam(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from bayescl.axes import Tensor
-from bayescl.checks import check_choice
-from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_choice, check_count, check_positive
+from bayescl.diagnostics import in_eval_mode
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.datasets import ImageParts, LabelledParts
-from bayescl_lab.images.features import extract_features
-from bayescl_lab.images.few_label_probe import few_label_probe
-from bayescl_lab.images.knn_probe import knn_probe
-from bayescl_lab.images.linear_probe import linear_probe
+from bayescl_lab.images.feature_probes import (
+    ProbeData,
+    TopScore,
+    few_label_probe,
+    knn_probe,
+    linear_probe,
+    top_score,
+)
 from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import ImageStore
 
 PROBE_SEED = 0
 """Seed of the probes, independent of the run's."""
@@ -21,6 +31,13 @@ FEW_LABELS = (1, 5)
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
 """Names of the probes, in the order of tables. With more than five classes the linear probe also
 has a score under ``linear_top5``."""
+
+
+LARGEST_BATCH = 1024
+PIXELS_AT_ONCE = LARGEST_BATCH * 32 * 32
+"""Pixels per forward call; the memory of feature maps grows with them."""
+
+WEIGHT_DECAY = 1e-6
 
 
 def probe_title(probe: str) -> str:
@@ -48,8 +65,8 @@ def run_probes(
         model: maps uint8 images to features; the paper's protocol also uses its views.
         parts: images from whose labels the probes learn, and images to evaluate on.
         draws: draws of each few-label probe.
-        linear_protocol: "fast", :func:`~bayescl_lab.images.linear_probe.linear_probe`, or "paper",
-            :func:`~bayescl_lab.images.augmented_linear_probe.augmented_linear_probe`.
+        linear_protocol: "fast", :func:`~bayescl_lab.images.feature_probes.linear_probe`, or
+            "paper", :func:`augmented_linear_probe`.
 
     Returns:
         Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
@@ -60,24 +77,17 @@ def run_probes(
     """
     check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
     labelled = parts.labelled()
-    arrays = _arrays(model, labelled)
-    num_classes = labelled.train.num_classes
-    fewest = int(labelled.train.labels.bincount(minlength=num_classes).min())
+    data = _features(model, labelled)
+    fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
     scores = {}
     for count in FEW_LABELS:
         if count <= fewest:
-            score = few_label_probe(
-                *arrays,
-                num_classes=num_classes,
-                labels_per_class=count,
-                draws=draws,
-                seed=PROBE_SEED,
-            )
+            score = few_label_probe(data, labels_per_class=count, draws=draws, seed=PROBE_SEED)
             scores[f"few_label_{count}"] = score.mean
             scores[f"few_label_{count}_spread"] = score.spread
-    scores["knn"] = knn_probe(*arrays, num_classes=num_classes)
+    scores["knn"] = knn_probe(data)
     if linear_protocol == "fast":
-        linear = linear_probe(*arrays, num_classes=num_classes)
+        linear = linear_probe(data)
     else:
         linear = augmented_linear_probe(model, *labelled, seed=PROBE_SEED)
     scores["linear"] = linear.top_1
@@ -92,15 +102,100 @@ def knn_score(model: SimCLR, parts: ImageParts) -> float:
     Raises:
         ValueError: if there are no labels.
     """
-    labelled = parts.labelled()
-    return knn_probe(*_arrays(model, labelled), num_classes=labelled.train.num_classes)
+    return knn_probe(_features(model, parts.labelled()))
 
 
-def _arrays(model: SimCLR, parts: LabelledParts) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _features(model: nn.Module, parts: LabelledParts) -> ProbeData:
     """Features and labels to learn from, and those to be scored on."""
-    return (
+    return ProbeData(
         extract_features(model, parts.train),
         parts.train.labels,
         extract_features(model, parts.evaluation),
         parts.evaluation.labels,
+        parts.train.num_classes,
     )
+
+
+@torch.no_grad()
+def extract_features(
+    model: nn.Module, store: ImageStore, *, batch_size: int | None = None
+) -> Float[Tensor, "images features"]:
+    """Features of every image, from the model in ``eval()`` mode and without augmentation.
+
+    Args:
+        model: maps uint8 images to features, as :class:`~bayescl_lab.images.simclr.SimCLR` does.
+            Its mode is restored afterwards.
+        store: the images, on the model's device.
+        batch_size: images per forward call; affects the result only by rounding. Default: 1024, or
+            fewer where images have more than 32 x 32 pixels: as many pixels as 1024 such images.
+
+    Returns:
+        One feature per image, in float32, on the store's device.
+    """
+    if batch_size is None:
+        _, height, width = store.image_shape
+        batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
+    check_count("batch_size", batch_size, 1)
+    with in_eval_mode(model):
+        chunks = torch.arange(len(store)).split(batch_size)
+        features = [model(images).float() for images in store.in_batches(chunks, batch_size)]
+    return torch.cat(features)
+
+
+def augmented_linear_probe(
+    model: SimCLR,
+    train: ImageStore,
+    evaluation: ImageStore,
+    *,
+    epochs: int = 100,
+    batch_size: int = 512,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+) -> TopScore:
+    """Accuracy of a linear layer trained on views of all training images.
+
+    In every epoch, each training image passes once through the frozen encoder in ``eval()`` mode,
+    as a view drawn by the model's own augmentation. The layer is trained by Adam with weight decay
+    1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
+    the test images instead, which can only be higher.
+
+    Args:
+        model: the encoder and its augmentation; its mode is restored afterwards.
+        train: images whose labels the layer learns from, on the model's device.
+        evaluation: images to evaluate on.
+        epochs: passes over the training images.
+        batch_size: images per step; the last batch of an epoch may be smaller.
+        learning_rate: of Adam; the authors take 1e-2 for STL10.
+        seed: fixes the layer's initial weights, the order of images and their views.
+
+    Returns:
+        Shares of correct predictions, in [0, 1].
+    """
+    check_count("epochs", epochs, 1)
+    check_count("batch_size", batch_size, 1)
+    check_positive("learning_rate", learning_rate)
+    with in_eval_mode(model):
+        dim = extract_features(model, evaluation.subset(torch.arange(1))).shape[1]
+        with seeded(derived_seed(seed, Purpose.WEIGHTS)):
+            classifier = nn.Linear(dim, train.num_classes)
+        classifier.to(train.device)
+        optimizer = torch.optim.Adam(
+            classifier.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY
+        )
+        for epoch in range(epochs):
+            order_seed = derived_seed(seed, Purpose.ORDER, epoch)
+            order = torch.randperm(len(train), generator=torch.Generator().manual_seed(order_seed))
+            batches = order.split(batch_size)
+            shown = train.in_batches(batches, batch_size)
+            for step, (rows, images) in enumerate(zip(batches, shown, strict=True)):
+                view_seed = derived_seed(seed, Purpose.VIEWS, epoch, step)
+                with torch.no_grad():
+                    views = model.augmentation(images, seed=view_seed)
+                    features = model.encode_views(views).float()
+                with torch.enable_grad():
+                    optimizer.zero_grad()
+                    labels = train.labels[rows.to(train.device)]
+                    F.cross_entropy(classifier(features), labels).backward()
+                    optimizer.step()
+        with torch.no_grad():
+            return top_score(classifier(extract_features(model, evaluation)), evaluation.labels)

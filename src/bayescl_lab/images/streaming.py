@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._cores import usable_cores
-from bayescl_lab.images.decoding import ImageFormat, decode, decode_into
+from bayescl_lab.images.decoding import ImageFormat, decode, decode_into, quiet
 
 _TASK_BYTES, _TASK_IMAGES = 1 << 26, 512
 """Largest number of decoded bytes and of images in a worker's task: a batch, or a part of one."""
@@ -108,7 +108,8 @@ class StreamedPixels:
         """Decode the images of some rows one by one, or complain about the first unreadable one."""
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
         for place, path in enumerate(self._files(rows)):
-            image = decode(path, self.format)
+            with quiet():
+                image = decode(path, self.format)
             if isinstance(image, str):
                 return f"cannot read {path}: {image}"
             pixels[place] = image

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl.checks import check_choice, check_count, check_non_negative, check_positive
-from bayescl.integrations.extras import missing
+from bayescl.checks import check_choice, check_count, check_non_negative, check_positive, missing
 from bayescl.losses import BayesianContrastiveLoss, ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import PairBatches

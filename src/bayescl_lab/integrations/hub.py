@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from bayescl.integrations.extras import missing
+from bayescl.checks import missing
 
 try:
     from safetensors.torch import load_file, save_file
@@ -25,7 +25,7 @@ __all__ = ["load_encoder", "save_encoder"]
 
 _MODULES = {
     "SmallConvEncoder": "bayescl_lab.images.encoders",
-    "TorchvisionEncoder": "bayescl_lab.images.torchvision_encoders",
+    "TorchvisionEncoder": "bayescl_lab.images.encoders",
     "TimmEncoder": "bayescl_lab.integrations.timm",
 }
 """Modules of the encoders that may be saved; no others are loaded."""

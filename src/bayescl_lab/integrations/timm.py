@@ -10,9 +10,8 @@ from typing import Any
 from torch import nn
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count
-from bayescl.integrations.extras import missing
-from bayescl_lab.images.torchvision_encoders import feature_dim_of
+from bayescl.checks import check_count, missing
+from bayescl_lab.images.encoders import feature_dim_of
 
 try:
     import timm

@@ -2,7 +2,7 @@
 
 Only MovieLens is fetched automatically; its archives are checked against the SHA-256 of the files
 that GroupLens serves. Users put the others in place themselves, because of their owners' terms or
-for want of a copy with a published checksum.
+because no copy has a published checksum.
 """
 
 from __future__ import annotations

@@ -10,11 +10,9 @@ from bayescl.diagnostics import (
     similarity_figure,
     weights_figure,
 )
-from bayescl_lab.report.html import figure_png, page_of
-from bayescl_lab.report.section import Section
+from bayescl_lab.report.html import Section, figure_png, page_of
 from bayescl_lab.report.tables import Table
-
-LATENT = "latent classes"
+from bayescl_lab.runs.advice import LATENT, Advice
 
 _TAU_PLUS = {
     "labels": "counted with labels",
@@ -23,21 +21,19 @@ _TAU_PLUS = {
 }
 
 
-def embeddings_page(found: EmbeddingDiagnosis, *, name: str) -> str:
+def embeddings_page(found: EmbeddingDiagnosis, advice: Advice, *, name: str) -> str:
     """A diagnosis of embeddings as self-contained HTML.
 
     Args:
         found: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
+        advice: what to do, the last of the findings.
         name: name of the embeddings.
     """
-    return page_of([embeddings_section(found, name=name)], "made from embeddings")
-
-
-def embeddings_section(found: EmbeddingDiagnosis, *, name: str) -> Section:
-    """Tables, sentences and pictures of a diagnosis of embeddings."""
     views = "two views of each" if found.views == 2 else "one view of each"
-    labels = "Labels judge." if found.labelled else "There are no labels to judge by."
-    return Section(
+    labels = "There are no labels to judge by."
+    if found.labelled:
+        labels = f"Labels of {found.labelled_items:,} judge."
+    section = Section(
         f"{name}: {found.items:,} embeddings",
         [
             f"{found.batches} batch{'es' * (found.batches != 1)} of "
@@ -45,7 +41,7 @@ def embeddings_section(found: EmbeddingDiagnosis, *, name: str) -> Section:
             f"{found.candidates} candidates. {labels}"
         ],
         [batch_table(found), losses_table(found)],
-        list(sentences(found)),
+        [*sentences(found), *advice.sentences],
         list(_pictures(found)),
         {
             "layout": found.layout,
@@ -55,6 +51,7 @@ def embeddings_section(found: EmbeddingDiagnosis, *, name: str) -> Section:
             "items that latent classes were fitted to": found.fitted,
         },
     )
+    return page_of([section], "made from embeddings")
 
 
 def batch_table(found: EmbeddingDiagnosis) -> Table:
@@ -129,7 +126,7 @@ def losses_table(found: EmbeddingDiagnosis) -> Table:
 
 
 def sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
-    """What the figures say, and what would say more."""
+    """What the figures say."""
     plain = found.losses["InfoNCE"].false_share
     if plain is not None:
         told = [
@@ -140,15 +137,6 @@ def sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
         yield (
             f"With InfoNCE {plain:.0%} of the repulsion falls on false negatives, with "
             f"{' and with '.join(told)}."
-        )
-    if found.views == 1:
-        yield "With a second view of each item, latent classes could be fitted too."
-    elif found.trust is None:
-        yield "There are too few items to fit latent classes; the loss would be InfoNCE."
-    elif found.trust == 0:
-        yield (
-            "The two views do not agree on any latent classes: trust is 0, and the loss would be "
-            "InfoNCE."
         )
     if not found.labelled:
         yield (

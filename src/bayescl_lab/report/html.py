@@ -6,7 +6,7 @@ import base64
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +15,20 @@ from markupsafe import Markup, escape
 
 from bayescl.figures import panels, png
 from bayescl_lab.report.images.figure import comparison_figure
-from bayescl_lab.report.images.markdown import accuracy_table, difference_table
-from bayescl_lab.report.images.page import what_was_run
+from bayescl_lab.report.images.markdown import accuracy_table, difference_table, what_was_run
 from bayescl_lab.report.images.paper_table import table_rows
-from bayescl_lab.report.ranking.beside import baseline_sentences
-from bayescl_lab.report.ranking.collection import read_cells
-from bayescl_lab.report.ranking.differences import against_paper
 from bayescl_lab.report.ranking.figure import cells_figure
 from bayescl_lab.report.ranking.table import (
     PAGE_METRICS,
+    against_paper,
+    baseline_sentences,
     cell_title,
     differences_table,
     figures_table,
     note,
+    read_cells,
     settings_table,
 )
-from bayescl_lab.report.section import Section
-from bayescl_lab.report.simulation import simulation_section
 from bayescl_lab.report.tables import Table, counted
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
 from bayescl_lab.report.verdicts import comparison_verdict, training_verdict, trust_of_runs
@@ -39,6 +36,9 @@ from bayescl_lab.runs.folder import RunFolder, read_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+SIMULATION = "simulation.json"
+"""File in the folder of numerical experiments that holds their settings and the seed."""
 
 _CAPTIONS = {
     "comparison": "Accuracy by loss; a dot is a seed, a bar the mean over seeds.",
@@ -49,6 +49,31 @@ _CAPTIONS = {
 }
 _ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "threads_per_run")
 _LARGEST_PICTURE = 16 * 2**20
+
+
+@dataclass
+class Section:
+    """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
+
+    Attributes:
+        title: its heading.
+        lead: paragraphs below it.
+        tables: with their own titles and notes.
+        findings: sentences made from the figures.
+        pictures: captions with PNG files.
+        settings: names and values.
+        origin: what produced the figures.
+        scores: one column per score in the table of several runs.
+    """
+
+    title: str
+    lead: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    pictures: list[tuple[str, bytes]] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, str] = field(default_factory=dict)
 
 
 def report_page(folders: Sequence[Path]) -> str:
@@ -68,12 +93,7 @@ def report_page(folders: Sequence[Path]) -> str:
 
 
 def page_of(sections: Sequence[Section], source: str) -> str:
-    """Sections as one HTML page, with a table of scores on top if there are several.
-
-    Args:
-        sections: at least one; a single one gives the page its title.
-        source: short description of where the figures come from.
-    """
+    """Sections as one HTML page, with a table of scores on top if there are several."""
     columns = list(dict.fromkeys(name for section in sections for name in section.scores))
     overview = Table(
         ["run", *columns],
@@ -112,8 +132,8 @@ def section_of(folder: Path) -> Section:
     try:
         if file is not None:
             section = _result_section(folder, read_json(file))
-        elif simulation := simulation_section(folder):
-            return simulation
+        elif (folder / SIMULATION).is_file():
+            return _simulation_section(folder)
         elif cells := read_cells(folder):
             section = _cells_section(cells)
         elif config is not None:
@@ -197,6 +217,23 @@ def _cells_section(cells: list[dict[str, Any]]) -> Section:
         section.tables.append(settings_table(cell))
     section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
     section.origin = {name: cells[0][name] for name in _ORIGIN if cells[0].get(name) is not None}
+    return section
+
+
+def _simulation_section(folder: Path) -> Section:
+    """The paper's numerical experiments whose files are in a folder."""
+    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, read_table
+
+    section = Section("The paper's numerical experiments", settings=read_json(folder / SIMULATION))
+    for experiment in EXPERIMENTS:
+        data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
+        if not data.is_file():
+            continue
+        said = experiment.finding(read_table(data))
+        section.findings += [f"**{experiment.name}**: {said}"] if said else []
+        if picture.is_file():
+            caption = f"{experiment.name}: {experiment.summary}"
+            section.pictures.append((caption, picture.read_bytes()))
     return section
 
 

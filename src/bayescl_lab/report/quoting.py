@@ -36,9 +36,8 @@ import polars as pl
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.paper.simulation.frames import fitted_rate
-from bayescl_lab.report.images.page import comparison_quote, probes_quote
-from bayescl_lab.report.ranking.differences import paired_differences
-from bayescl_lab.report.ranking.table import cell_markdown
+from bayescl_lab.report.images.markdown import comparison_quote, probes_quote
+from bayescl_lab.report.ranking.table import cell_markdown, paired_differences
 from bayescl_lab.report.tables import Table, origin
 from bayescl_lab.runs.folder import read_json
 
@@ -50,10 +49,10 @@ _MARK = "<!-- quote:"
 
 
 def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
-    """Update the quotes of pages.
+    """Update the quotes of Markdown pages, or of all pages in folders.
 
     Args:
-        paths: Markdown files, or folders that hold some.
+        paths: files or folders.
         check: do not write the files.
 
     Returns:
@@ -80,11 +79,7 @@ def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """A page with every quote brought up to date.
-
-    Args:
-        text: the page.
-        folder: the page's folder.
+    """A page in a folder with every quote brought up to date.
 
     Raises:
         ValueError: if a quote is malformed, or its file is missing or has nothing at its place.

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.images.summary import exceeds_noise
+from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.report.tables import counted, mean_text
 from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
-from bayescl_lab.runs.statistics import paired_difference
 
 NO_TRUST = (
     "Give it views that agree more (a weaker augmentation), more epochs, or the number of classes "
@@ -56,6 +55,7 @@ def comparison_verdict(
     }
     said = _Differences(base, differences, in_points=of_images).sentences()
     said[-1:-1] = _trust_sentences(trust or {}, losses, base)
+    said[:0] = _tuning_sentence(result.get("tuning"))
     return [sentence[:1].upper() + sentence[1:] for sentence in said]
 
 
@@ -151,6 +151,22 @@ class _Differences:
         share = f"{self.gain(above[0]) / self.gain(first):.0%}"
         best, whole = loss_title(above[0]), loss_title(first)
         return f"{sentence}; {best} reaches {share} of the {whole}'s gain."
+
+
+def _tuning_sentence(tuning: Mapping[str, Any] | None) -> list[str]:
+    """Say which settings were chosen, and from how many; nothing without a choice."""
+    if not tuning:
+        return []
+    tries = min(len(entry["scores"]) for entry in tuning["losses"].values())
+    chosen = "; ".join(
+        f"{loss_title(loss)} "
+        + ", ".join(
+            f"{name} {'density' if value is None else f'{value:g}'}"
+            for name, value in entry["choice"].items()
+        )
+        for loss, entry in tuning["losses"].items()
+    )
+    return [f"the best of {tries} settings for every loss, by {tuning['criterion']}: {chosen}."]
 
 
 def _trust_sentences(

@@ -35,11 +35,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         path: str | os.PathLike[str],
         storage_options: Any | None = None,
     ) -> None:
-        """Save a checkpoint completely or not at all.
-
-        Raises:
-            OSError: if it cannot be written, for example on a full disk; the previous one is kept.
-        """
+        """Save a checkpoint completely or not at all, for example on a full disk."""
         del storage_options  # of remote file systems
         target = Path(path)
         try:
@@ -68,13 +64,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class LastCheckpoint(Checkpoint):
-    """Save every few epochs or steps, and after the last epoch.
+    """Save every few epochs, after the last one and, if asked, every few steps within an epoch.
 
-    Args:
-        folder: folder for the checkpoint.
-        every: epochs between checkpoints.
-        every_steps: steps between checkpoints within an epoch; default: none there.
-        journal: checked for losses that are not finite before saving.
+    The journal refuses losses that are not finite first.
     """
 
     def __init__(

@@ -1,17 +1,26 @@
-"""Export of a run to a form that works without this library."""
+"""What leaves a run: its embeddings as a table, its model for programs without this library."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import torch
-from torch import nn
 
+from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
-from bayescl_lab.runs.folder import as_json, check_vacant
-from bayescl_lab.runs.loading import IMAGES, LoadedRun, load
+from bayescl_lab.runs.folder import RunFolder, as_json, check_vacant
+from bayescl_lab.runs.loading import IMAGES, RANKING, LoadedRun, load
+
+if TYPE_CHECKING:
+    from torch import nn
+
+PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
+"""Parts with embeddings for each kind of run; default: the first."""
 
 PROGRAM, WEIGHTS, MATRICES, CARD = (
     "encoder.pt2",
@@ -19,6 +28,61 @@ PROGRAM, WEIGHTS, MATRICES, CARD = (
     "recommender.npz",
     "model.json",
 )
+
+
+def run_embeddings(
+    path: Path,
+    of: str | None = None,
+    *,
+    data: str | None = None,
+    encoder: nn.Module | None = None,
+) -> pl.DataFrame:
+    """Embed one part of a run's data with the run's weights.
+
+    Args:
+        path: the run folder.
+        of: one of :data:`PARTS` for the run's kind.
+        data: other images to embed; default: the run's own.
+        encoder: the custom network of a run on images, if it has one.
+
+    Returns:
+        ``id`` and ``embedding``, one row each. For images, the id is the number within the part,
+        ``image`` is the file in the folder or the number in the data set, and there are ``label``
+        and ``class``, empty where they are unknown.
+
+    Raises:
+        ValueError: if the folder does not hold a run with embeddings or a usable checkpoint, or
+            ``of`` is for another kind of run.
+    """
+    folder = RunFolder.find(path)
+    if folder.kind not in PARTS:
+        raise ValueError(f"{path} holds a run of '{folder.kind}', which has no embeddings")
+    of = PARTS[folder.kind][0] if of is None else of
+    check_choice("of", of, PARTS[folder.kind])
+    if folder.kind == RANKING:
+        if data is not None:
+            raise ValueError("--data is for images: a recommender embeds what it was trained on")
+        return load(path).recommender.embeddings(of)
+
+    from bayescl_lab.images.probes import extract_features
+    from bayescl_lab.runs.images.record import image_ids
+    from bayescl_lab.runs.images.run import ImageRun
+
+    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
+    store = run.parts.train if of == "train" else run.parts.evaluation
+    if store is None:
+        raise ValueError(f"the images of {path} have no evaluation part: ask for train")
+    features = extract_features(run.model.to(run.device), store).cpu().numpy()
+    labels = store.labels.cpu().numpy()
+    return pl.DataFrame(
+        {
+            "id": np.arange(len(features)),
+            "image": image_ids(store),
+            "label": labels,
+            "class": np.array([*store.class_names, ""])[labels],
+            "embedding": features,
+        }
+    )
 
 
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
@@ -55,7 +119,6 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
 
     model = run.prepared
     example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
-    class_names = ImageRecord.read(run.folder).class_names
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about its own parts
         batch = torch.export.Dim("batch", min=1)
@@ -68,18 +131,15 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         "use": f"torch.export.load('{PROGRAM}').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
         "features": features,
-        "class_names": list(class_names),
-        "settings": dict(run.settings),
+        "class_names": list(ImageRecord.read(run.folder).class_names),
     }
-    (folder / CARD).write_text(as_json(card), encoding="utf-8")
-    return PROGRAM, WEIGHTS, CARD
+    return PROGRAM, WEIGHTS, _card(folder, card, run)
 
 
 def _write_recommender(run: LoadedRun, folder: Path) -> tuple[str, ...]:
     """Ids, matrices and known items, and their card."""
-    recommender = run.recommender
-    users, items = (recommender.embeddings(of) for of in ("users", "items"))
-    known = recommender.known
+    users, items = (run.recommender.embeddings(of) for of in ("users", "items"))
+    known = run.recommender.known
     arrays = {
         "user_ids": known.user_ids,
         "item_ids": known.item_ids,
@@ -97,7 +157,12 @@ def _write_recommender(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         "known_items[known_starts[row]:known_starts[row + 1]]",
         "users": known.num_users,
         "items": known.num_items,
-        "settings": dict(run.settings),
     }
-    (folder / CARD).write_text(as_json(card), encoding="utf-8")
-    return MATRICES, CARD
+    return MATRICES, _card(folder, card, run)
+
+
+def _card(folder: Path, content: Mapping[str, Any], run: LoadedRun) -> str:
+    """Write ``model.json``, the content and the run's settings."""
+    card = {**content, "settings": dict(run.settings)}
+    write_atomically(folder / CARD, as_json(card))
+    return CARD

@@ -21,6 +21,16 @@ _FORMAT_LINE, FORMAT = "# format ", 2
 """The second line names the folder's format."""
 
 
+class _File:
+    """The path of a file in a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folder: RunFolder, _: type[RunFolder]) -> Path:
+        return folder.path / self.name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
@@ -30,10 +40,8 @@ class RunFolder:
     ``embeddings.npz`` holds the matrices of a finished recommender.
 
     ``config.yaml`` names the kind of run and the folder's format in comments, and can be passed to
-    the command that makes such runs as ``--config``. The folder is created together with it, so
-    every run folder has one. All other files are written to a temporary file and moved into place:
-    a reader, or a run that continues after it was killed, finds either the old or the new file
-    complete.
+    the command that makes such runs as ``--config``. The folder is created together with it. All
+    files are written to a temporary file and moved into place, so a reader finds them complete.
 
     Attributes:
         path: path of the folder.
@@ -43,51 +51,27 @@ class RunFolder:
     path: Path
     kind: str
 
-    @property
-    def config_file(self) -> Path:
-        """The kind of the run and its full settings, as options of its command."""
-        return self.path / "config.yaml"
-
-    @property
-    def metrics_file(self) -> Path:
-        """One row per epoch."""
-        return self.path / "metrics.csv"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The last checkpoint."""
-        return self.path / "checkpoints" / "last.ckpt"
-
-    @property
-    def best_checkpoint(self) -> Path:
-        """The weights of the best epoch, in runs that choose one."""
-        return self.path / "checkpoints" / "best.ckpt"
+    config_file = _File("config.yaml")
+    """The kind of the run and its full settings, as options of its command."""
+    metrics_file = _File("metrics.csv")
+    """One row per epoch."""
+    checkpoint = _File("checkpoints/last.ckpt")
+    """The last checkpoint."""
+    best_checkpoint = _File("checkpoints/best.ckpt")
+    """The weights of the best epoch, in runs that choose one."""
+    data_file = _File("data.json")
+    """Description of the run's data, written when training starts."""
+    result_file = _File("result.json")
+    """The figures of the finished run; its presence means that the run is finished."""
+    weights_file = _File("weights.safetensors")
+    """The weights of the finished run, for any reader of safetensors."""
 
     def kept_checkpoint(self) -> Path:
-        """The checkpoint behind a run's figures: that of the best epoch, or else the last.
-
-        Raises:
-            ValueError: if there is no checkpoint yet.
-        """
+        """The checkpoint behind a run's figures: that of the best epoch, or else the last."""
         for checkpoint in (self.best_checkpoint, self.checkpoint):
             if checkpoint.is_file():
                 return checkpoint
         raise ValueError(f"{self.path} has no checkpoint yet")
-
-    @property
-    def data_file(self) -> Path:
-        """Description of the run's data, written when training starts."""
-        return self.path / "data.json"
-
-    @property
-    def result_file(self) -> Path:
-        """The figures of the finished run; its presence means that the run is finished."""
-        return self.path / "result.json"
-
-    @property
-    def weights_file(self) -> Path:
-        """The weights of the finished run, for any reader of safetensors."""
-        return self.path / "weights.safetensors"
 
     @property
     def is_finished(self) -> bool:
@@ -96,12 +80,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, kind: str, config: Mapping[str, object]) -> RunFolder:
-        """Create the folder of a new run.
-
-        Args:
-            path: the folder, which must not exist or be empty.
-            kind: kind of run.
-            config: the settings, as plain values.
+        """Create the folder of a new run with its settings as plain values.
 
         Raises:
             ValueError: if the folder is not empty or not writable.
@@ -117,20 +96,12 @@ class RunFolder:
 
     @classmethod
     def find(cls, path: Path) -> RunFolder:
-        """Find the folder of a run of any kind.
-
-        Raises:
-            ValueError: if there is no such folder, or it holds no run.
-        """
+        """Find the folder of a run of any kind; a ``ValueError`` if there is none."""
         return cls(path, cls(path, "")._read_config()[0])
 
     @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
-        """Open the folder of an existing run.
-
-        Raises:
-            ValueError: if there is no such folder, or it does not hold a run of this kind.
-        """
+        """Open the folder of an existing run of a kind; a ``ValueError`` if there is none."""
         folder = cls(path, kind)
         own, _ = folder._read_config()
         if own != kind:
@@ -177,11 +148,9 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove temporary files that a killed run left behind."""
         names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
-        matrices = ("images.npz", "interactions.npz", "embeddings.npz")
-        for file in (self.path / name for name in (*names, *matrices)):
-            sweep(file)
-        for file in (self.checkpoint, self.best_checkpoint):
-            sweep(file)
+        arrays = ("images.npz", "interactions.npz", "embeddings.npz")
+        for name in (*names, *arrays, "checkpoints/last.ckpt", "checkpoints/best.ckpt"):
+            sweep(self.path / name)
 
     def go_on(self, config: Mapping[str, object]) -> None:
         """Change the settings of a run that continues, and remove results of the old ones."""
@@ -212,11 +181,7 @@ class RunFolder:
 
 
 def check_vacant(path: Path) -> None:
-    """Refuse a place that is already used or not writable.
-
-    Raises:
-        ValueError: if it is a file, a folder that is not empty, or not writable.
-    """
+    """Refuse a place that is a file, a folder that is not empty, or not writable."""
     if path.is_dir():
         if any(path.iterdir()):
             raise ValueError(
@@ -237,11 +202,7 @@ def as_json(value: Mapping[str, object]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file.
-
-    Raises:
-        ValueError: if the file does not hold one.
-    """
+    """The mapping in a JSON file; a ``ValueError`` if it does not hold one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -24,29 +24,15 @@ Pulse = Callable[[int, int, int, float], None]
 steps done of this epoch, the steps of an epoch and the steps per second."""
 
 
-@runtime_checkable
-class HasReadings(Protocol):
-    """A loss that takes measurements during training."""
-
-    def readings(self) -> Mapping[str, float]:
-        """Columns for ``metrics.csv`` after an epoch, such as ``trust``."""
-        ...
-
-
 class Journal(pl.Callback):
     """Write ``metrics.csv``: one row per epoch; a resumed run drops rows of unfinished epochs.
 
     Lightning's ``CSVLogger`` writes in place and deletes earlier rows when a run is resumed.
 
     The loss of an epoch is the mean over its steps. Its running sum is part of every checkpoint, so
-    a resumed epoch has the same figures as an uninterrupted one. A loss that :class:`HasReadings`
-    adds its own columns.
-
-    Args:
-        folder: folder for the rows.
-        progress: called after every epoch.
-        evaluate: gives further columns.
-        throughput: name of a column for counts per second, and the count of one step.
+    a resumed epoch has the same figures as an uninterrupted one. A loss that has ``readings()``,
+    such as ``trust``, adds them as columns, ``evaluate`` gives further ones, and ``throughput``
+    names one for counts per second and says the count of one step.
     """
 
     def __init__(
@@ -128,9 +114,8 @@ class Journal(pl.Callback):
         if self.throughput is not None:
             name, per_step = self.throughput
             row[name] = round(per_step * self._timed_steps / seconds, 1)
-        trained = getattr(pl_module, "loss", None)
-        if isinstance(trained, HasReadings):
-            row |= trained.readings()
+        readings = getattr(getattr(pl_module, "loss", None), "readings", dict)
+        row |= readings()
         self.rows.append({**row, **(self.evaluate(trainer, self.rows) if self.evaluate else {})})
         self.folder.write_metrics(self.rows)
         figures = {name: value for name, value in self.rows[-1].items() if name != "epoch"}
@@ -158,12 +143,7 @@ def _refuse_infinite(loss: float, epoch: int) -> None:
 
 
 class PulseCallback(pl.Callback):
-    """Report the progress of a long epoch.
-
-    Args:
-        pulse: the function to call.
-        interval: smallest number of seconds between two calls.
-    """
+    """Report the progress of a long epoch, at most once in ``interval`` seconds."""
 
     def __init__(self, pulse: Pulse, interval: float = 0.25) -> None:
         self.pulse = pulse

@@ -52,10 +52,6 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
 class LoadedRun:
     """A trained run; weights are loaded on first use.
 
-    Args:
-        folder: of the run.
-        own_encoder: the run's custom network, if it has one.
-
     Attributes:
         folder: of the run.
         kind: "train images" or "train ranking".

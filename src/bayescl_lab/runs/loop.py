@@ -7,16 +7,23 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers import (
+    CSVLogger,
+    Logger,
+    MLFlowLogger,
+    TensorBoardLogger,
+    WandbLogger,
+)
 from lightning.pytorch.strategies import DDPStrategy
 
+from bayescl.checks import check_choice
 from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, LastCheckpoint
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.journal import Evaluate, Journal, Progress, Pulse, PulseCallback
@@ -63,15 +70,15 @@ def fit_in_folder(
         folder: folder for ``metrics.csv`` and checkpoints.
         epochs: epochs of the whole run, including those before a resume.
         device: a CPU or GPU; with several GPUs, this process's own.
-        devices: devices on each node.
+        devices: devices on each of ``num_nodes``.
         num_nodes: nodes.
         share_buffers: whether the first process sends the module's buffers to the others before
             every step; not needed if they never change.
         precision: "float32", or "bfloat16" by autocast.
         checkpoint_every: epochs between checkpoints.
         checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
-        progress: called after every epoch.
-        pulse: called with the progress within an epoch.
+        progress: as in :class:`~bayescl_lab.runs.run.Watching`.
+        pulse: likewise.
         evaluate: gives further columns of ``metrics.csv``, and may end the run early; its time is
             not part of an epoch's seconds.
         throughput: name of a column for counts per second, and the count of one step.
@@ -150,18 +157,28 @@ class _EndsAtOnce(pl.Callback):
         signal.signal(signal.SIGTERM, end)
 
 
-def tensorboard_logger(run: Path) -> Logger:
-    """Write metrics for TensorBoard into the folder ``tensorboard`` of a run.
+def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
+    """Lightning's loggers by name; those that write files write into the run's folder.
 
     Raises:
-        ValueError: if TensorBoard is not installed.
+        ValueError: if a name is unknown, or a logger's package is not installed.
     """
-    try:
-        return TensorBoardLogger(run, name="", version="tensorboard")
-    except ModuleNotFoundError:
-        raise ValueError(
-            "tensorboard needs a package that is not installed: pip install tensorboard"
-        ) from None
+    makers: dict[str, Callable[[], Logger]] = {
+        "csv": lambda: CSVLogger(run, name="", version="csv"),
+        "tensorboard": lambda: TensorBoardLogger(run, name="", version="tensorboard"),
+        "wandb": lambda: WandbLogger(name=run.name, save_dir=run),
+        "mlflow": lambda: MLFlowLogger(run_name=run.name, save_dir=str(run / "mlflow")),
+    }
+    loggers = []
+    for name in names:
+        check_choice("logger", name, tuple(makers))
+        try:
+            loggers.append(makers[name]())
+        except ModuleNotFoundError:
+            raise ValueError(
+                f"the logger {name} needs a package that is not installed: pip install {name}"
+            ) from None
+    return loggers
 
 
 @contextmanager

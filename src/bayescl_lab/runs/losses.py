@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from torch import nn
 from typing_extensions import get_type_hints
@@ -119,59 +119,20 @@ def takes(loss: str, hyperparameter: str) -> bool:
     return hyperparameter in LOSSES[loss].hyperparameters
 
 
-@dataclass(frozen=True)
-class LossOption:
-    """A hyper-parameter of one or more losses, as an option of a command.
-
-    Attributes:
-        name: as in the constructors.
-        type: ``float`` or ``int``.
-        help: a few words without a full stop.
-        losses: names of those that take it.
-    """
-
-    name: str
-    type: type
-    help: str
-    losses: tuple[str, ...]
-
-
-def loss_options(losses: Iterable[str]) -> tuple[LossOption, ...]:
-    """Every hyper-parameter that any of some losses takes, each once.
-
-    Args:
-        losses: names, such as :func:`image_losses`.
+def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Every hyper-parameter of some losses, and which of them take it.
 
     Example:
-        >>> [option.name for option in loss_options(["hard", "bayesian"])]
-        ['temperature', 'tau_plus', 'concentration', 'alpha', 'beta']
-        >>> loss_options(["hard", "bayesian"])[1].losses
-        ('hard', 'bayesian')
+        >>> takers(["hard", "bayesian"])["alpha"]
+        ('bayesian',)
     """
-    takers: dict[str, list[str]] = {}
-    for loss in losses:
-        for name in LOSSES[loss].hyperparameters:
-            takers.setdefault(name, []).append(loss)
-    return tuple(
-        LossOption(
-            name, LOSSES[some[0]].hyperparameters[name], LOSSES[some[0]].help(name), tuple(some)
-        )
-        for name, some in takers.items()
-    )
+    losses = tuple(losses)
+    names = dict.fromkeys(name for loss in losses for name in LOSSES[loss].hyperparameters)
+    return {name: tuple(loss for loss in losses if takes(loss, name)) for name in names}
 
 
 def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
-    """Remove a loss and its hyper-parameters from stored settings.
-
-    Args:
-        values: plain values; changed in place.
-
-    Returns:
-        The loss's name and the hyper-parameters that are not None.
-
-    Raises:
-        KeyError: if there is no loss.
-    """
+    """Remove a loss from stored settings; its name and the hyper-parameters that are not None."""
     loss = values.pop("loss")
     names = {name for row in LOSSES.values() for name in row.hyperparameters}
     given = {name: values.pop(name) for name in names if name in values}
@@ -185,15 +146,24 @@ class _ChosenLoss:
     loss: str
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
 
-    def _check(self, losses: Iterable[str]) -> None:
-        """Refuse a loss that such runs do not have, or a hyper-parameter that it does not have."""
-        check_choice("loss", self.loss, tuple(losses))
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, self.available())
         taken = LOSSES[self.loss].hyperparameters
         for name in self.hyperparameters:
             if name not in taken:
                 raise ValueError(
                     f"the loss {self.loss} does not take {name}; it takes {', '.join(taken)}"
                 )
+
+    @classmethod
+    def available(cls) -> tuple[str, ...]:
+        """Names of the losses that such runs have."""
+        raise NotImplementedError
+
+    @classmethod
+    def common(cls) -> dict[str, float]:
+        """Values that losses are compared with, where nothing was given or recorded."""
+        return {}
 
     def _values(self, made: nn.Module) -> dict[str, Any]:
         """The hyper-parameters that a loss has been made with."""
@@ -219,8 +189,18 @@ class LossSettings(_ChosenLoss):
     """
 
     def __post_init__(self) -> None:
-        self._check(image_losses())
+        super().__post_init__()
         self.build()
+
+    @classmethod
+    def available(cls) -> tuple[str, ...]:
+        """Names of the losses that runs on images have."""
+        return image_losses()
+
+    @classmethod
+    def common(cls) -> dict[str, float]:
+        """InfoNCE's temperature."""
+        return cls(BASELINE).resolved()
 
     def build(self, **options: Any) -> ContrastiveLoss:
         """The loss itself, with further options that every loss takes."""
@@ -276,8 +256,13 @@ class RankingLoss(_ChosenLoss):
     loss: str = "bayesian"
 
     def __post_init__(self) -> None:
-        self._check(ranking_losses())
+        super().__post_init__()
         self.build(score="cosine", density=0.01)
+
+    @classmethod
+    def available(cls) -> tuple[str, ...]:
+        """Names of the losses that recommenders have."""
+        return ranking_losses()
 
     def resolved(self, *, score: str) -> dict[str, float | None]:
         """Every hyper-parameter of the loss; a ``tau_plus`` of None follows from the density."""
@@ -306,12 +291,7 @@ class RankingLoss(_ChosenLoss):
         return _DENSITY_SHARES.get(self.loss, 1.0)
 
     def offers(self, call: str, *arguments: str) -> bool:
-        """Whether the loss has a method that accepts the given arguments.
-
-        Args:
-            call: name of a method, such as "in_batch".
-            *arguments: such as "extra_positives".
-        """
+        """Whether the loss has a method, such as "in_batch", that accepts the given arguments."""
         method = getattr(self._class, call, None)
         return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
 
@@ -327,33 +307,38 @@ class RankingLoss(_ChosenLoss):
         return made
 
 
+Loss = TypeVar("Loss", LossSettings, RankingLoss)
+
+
 def choose_hyperparameters(
+    kind: type[Loss],
     loss: str,
     given: Mapping[str, float | None],
     *,
     num_classes: int | None = None,
-    recorded: Mapping[str, float] | None = None,
-) -> LossSettings:
-    """Choose a loss's hyper-parameters from given and recorded values.
+    start: Mapping[str, float | None] | None = None,
+) -> Loss:
+    """Choose a loss's hyper-parameters.
 
-    An explicit value takes precedence over one derived from the number of classes, then a recorded
-    one, then the loss's default.
+    A given value takes precedence over one derived from the number of classes, then a value of
+    ``start``, such as one recorded for the same data, then the loss's default.
 
     Args:
-        loss: one of :func:`image_losses`.
+        kind: makes the loss.
+        loss: its name.
         given: given values; None if not given.
         num_classes: sets ``tau_plus = 1 / num_classes`` for the losses that take it.
-        recorded: values chosen earlier for the same data.
+        start: values without either.
 
     Raises:
         ValueError: if the loss is unknown, or does not take a given hyper-parameter or its value.
 
     Example:
-        >>> choose_hyperparameters("hard", {"tau_plus": None}, num_classes=5).hyperparameters
+        >>> choose_hyperparameters(LossSettings, "hard", {}, num_classes=5).hyperparameters
         {'tau_plus': 0.2}
     """
-    check_choice("loss", loss, image_losses())
-    values = dict(recorded or {})
+    check_choice("loss", loss, kind.available())
+    values = dict(start or {})
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
@@ -361,7 +346,7 @@ def choose_hyperparameters(
             raise ValueError(f"num_classes must be at least 2, got {num_classes}")
         values["tau_plus"] = 1 / num_classes
     values |= {name: value for name, value in given.items() if value is not None}
-    return LossSettings(loss, values)
+    return kind(loss, {name: value for name, value in values.items() if value is not None})
 
 
 def _parameters(made: type[nn.Module]) -> dict[str, tuple[type[nn.Module], type]]:

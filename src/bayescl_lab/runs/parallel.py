@@ -54,9 +54,6 @@ def train_runs(
 
     Returns:
         The ``result.json`` of every run, by name, in the order of ``runs``.
-
-    Raises:
-        ValueError: if a run's folder holds another run.
     """
     check_count("workers", workers, 1)
     epochs = dict.fromkeys(runs, 0)

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -67,8 +68,12 @@ def hardware() -> dict[str, object]:
     }
 
 
+@cache
 def git_commit() -> str | None:
-    """The commit of the checkout that this package lies in, with "+" if files differ from it."""
+    """The commit of the checkout that this package lies in, with "+" if files differ from it.
+
+    It is that of the first call, since the code of this process does not change either.
+    """
     folder = Path(__file__).parent
     try:
         commit = _git(folder, "rev-parse", "HEAD")

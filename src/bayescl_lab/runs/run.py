@@ -13,7 +13,7 @@ from typing_extensions import Self, TypedDict, Unpack
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
 from bayescl_lab.runs.weights import read_checkpoint, write_weights
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 """The content of ``result.json``."""
 
-AnySettings = TypeVar("AnySettings", bound=StoredSettings)
+AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 
 
 class RunStart:
@@ -34,26 +34,15 @@ class RunStart:
     The folder appears only after all input was checked::
 
         start = RunStart(out, kind, settings, resume=resume)
-        if start.result is not None:
+        if start.result is not None:  # of a run that is finished already
             return start.result
         ...  # check the input
         with start.work() as folder:
             figures = ...  # the remaining work
         return start.finish(figures)
 
-    Args:
-        out: the folder.
-        kind: the kind of run: the command that makes it.
-        settings: settings that the folder must match.
-        resume: whether to continue the run in ``out``. Otherwise ``out`` must not exist or be
-            empty.
-        what: the kind of run in messages.
-        writes: whether this process writes. Other processes of a run do its work and return
-            nothing.
-
-    Attributes:
-        folder: the folder, which may not exist yet.
-        result: of a run that is finished already, which stays as it is; None if there is work.
+    A process that does not write does the work and returns nothing; ``what`` names the kind of run
+    in messages.
 
     Raises:
         ValueError: if ``out`` holds no such run to resume, or one with other settings.
@@ -91,9 +80,6 @@ class RunStart:
 
         A new folder in which nothing was learnt is removed if the block fails, to make way for the
         corrected command.
-
-        Raises:
-            ValueError: if ``out`` cannot hold the run.
         """
         folder = self.folder
         creates = self._writes and not self._resume
@@ -141,19 +127,12 @@ class Watching(TypedDict, total=False):
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
-    All input errors are raised when it is created, before a folder exists.
-
-    Attributes:
-        kind: the kind of run: the command that makes it.
-        settings_type: the class of its settings.
-        settings: the settings of the run.
-        model: the module that trains.
-        batches: the training batches; one pass is an epoch.
-        is_first: whether this process writes, if several train together.
+    All input errors are raised when it is created, before a folder exists. One of several
+    processes, ``is_first``, writes. One pass over the ``batches`` is an epoch.
     """
 
     kind: ClassVar[str]
-    settings_type: ClassVar[type[StoredSettings]]
+    settings_type: ClassVar[type[TrainedSettings]]
     settings: AnySettings
     model: pl.LightningModule
     batches: Sized
@@ -165,17 +144,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
     @classmethod
     @abstractmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Arguments to recreate the run of a folder with the data it was trained on.
+        """Arguments to recreate the run of a folder with its data, or other data to evaluate on.
 
-        Args:
-            folder: of the run.
-            data: other data to evaluate on; None for the run's own.
-
-        Returns:
-            Arguments besides the settings; empty if the folder has no record of its data yet.
-
-        Raises:
-            ValueError: if the data changed since.
+        They are empty if the folder has no record of its data yet; a ``ValueError`` says what
+        changed since.
         """
 
     @abstractmethod
@@ -184,11 +156,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
     @abstractmethod
     def start_from(self, path: Path) -> None:
-        """Load weights of another run, as the setting ``init`` asks for.
-
-        Raises:
-            ValueError: if the folder does not hold a run with weights that fit.
-        """
+        """Load weights of the run in another folder, as the setting ``init`` asks for."""
 
     @abstractmethod
     def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
@@ -202,19 +170,15 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def reopen(
         cls, path: Path, *, data: str | None = None, **given: Any
     ) -> tuple[RunFolder, Self, int]:
-        """Open a run's folder with the weights behind its figures.
+        """Open a run's folder, finished or not, with the weights behind its figures.
 
         Args:
-            path: the run folder; the run may still be going on.
+            path: the run folder.
             data: other data to evaluate on; None for the run's own.
             **given: what the run was given besides its settings.
 
         Returns:
             The folder, the run with its weights, and how many whole epochs they saw.
-
-        Raises:
-            ValueError: if the folder holds no run of this kind or no usable checkpoint yet, or
-                the run's data cannot be used or changed since.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
@@ -222,40 +186,54 @@ class TrainedRun(ABC, Generic[AnySettings]):
         run = cls(settings, **cls.restore(folder, data), **given)
         return folder, run, run.load(checkpoint)
 
+    @classmethod
     def train(
-        self, start: RunStart, init: str | None = None, **watching: Unpack[Watching]
+        cls,
+        settings: AnySettings,
+        out: Path,
+        *,
+        resume: bool = False,
+        watching: Watching,
+        restored: Mapping[str, Any] | None = None,
+        **given: Any,
     ) -> Result:
-        """Train in the run's folder, evaluate, and write the weights and the result.
+        """Train in a run folder, evaluate, and write the weights and the result.
 
         Args:
-            start: the start of the run.
-            init: the folder of a run whose weights to begin with; default: random weights.
-            **watching: how the run is monitored and saved.
+            settings: the settings of the run.
+            out: the run folder.
+            resume: whether to continue the run in ``out``.
+            watching: how the run is monitored and saved.
+            restored: what :meth:`restore` would return.
+            **given: what the run is given besides its settings.
 
         Returns:
             The content of ``result.json``; empty in processes that do not write.
         """
+        writes = settings.processes.this().rank == 0
+        start = RunStart(out, cls.kind, settings, resume=resume, writes=writes)
+        if start.result is not None:
+            return start.result
+        if resume and restored is None:
+            restored = cls.restore(start.folder)
+        run = cls(settings, **(restored or {}), **given)
         begun = start.folder.checkpoint.is_file()
-        if init is not None and not begun:
-            self.start_from(Path(init))
+        if settings.init is not None and not begun:
+            run.start_from(Path(settings.init))
         with start.work() as folder:
             if begun:
-                self.load(folder.checkpoint)  # refuses one that is damaged, or of another model
-            if self.is_first:
-                self.write_record(folder)
-            journal = self.fit(folder, **watching)
-            if not self.is_first:
+                run.load(folder.checkpoint)  # refuses one that is damaged, or of another model
+            if run.is_first:
+                run.write_record(folder)
+            journal = run.fit(folder, **watching)
+            if not run.is_first:
                 return {}
-            figures = self.figures(folder, journal)
-            write_weights(folder, self.model.state_dict())
+            figures = run.figures(folder, journal)
+            write_weights(folder, run.model.state_dict())
         return start.finish(figures)
 
     def load(self, checkpoint: Path) -> int:
-        """Load the weights of a checkpoint and return how many whole epochs they saw.
-
-        Raises:
-            ValueError: if it is missing, damaged or belongs to another model.
-        """
+        """Load the weights of a checkpoint and return how many whole epochs they saw."""
         content = read_checkpoint(checkpoint)
         try:
             self.model.load_state_dict(content["state_dict"])
@@ -266,3 +244,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
         if "global_step" in content:
             return int(content["global_step"]) // len(self.batches)
         return int(content.get("epoch", -1)) + 1
+
+
+def write_evaluation(folder: RunFolder, evaluation: Mapping[str, Any]) -> Result:
+    """Write ``evaluation.json``, figures and their provenance, and return its content."""
+    result = {**evaluation, **provenance()}
+    folder.write_result(result, name="evaluation.json")
+    return result

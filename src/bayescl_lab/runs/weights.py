@@ -24,11 +24,7 @@ _LOSS = "loss."
 
 
 def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
-    """Read a checkpoint's tensors and plain values; other content is refused.
-
-    Raises:
-        ValueError: if there is no such file, or it cannot be read.
-    """
+    """Read a checkpoint's tensors and plain values; other content is refused."""
     if not path.is_file():
         raise ValueError(f"there is no checkpoint {path}")
     try:
@@ -44,11 +40,7 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
 
 
 def as_safetensors(state: Mapping[str, Any]) -> bytes:
-    """The tensors of a state without the loss's, in safetensors format.
-
-    Args:
-        state: state of a module; values other than tensors are left out.
-    """
+    """The tensors of a module's state without the loss's, in safetensors format."""
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in state.items()
@@ -63,11 +55,7 @@ def write_weights(folder: RunFolder, state: Mapping[str, Any]) -> None:
 
 
 def read_weights(folder: RunFolder) -> dict[str, Any]:
-    """The weights of a run, from their own file if it is finished, else from the checkpoint.
-
-    Raises:
-        ValueError: if there is no checkpoint yet, or the file is damaged.
-    """
+    """The weights of a run, from their own file if it is finished, else from the checkpoint."""
     if not (folder.is_finished and folder.weights_file.is_file()):
         state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
         return state

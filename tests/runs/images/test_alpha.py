@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,6 +37,26 @@ def _no_probes(monkeypatch) -> None:
     monkeypatch.setattr("bayescl_lab.runs.images.run.run_probes", lambda *_, **__: {})
 
 
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory) -> Callable[[ImageSettings], Path]:
+    """Makes the unbroken run of some settings, once."""
+    done: dict[str, Path] = {}
+
+    def find(settings: ImageSettings) -> Path:
+        if settings.alpha_schedule not in done:
+            out = done[settings.alpha_schedule] = tmp_path_factory.mktemp("unbroken") / "run"
+            train_images(settings, out, checkpoint_every_steps=1)
+        return done[settings.alpha_schedule]
+
+    return find
+
+
+@pytest.fixture
+def changing(settings) -> ImageSettings:
+    """Settings with an alpha that is measured every second epoch."""
+    return replace(settings, alpha_schedule="measured", alpha_every=2, alpha_reading="auc")
+
+
 # Two views per step and three steps per epoch; each measurement, in the first epoch and in the
 # third, draws two views more.
 @pytest.mark.parametrize(
@@ -42,34 +64,31 @@ def _no_probes(monkeypatch) -> None:
     [("ramp", 11), ("measured", 2), ("measured", 16), ("measured", 19), ("label-free", 18)],
 )
 def test_a_run_cut_off_anywhere_goes_on_with_the_same_alpha(
-    settings, tmp_path, monkeypatch, schedule, call
+    changing, unbroken, tmp_path, monkeypatch, schedule, call
 ) -> None:
-    settings = replace(settings, alpha_schedule=schedule, alpha_every=2, alpha_reading="auc")
-    train_images(settings, tmp_path / "unbroken", checkpoint_every_steps=1)
+    settings = replace(changing, alpha_schedule=schedule)
     with monkeypatch.context() as patch:
         cut_power_at(patch, call)
         with pytest.raises(PowerCut):
             train_images(settings, tmp_path / "broken", checkpoint_every_steps=1)
     train_images(settings, tmp_path / "broken", resume=True, checkpoint_every_steps=1)
-    assert_same_run(tmp_path / "broken", tmp_path / "unbroken")
-    assert final_alpha(tmp_path / "broken") == alphas(tmp_path / "unbroken")[-1]
+    assert_same_run(tmp_path / "broken", unbroken(settings))
+    assert final_alpha(tmp_path / "broken") == alphas(unbroken(settings))[-1]
 
 
-def test_a_ramp_reaches_the_alpha_that_was_given(settings, tmp_path) -> None:
-    train_images(replace(settings, alpha_schedule="ramp"), tmp_path / "run")
+def test_a_ramp_reaches_the_alpha_that_was_given(changing, unbroken) -> None:
+    run = unbroken(replace(changing, alpha_schedule="ramp"))
     ramp = LinearRamp.over(4, 0.8)
-    assert alphas(tmp_path / "run") == pytest.approx([ramp.value(epoch) for epoch in range(4)])
-    assert final_alpha(tmp_path / "run") == 0.8
+    assert alphas(run) == pytest.approx([ramp.value(epoch) for epoch in range(4)])
+    assert final_alpha(run) == 0.8
 
 
-def test_alpha_is_measured_as_often_as_asked_and_kept_in_between(settings, tmp_path) -> None:
-    settings = replace(settings, alpha_schedule="measured", alpha_every=2, alpha_reading="auc")
-    train_images(settings, tmp_path / "run")
-    found = alphas(tmp_path / "run")
-    assert found[0] == found[1]
-    assert found[2] == found[3]
-    assert found[0] != found[2]
-    assert 0.5 < min(found) <= max(found) <= 1
+def test_alpha_is_measured_as_often_as_asked_and_kept_in_between(changing, unbroken) -> None:
+    measured = alphas(unbroken(changing))
+    assert measured[0] == measured[1]
+    assert measured[2] == measured[3]
+    assert measured[0] != measured[2]
+    assert 0.5 < min(measured) <= max(measured) <= 1
 
 
 def test_a_fixed_alpha_has_no_column_and_no_callback(settings, tmp_path) -> None:

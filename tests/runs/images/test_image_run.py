@@ -6,6 +6,7 @@ import pytest
 import torch
 from runs.same_run import PowerCut, assert_same_run, cut_power_at, final_state
 
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
@@ -13,24 +14,25 @@ from bayescl_lab.runs.weights import read_checkpoint
 
 
 @pytest.mark.parametrize("call", [1, 14])
-def test_a_run_cut_off_anywhere_and_resumed_equals_the_unbroken_run(
-    settings, tmp_path, monkeypatch, call
+def test_a_run_cut_off_anywhere_is_evaluated_and_resumed_equals_the_unbroken_run(
+    settings, trained, tmp_path, monkeypatch, call
 ):
-    train_images(settings, tmp_path / "unbroken")
     with monkeypatch.context() as patch:
         cut_power_at(patch, call)
         with pytest.raises(PowerCut):
             train_images(settings, tmp_path / "broken")
+    if call == 14:
+        assert evaluate_images(tmp_path / "broken")["epochs"] == 2
     torch.rand(7)  # the resumed process need not stand where the unbroken one stood
+    before = torch.get_rng_state()
     train_images(settings, tmp_path / "broken", resume=True)
-    assert_same_run(tmp_path / "unbroken", tmp_path / "broken")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert_same_run(trained(settings), tmp_path / "broken")
 
 
-def test_the_same_seed_gives_the_same_run_and_another_does_not(settings, tmp_path):
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train_images(replace(settings, seed=seed), tmp_path / name)
-    assert_same_run(tmp_path / "a", tmp_path / "b")
-    weights = [final_state(tmp_path / run)["encoder.layers.0.weight"] for run in ("a", "c")]
+def test_another_seed_gives_another_run(settings, trained):
+    runs = [trained(replace(settings, seed=seed, epochs=1)) for seed in (0, 1)]
+    weights = [final_state(run)["encoder.layers.0.weight"] for run in runs]
     assert not torch.equal(*weights)
 
 
@@ -75,67 +77,40 @@ def test_training_separates_the_classes_of_plain_bars(settings, tmp_path):
     assert result["probes"]["few_label_5"] > 0.9
 
 
-def test_a_finished_run_is_not_trained_again(settings, tmp_path):
-    first = train_images(settings, tmp_path / "run")
-    before = (tmp_path / "run" / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    assert train_images(settings, tmp_path / "run", resume=True) == first
-    assert (tmp_path / "run" / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before
-
-
-def test_evaluating_a_finished_run_finds_the_figures_of_training(settings, tmp_path):
-    result = train_images(settings, tmp_path / "run")
-    evaluation = evaluate_images(tmp_path / "run")
+def test_a_finished_run_is_not_trained_again_and_is_evaluated_as_after_training(settings, copied):
+    run = copied(settings)
+    result, before = RunFolder.find(run).read_result(), (run / "checkpoints" / "last.ckpt").stat()
+    stored = ImageSettings.from_config(RunFolder.find(run).config())
+    assert train_images(replace(settings, data=stored.data), run, resume=True) == result
+    assert (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before.st_mtime_ns
+    evaluation = evaluate_images(run)
     assert evaluation["probes"] == result["probes"]
     assert evaluation["epochs"] == settings.epochs
 
 
-def test_a_running_run_can_be_evaluated(settings, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        cut_power_at(patch, 14)
-        with pytest.raises(PowerCut):
-            train_images(settings, tmp_path / "run")
-    assert evaluate_images(tmp_path / "run")["epochs"] == 2
-    train_images(settings, tmp_path / "run", resume=True)
-
-
-def test_a_result_says_what_it_rests_on(settings, tmp_path):
-    result = train_images(settings, tmp_path / "run")
+def test_a_result_says_what_it_rests_on(settings, trained):
+    result = RunFolder.find(trained(settings)).read_result()
     assert result["settings"]["alpha"] == 0.8
     assert result["images"] == {"train": 63, "test": 27}
     assert {"python", "torch", "lightning", "bayescl"} <= result["versions"].keys()
     assert {"cpu", "threads", "gpu"} <= result["hardware"].keys()
     assert result["seconds_per_epoch"] > 0
-    assert ImageSettings.from_config(result["settings"]) == replace(
-        settings, loss=LossSettings("bayesian", settings.loss.resolved())
-    )
+    resolved = LossSettings("bayesian", settings.loss.resolved())
+    stored = {**result["settings"], "data": settings.data}
+    assert ImageSettings.from_config(stored) == replace(settings, loss=resolved)
 
 
-def test_the_checkpoint_holds_no_code(settings, tmp_path):
-    train_images(settings, tmp_path / "run")
-    checkpoint = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=True)
-    assert checkpoint["epoch"] == settings.epochs - 1
-
-
-def test_a_checkpoint_with_code_in_it_is_refused(tmp_path):
+def test_the_checkpoint_holds_no_code_and_only_its_own_model_loads_it(settings, trained, tmp_path):
+    file = trained(settings) / "checkpoints" / "last.ckpt"
+    assert torch.load(file, weights_only=True)["epoch"] == settings.epochs - 1
+    with pytest.raises(ValueError, match="belongs to another model"):
+        ImageRun(replace(settings, width=8)).load(file)
     torch.save({"state_dict": {}, "callback": ImageSettings}, tmp_path / "a.ckpt")
     with pytest.raises(ValueError, match="is damaged"):
         read_checkpoint(tmp_path / "a.ckpt")
-
-
-def test_the_checkpoint_of_another_encoder_is_refused(settings, tmp_path):
-    train_images(settings, tmp_path / "narrow")
-    wide = ImageRun(replace(settings, width=8))
-    with pytest.raises(ValueError, match="belongs to another model"):
-        wide.load(tmp_path / "narrow" / "checkpoints" / "last.ckpt")
 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_a_reason(settings, tmp_path):
     with pytest.raises(ValueError, match="lower the learning rate"):
         train_images(replace(settings, lr=1e30), tmp_path / "run")
     assert not (tmp_path / "run" / "result.json").exists()
-
-
-def test_threads_and_generator_of_the_caller_are_left_alone(settings, tmp_path):
-    before = torch.get_rng_state()
-    train_images(replace(settings, epochs=1), tmp_path / "run")
-    assert torch.equal(torch.get_rng_state(), before)

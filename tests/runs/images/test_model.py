@@ -13,8 +13,8 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.augmented_linear_probe import augmented_linear_probe
 from bayescl_lab.images.optimizers import Lars
+from bayescl_lab.images.probes import augmented_linear_probe
 from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.encoder import build_encoder
@@ -118,15 +118,10 @@ def test_optimizer_warm_up_and_dimensions_reach_the_model(settings):
     assert optimizer.param_groups[0]["lr"] == pytest.approx(2.0 / 3)  # of three steps the first
 
 
-def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(settings, tmp_path):
+def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(settings, trained):
     short = replace(settings, epochs=1)
-    losses = [
-        train_images(one, tmp_path / name)["loss"]
-        for name, one in {
-            "plain": short,
-            "half": replace(short, precision="bfloat16", channels_last=True),
-        }.items()
-    ]
+    half = replace(short, precision="bfloat16", channels_last=True)
+    losses = [RunFolder.find(trained(one)).read_result()["loss"] for one in (short, half)]
     assert losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 

@@ -12,7 +12,7 @@ from PIL import Image
 from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
 from bayescl_lab.images import streaming
-from bayescl_lab.runs.embeddings import run_embeddings
+from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import pair_columns
 from bayescl_lab.runs.images.inspection import inspect_images
@@ -51,10 +51,11 @@ def figures(out: Path) -> tuple[list[float], dict[str, float]]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_same_seed_trains_the_same_network_with_either_loader(streamed, tmp_path, workers):
-    train_images(replace(streamed, loader="memory"), tmp_path / "memory")
+def test_the_same_seed_trains_the_same_network_with_either_loader(
+    streamed, trained, tmp_path, workers
+):
     train_images(replace(streamed, loader_workers=workers), tmp_path / "stream")
-    assert_same_run(tmp_path / "memory", tmp_path / "stream")
+    assert_same_run(trained(replace(streamed, loader="memory")), tmp_path / "stream")
     assert multiprocessing.active_children() == []
 
 
@@ -83,15 +84,14 @@ def test_pairs_of_latent_classes_are_judged_on_the_same_images(streamed):
 
 @pytest.mark.parametrize(("call", "loader"), [(5, "stream"), (12, "stream"), (5, "memory")])
 def test_a_run_cut_off_within_an_epoch_goes_on_exactly_with_either_loader(
-    streamed, tmp_path, monkeypatch, call, loader
+    streamed, trained, tmp_path, monkeypatch, call, loader
 ):
-    train_images(streamed, tmp_path / "unbroken")
     with monkeypatch.context() as patch:
         cut_power_at(patch, call)
         with pytest.raises(PowerCut):
             train_images(streamed, tmp_path / "broken", checkpoint_every_steps=1)
     train_images(replace(streamed, loader=loader), tmp_path / "broken", resume=True)
-    assert_same_run(tmp_path / "unbroken", tmp_path / "broken")
+    assert_same_run(trained(streamed), tmp_path / "broken")
 
 
 def test_a_finished_run_given_another_loader_keeps_its_figures(streamed, tmp_path):

@@ -141,11 +141,11 @@ def fused_unavailable_reason() -> str | None:
     for tests.
     """
     try:
-        found = version("triton")
+        installed = version("triton")
     except PackageNotFoundError:
         return "Triton is not installed (it comes with PyTorch's CUDA builds on Linux)"
-    if tuple(int(part) for part in found.split(".")[:2]) < _OLDEST_TRITON:
-        return f"Triton must be at least {'.'.join(map(str, _OLDEST_TRITON))}, got {found}"
+    if tuple(int(part) for part in installed.split(".")[:2]) < _OLDEST_TRITON:
+        return f"Triton must be at least {'.'.join(map(str, _OLDEST_TRITON))}, got {installed}"
     if _interpreting():
         return None
     if not torch.cuda.is_available():

@@ -22,9 +22,13 @@ from bayescl.functional.latent_classes.posterior import (
     fit_latent_classes,
     further_views,
     item_responsibilities,
+    known_classes,
+    outlook_factors,
+    outlooks,
     same_class,
     same_class_factors,
     signatures,
+    unit_outlook,
 )
 from bayescl.functional.latent_classes.trust import (
     mixture_alignment,
@@ -45,8 +49,11 @@ __all__ = [
     "fit_mixtures",
     "further_views",
     "item_responsibilities",
+    "known_classes",
     "mean_kappa",
     "mixture_alignment",
+    "outlook_factors",
+    "outlooks",
     "positive_closeness",
     "responsibilities",
     "same_class",
@@ -56,5 +63,6 @@ __all__ = [
     "trust_of_agreement",
     "trust_of_closeness",
     "trust_of_share",
+    "unit_outlook",
     "view_agreement",
 ]

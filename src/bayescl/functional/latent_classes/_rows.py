@@ -36,11 +36,6 @@ def usable(size: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
     return size.isfinite() & (size > 0)
 
 
-def by_mixture(sizes: Sequence[int], *shares: Tensor) -> list[tuple[Tensor, ...]]:
-    """The columns of each mixture, of several matrices."""
-    return [torch.split(share, list(sizes), dim=1) for share in shares]
-
-
 def by_component(
     values: Float[Tensor, " mixtures"], sizes: Sequence[int]
 ) -> Float[Tensor, " components"]:
@@ -56,11 +51,17 @@ def sum_by_mixture(
 
 
 def unit_by_mixture(
-    rows: Float[Tensor, "rows components"], sizes: Sequence[int]
+    rows: Float[Tensor, "rows components"],
+    sizes: Sequence[int],
+    lengths: Float[Tensor, " mixtures"] | None = None,
 ) -> Float[Tensor, "rows components"]:
-    """Rows with length 1 in the columns of each mixture."""
-    parts = torch.split(rows, list(sizes), dim=1)
-    return torch.cat([F.normalize(part, dim=1) for part in parts], dim=1)
+    """Rows with length 1, or the given one, in the columns of each mixture."""
+    parts: list[Tensor] = []
+    wanted = [1.0] * len(sizes) if lengths is None else lengths.unbind()
+    for part, length in zip(torch.split_with_sizes(rows, sizes, 1), wanted, strict=True):
+        norm = torch.linalg.vector_norm(part, dim=1, keepdim=True).clamp_min_(1e-12)
+        parts.append(part * (length / norm))
+    return torch.cat(parts, dim=1)
 
 
 def mean_product(rows: Float[Tensor, "rows components"]) -> Float[Tensor, ""]:

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_positive, check_shape
@@ -54,6 +54,12 @@ class Mixtures:
     weights: Float[Tensor, " components"]
     kappa: Float[Tensor, " mixtures"]
     sizes: tuple[int, ...]
+
+    @cached_property
+    def logits(self) -> tuple[Float[Tensor, " components"], Float[Tensor, "dim components"]]:
+        """Log of the weights, and what gives the rest of a row's logits: directions by kappa."""
+        kappa = by_component(self.kappa, self.sizes)
+        return self.weights.log(), (self.directions * kappa[:, None]).T
 
 
 def start_mixtures(
@@ -209,9 +215,9 @@ def softmax_by_mixture(
     unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
-    kappa = by_component(mixtures.kappa, mixtures.sizes)
-    logits = torch.addmm(mixtures.weights.log(), unit, (mixtures.directions * kappa[:, None]).T)
-    parts = torch.split(logits, list(mixtures.sizes), dim=1)
+    log_weights, directions = mixtures.logits
+    logits = torch.addmm(log_weights, unit, directions)
+    parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
 
 
@@ -242,11 +248,12 @@ def _spread_rows(
     place = evenly.repeat(len(draws), 1)
     distance, one = uniform, unit.new_ones(())
     chosen: list[Tensor] = []
-    for draw in draws.T[:, :, None]:
+    columns = unit.T
+    for draw in draws.T[:, :, None]:  # [mixtures, 1]; place and distance are [mixtures, rows]
         row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
         chosen.append(row.clamp_max_(len(unit) - 1))
         # Rounding leaves a trace of distance between equal rows.
-        away = F.threshold(torch.addmm(one, unit[row], unit.T, alpha=-1), 1e-6, 0.0)
+        away = torch.threshold_(torch.addmm(one, unit[row], columns, alpha=-1), 1e-6, 0.0)
         distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
         # Where all rows lie on those chosen already, any usable row will do.
         place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)

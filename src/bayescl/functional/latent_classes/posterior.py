@@ -17,8 +17,6 @@ import torch
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_positive, check_shape
 from bayescl.functional.latent_classes._rows import (
-    by_component,
-    by_mixture,
     check_shares,
     mean_product,
     unit_by_mixture,
@@ -42,6 +40,9 @@ from bayescl.functional.latent_classes.trust import (
 HOPS = 2
 """How many moves between components a signature looks ahead."""
 
+_DOUBT = 0.25
+"""How many labelled items, of those in a component on average, outweigh what views say of it."""
+
 _ALIGNED_ROWS = 1024
 """Items on which mixtures are compared: on fewer, mixtures look more alike than they are."""
 
@@ -63,7 +64,8 @@ class LatentClasses:
         closeness: how often an item's other view is closer than another item of its class; see
             :func:`positive_closeness`.
         share: mean probability that two items are of one class, over all mixtures.
-        unjoined: the transitions without what labels add; the same where there are no labels.
+        known: how surely each component is of each class that labels name, for each mixture; see
+            :func:`known_classes`. None without labels.
     """
 
     center: Float[Tensor, " dim"]
@@ -73,7 +75,7 @@ class LatentClasses:
     alignment: Float[Tensor, " mixtures"]
     closeness: Float[Tensor, ""]
     share: Float[Tensor, ""]
-    unjoined: tuple[Float[Tensor, "size size"], ...] | None = None
+    known: Float[Tensor, "components mixtures*labels"] | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -81,14 +83,14 @@ class LatentClasses:
         return self.mixtures.sizes
 
     @cached_property
+    def offset(self) -> Float[Tensor, " dim"]:
+        """What is added to a transformed row for the center."""
+        return -(self.center @ self.transform)
+
+    @cached_property
     def moves(self) -> tuple[Float[Tensor, "size size"], ...]:
         """The transitions, raised to the number of moves that a signature follows."""
         return _moves(self.transitions)
-
-    @cached_property
-    def unjoined_moves(self) -> tuple[Float[Tensor, "size size"], ...]:
-        """The same without labels, for tests on labelled items."""
-        return self.moves if self.unjoined is None else _moves(self.unjoined)
 
 
 def fit_latent_classes(
@@ -128,8 +130,8 @@ def fit_latent_classes(
         iterations: steps of expectation maximisation in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
         max_kappa: the largest concentration, positive.
-        labelled: both views of some items, ``[labelled, dim]`` each, and their labels. Items of one
-            label count as further views of one item in the transitions.
+        labelled: both views of some items, ``[labelled, dim]`` each, and their labels, which say of
+            which classes components are; see :func:`known_classes`.
 
     Returns:
         Latent classes. Items with a view that is not finite or is all zero are ignored.
@@ -155,6 +157,8 @@ def fit_latent_classes(
     check_positive("max_kappa", max_kappa)
     check_shape("view_2", view_2, view_1.shape)
     check_sizes(view_1, sizes)
+    # With n items and d coordinates: views, rows and what is made of them are [n, d], metrics
+    # [d, d], and shares [n, components].
     first, largest_1 = unit_rows(view_1)
     second, largest_2 = unit_rows(view_2)
     rows, largest = unit_rows(first + second)
@@ -178,19 +182,14 @@ def fit_latent_classes(
     # The same components, seen in the new metric.
     start = replace(mixtures, directions=unit_rows(shares.T @ unit)[0])
     mixtures = fitted(unit, usable(largest).to(unit.dtype), start, iterations, max_kappa)
-    shares_1, shares_2 = (
-        softmax_by_mixture(unit_rows((view - center) @ transform)[0], mixtures) * counted
-        for view in (first, second)
-    )
-    unjoined = transitions = component_transitions(shares_1, shares_2, sizes)
+    metric = -(center @ transform), transform
+    shares_1, shares_2 = (_shares(view, *metric, mixtures) * counted for view in (first, second))
+    transitions = component_transitions(shares_1, shares_2, sizes)
+    named: Tensor | None = None
     if labelled is not None:
         *views, labels = labelled
-        seen = [
-            softmax_by_mixture(unit_rows((unit_rows(view)[0] - center) @ transform)[0], mixtures)
-            for view in views
-        ]
-        joins = _label_joins(seen[0] + seen[1], labels)
-        transitions = component_transitions(shares_1, shares_2, sizes, joins=joins)
+        seen = [_shares(unit_rows(view)[0], *metric, mixtures) for view in views]
+        named = known_classes(seen[0] + seen[1], labels, sizes)
     latest = slice(-_ALIGNED_ROWS, None)
     ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
     ahead = unit_by_mixture(ahead, sizes)
@@ -202,29 +201,123 @@ def fit_latent_classes(
     )
     alignment = mixture_alignment(ahead, sizes)
     return LatentClasses(
-        center, transform, mixtures, transitions, alignment, closeness, share, unjoined
+        center, transform, mixtures, transitions, alignment, closeness, share, named
     )
 
 
-def _label_joins(
-    both: Float[Tensor, "labelled components"], labels: Int[Tensor, " labelled"]
-) -> Float[Tensor, "components components"]:
-    """Joint counts of components over ordered pairs of different items of one label.
+def known_classes(
+    responsibility: Float[Tensor, "items components"],
+    labels: Int[Tensor, " items"],
+    sizes: Sequence[int],
+) -> Float[Tensor, "components mixtures*labels"]:
+    r"""How surely each component is of each class that labels name.
 
-    ``both`` is the sum of the responsibilities of an item's views, so a pair of items counts as
-    four pairs of views.
+    With the labelled items' mean responsibility :math:`n_{kc}` of component :math:`k`, by class
+    :math:`c`,
+
+    .. math::
+        K_{kc} = \lambda_k\, \frac{n_{kc}}{n_k}, \qquad n_k = \sum_c n_{kc}, \qquad
+        \lambda_k = \frac{n_k}{n_k + \frac14\,\mathrm{mean}_j\, n_j}.
+
+    A component that no labelled item lies in says nothing, and one in which classes mix says that
+    they mix.
+
+    Args:
+        responsibility: of labelled items, of one or more mixtures. Not differentiated.
+        labels: their classes.
+        sizes: number of components of each mixture.
+
+    Returns:
+        Values in [0, 1], those of each mixture in its own columns, one for each label in ascending
+        order.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> responsibility = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        >>> known_classes(responsibility, torch.tensor([0, 0, 3]), [3])
+        tensor([[0.8571, 0.0000],
+                [0.0000, 0.8571],
+                [0.0000, 0.0000]])
     """
-    _, numbers = torch.unique(labels, return_inverse=True)
-    sums = both.new_zeros(len(both), both.shape[1]).index_add_(0, numbers, both)
-    return sums.T @ sums - both.T @ both
+    check_shape("responsibility", responsibility, (len(labels), sum(sizes)))
+    _, numbers, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    responsibility = responsibility.detach().nan_to_num(0.0)
+    means = responsibility.new_zeros(len(counts), sum(sizes))
+    means = means.index_add_(0, numbers, responsibility) / counts[:, None]
+    blocks = []
+    for of_mixture in torch.split(means, list(sizes), dim=1):
+        total = of_mixture.sum(dim=0)
+        doubt = total.mean() * _DOUBT
+        blocks.append((of_mixture / (total + doubt).clamp_min(1e-12)).T)
+    known: Tensor = torch.block_diag(*blocks)
+    return known
+
+
+def outlooks(
+    responsibility: Float[Tensor, "rows components"], classes: LatentClasses
+) -> Float[Tensor, "rows outlook"]:
+    """Where further views of rows would lie, and how surely rows are of each known class.
+
+    It is linear, so an item's is the mean over its views.
+
+    Args:
+        responsibility: of rows or items. Not differentiated.
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        :func:`further_views`, followed by as many columns as :attr:`LatentClasses.known` has.
+
+    Raises:
+        ValueError: if shapes do not match.
+    """
+    ahead = further_views(responsibility, classes.moves)
+    if classes.known is None:
+        return ahead
+    return torch.cat([ahead, responsibility.detach() @ classes.known], dim=1)
+
+
+def outlook_factors(
+    outlook: Float[Tensor, "rows outlook"],
+    trust: Float[Tensor, " mixtures"],
+    classes: LatentClasses,
+) -> Float[Tensor, "rows factors"]:
+    r"""Factors of the same-class posterior, with what labels say of components.
+
+    With labels, rows :math:`i` and :math:`j` that are of known classes as surely as
+    :math:`\lambda_i = \sum_c g_{ic}` are of one class in a mixture with probability
+
+    .. math::
+        \sum_c g_{ic}\, g_{jc} + \sqrt{(1 - \lambda_i^2)(1 - \lambda_j^2)}\, \cos(q_i, q_j).
+
+    Args:
+        outlook: of rows or items, as :func:`outlooks`.
+        trust: of each mixture, in [0, 1].
+        classes: as :func:`fit_latent_classes` returns them.
+
+    Returns:
+        Factors of length at most 1; without labels those of :func:`same_class_factors`.
+
+    Raises:
+        ValueError: if shapes do not match.
+    """
+    sizes = classes.sizes
+    factors = same_class_factors(outlook[:, : sum(sizes)], trust, classes.moves, hops=0)
+    if classes.known is None:
+        return factors
+    known = outlook[:, sum(sizes) :].unflatten(1, (len(sizes), -1))
+    unsure = (1 - known.sum(dim=2).square()).clamp_min(0).sqrt()
+    views = torch.split(factors, list(sizes), dim=1)
+    seen = [part * scale[:, None] for part, scale in zip(views, unsure.T, strict=True)]
+    known = known * (trust / len(sizes)).sqrt()[:, None]
+    return torch.cat([*seen, known.flatten(1)], dim=1)
 
 
 def component_transitions(
     first: Float[Tensor, "items components"],
     second: Float[Tensor, "items components"],
     sizes: Sequence[int],
-    *,
-    joins: Float[Tensor, "components components"] | None = None,
 ) -> tuple[Float[Tensor, "size size"], ...]:
     r"""How likely views of an item move from one component to another.
 
@@ -239,7 +332,6 @@ def component_transitions(
         first: responsibilities of the items' first views, of one or more mixtures.
         second: of their second views.
         sizes: number of components of each mixture.
-        joins: further moves to add to :math:`N`, such as those between items of one label.
 
     Returns:
         One matrix per mixture, with rows that sum to 1. A component without views gets the row of
@@ -256,14 +348,11 @@ def component_transitions(
                 [0.3333, 0.6667]]),)
     """
     check_shares(first, second, sizes)
-    matrices, start = [], 0
-    for part_1, part_2 in zip(*by_mixture(sizes, first, second), strict=True):
+    matrices = []
+    parts = (torch.split(shares, list(sizes), dim=1) for shares in (first, second))
+    for part_1, part_2 in zip(*parts, strict=True):
         moved = part_1.T @ part_2
         moved = moved + moved.T
-        if joins is not None:
-            own = slice(start, start + len(moved))
-            moved = moved + joins[own, own]
-        start += len(moved)
         total = moved.sum(dim=1, keepdim=True)
         stay = torch.eye(len(moved), dtype=moved.dtype, device=moved.device)
         matrices.append(torch.where(total > 0, moved / torch.where(total > 0, total, 1), stay))
@@ -296,10 +385,17 @@ def class_responsibilities(
     """
     check_floating("rows", rows)
     check_shape("rows", rows, ("rows", len(classes.center)))
-    unit, largest = unit_rows(rows)
-    seen, _ = unit_rows((unit - classes.center) @ classes.transform)
-    shares = softmax_by_mixture(seen, classes.mixtures)
-    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
+    unit, size = unit_rows(rows)
+    shares = _shares(unit, classes.offset, classes.transform, classes.mixtures)
+    return shares.add_((size * 0)[:, None])  # NaN where a size is not finite
+
+
+def _shares(
+    unit: Float[Tensor, "rows dim"], offset: Tensor, transform: Tensor, mixtures: Mixtures
+) -> Float[Tensor, "rows components"]:
+    """Responsibilities of rows of unit length that are yet to be seen in the metric."""
+    seen, _ = unit_rows(torch.addmm(offset, unit, transform))
+    return softmax_by_mixture(seen, mixtures)
 
 
 def item_responsibilities(
@@ -402,10 +498,35 @@ def signatures(
                 [0.0000, 0.0000, 1.0000]])
     """
     check_count("hops", hops, 0)
+    return _signatures(responsibility, transitions, hops)
+
+
+def unit_outlook(
+    rows: Float[Tensor, "rows dim"], classes: LatentClasses
+) -> Float[Tensor, "rows components"]:
+    """:func:`outlooks` of rows of length 1 or 0, in fewer operations; NaN for NaN."""
+    seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
+    log_weights, directions = classes.mixtures.logits
+    logits = torch.addmm(log_weights, seen, directions)
+    parts = torch.split_with_sizes(logits, classes.sizes, 1)
+    shares = [torch.softmax(part, dim=1) for part in parts]
+    ahead = [share @ matrix for share, matrix in zip(shares, classes.moves, strict=True)]
+    if classes.known is not None:
+        ahead.append(torch.cat(shares, dim=1) @ classes.known)
+    return torch.cat(ahead, dim=1).add_((size * 0)[:, None])  # NaN where a size is not finite
+
+
+def _signatures(
+    responsibility: Float[Tensor, "rows components"],
+    transitions: Sequence[Float[Tensor, "size size"]],
+    hops: int,
+    lengths: Float[Tensor, " mixtures"] | None = None,
+) -> Float[Tensor, "rows components"]:
+    """Signatures of length 1 in each mixture, or of the given lengths."""
     ahead = responsibility.detach()
     for _ in range(hops):
         ahead = further_views(ahead, transitions)
-    return unit_by_mixture(ahead, [len(matrix) for matrix in transitions])
+    return unit_by_mixture(ahead, [len(matrix) for matrix in transitions], lengths)
 
 
 def further_views(
@@ -474,10 +595,10 @@ def same_class_factors(
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.2500]])
     """
-    ahead = signatures(responsibility, transitions, hops=hops)
-    sizes = [len(matrix) for matrix in transitions]
-    check_shape("trust", trust, (len(sizes),))
-    return ahead * by_component((trust / len(sizes)).sqrt(), sizes)
+    check_count("hops", hops, 0)
+    check_shape("trust", trust, (len(transitions),))
+    lengths = (trust / len(transitions)).sqrt()
+    return _signatures(responsibility, transitions, hops, lengths)
 
 
 def same_class(

@@ -53,9 +53,11 @@ def mixture_alignment(
     items = items.detach()
     if len(sizes) == 1:
         return items.new_ones(1)
-    known = (items.isfinite().all(dim=1) & (items != 0).any(dim=1))[:, None]
-    mean = torch.where(known, items, 0).sum(dim=0) / known.sum().clamp_min(1)
-    centered = torch.where(known, items - mean, 0)
+    total = items.abs().sum(dim=1, keepdim=True)
+    known = ((total > 0) & total.isfinite()).to(items.dtype)  # [items, 1]
+    items = items.nan_to_num(0.0, 0.0, 0.0)
+    mean = (known.T @ items) / known.sum().clamp_min(1)
+    centered = (items - mean) * known
     products = centered.T @ centered
     squares = torch.stack(
         [
@@ -108,8 +110,8 @@ def view_agreement(
         (tensor([1.]), tensor([-1.]))
     """
     check_shares(first, second, sizes)
-    known = (first.isfinite() & second.isfinite()).all(dim=1)[:, None]
-    first, second = torch.where(known, first, 0), torch.where(known, second, 0)
+    known = (first + second).sum(dim=1, keepdim=True).isfinite().to(first.dtype)  # [items, 1]
+    first, second = (view.nan_to_num(0.0, 0.0, 0.0) * known for view in (first, second))
     count = known.sum().clamp_min(1)
 
     def total(values: Tensor) -> Tensor:
@@ -157,12 +159,11 @@ def positive_closeness(
         tensor(0.5000)
     """
     check_shape("same_class", same_class, similarity.shape)
-    positive = similarity.diagonal()[:, None]
-    others = ~torch.eye(len(similarity), dtype=torch.bool, device=similarity.device)
-    members = (same_class > threshold) & others
-    won = (similarity < positive).to(similarity.dtype) + (similarity == positive) / 2
+    members = (same_class > threshold).to(similarity.dtype).fill_diagonal_(0)
+    lost = (similarity - similarity.diagonal()[:, None]).sign_()  # 1, or -1 if the positive won
     count = members.sum()
-    return torch.where(count > 0, (won * members).sum() / count.clamp_min(1), 1.0)
+    mean = (members * lost).sum() / count.clamp_min(1)
+    return torch.where(count > 0, (1 - mean) / 2, 1.0)
 
 
 def trust_of_closeness(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -12,8 +12,8 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, at_least
 from bayescl_lab.paper.images.sizes import Size
 from bayescl_lab.paper.images.table import Cell, PaperTable
-from bayescl_lab.runs.devices import Device
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.processes import Device
 from bayescl_lab.runs.settings import StoredSettings
 
 
@@ -59,31 +59,21 @@ class TableRequest(StoredSettings):
         Raises:
             ValueError: if there is no such data set or loss in the table.
         """
+        wanted = self._wanted()
         if self.losses and not table.has_losses:
             raise ValueError(
                 f"the table {table.name} has no losses to choose from, got {self.losses}"
             )
-        cells = table.cells(self.size)
-        for name, known in table.offered(self.size).items():
-            for one in _split(getattr(self, name)):
-                if one not in known:
-                    raise ValueError(
-                        f"{name} must be some of {', '.join(known)} in this table, got {one!r}"
-                    )
-        chosen = [
-            cell
-            for cell in cells
-            if cell.settings.data in (_split(self.datasets) or [cell.settings.data])
-            and cell.settings.loss.loss in (_split(self.losses) or [cell.settings.loss.loss])
-        ]
-        own: dict[str, Any] = {} if self.epochs is None else {"epochs": self.epochs}
-        if self.max_train_images is not None:
-            own["max_train_images"] = self.max_train_images
+        _check_known(wanted, table.offered(self.size), " in this table")
+        own: dict[str, Any] = {"epochs": self.epochs, "max_train_images": self.max_train_images}
+        own = {name: value for name, value in own.items() if value is not None}
         if not self.compiled:
             own["compiled"] = False
         return [
             replace(cell, settings=replace(cell.settings, device=self.device, **own))
-            for cell in chosen
+            for cell in table.cells(self.size)
+            if cell.settings.data in (wanted["datasets"] or [cell.settings.data])
+            and cell.settings.loss.loss in (wanted["losses"] or [cell.settings.loss.loss])
         ]
 
     def within(self, tables: Iterable[PaperTable]) -> dict[str, TableRequest]:
@@ -93,22 +83,23 @@ class TableRequest(StoredSettings):
             ValueError: if none of the tables has a requested data set or loss.
         """
         offered = {table.name: table.offered(self.size) for table in tables}
-        wanted = {"datasets": _split(self.datasets), "losses": _split(self.losses)}
-        for what, names in wanted.items():
-            known = dict.fromkeys(one for by in offered.values() for one in by[what])
-            for one in names:
-                if one not in known:
-                    raise ValueError(f"{what} must be some of {', '.join(known)}, got {one!r}")
-        found = {}
+        wanted = self._wanted()
+        known = {what: [name for by in offered.values() for name in by[what]] for what in wanted}
+        _check_known(wanted, known)
+        requests = {}
         for table, by in offered.items():
-            own = {
-                what: [one for one in names if one in by[what]] for what, names in wanted.items()
-            }
+            own = {what: [one for one in wanted[what] if one in by[what]] for what in wanted}
             if all(own[what] or not wanted[what] for what in own):
-                found[table] = replace(
-                    self, datasets=",".join(own["datasets"]), losses=",".join(own["losses"])
-                )
-        return found
+                words = {what: ",".join(names) for what, names in own.items()}
+                requests[table] = replace(self, **words)  # type: ignore[arg-type]
+        return requests
+
+    def _wanted(self) -> dict[str, list[str]]:
+        """The named data sets and losses; an empty list stands for all."""
+        return {
+            what: [name.strip() for name in names.split(",") if name.strip()]
+            for what, names in (("datasets", self.datasets), ("losses", self.losses))
+        }
 
     def runs(self, table: PaperTable) -> dict[str, ImageSettings]:
         """The settings of every run by name, seed by seed, so that cells take turns."""
@@ -132,6 +123,12 @@ class TableRequest(StoredSettings):
         return self.size == "paper" and as_long and self.max_train_images is None
 
 
-def _split(names: str) -> list[str]:
-    """Comma-separated names."""
-    return [name.strip() for name in names.split(",") if name.strip()]
+def _check_known(
+    wanted: Mapping[str, Iterable[str]], known: Mapping[str, Iterable[str]], where: str = ""
+) -> None:
+    """Refuse names that are not known."""
+    for what, names in wanted.items():
+        for name in names:
+            if name not in known[what]:
+                choices = ", ".join(dict.fromkeys(known[what]))
+                raise ValueError(f"{what} must be some of {choices}{where}, got {name!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescl.checks import check_count
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.sizes import PROTOCOL, UNSTATED
@@ -20,7 +21,6 @@ from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE, SUBJECT
 from bayescl_lab.runs.parallel import Progress, train_runs
 from bayescl_lab.runs.run import Result, RunStart
-from bayescl_lab.runs.statistics import mean_and_spread
 
 ALL = "all"
 """Name of the command that makes every table."""
@@ -42,20 +42,16 @@ def reproduce_table(
         table: the table.
         request: the part of the table and its size.
         out: the folder; every run has its own run folder in ``out/runs``.
-        resume: continue the table in ``out``: finished runs are kept, an interrupted one continues
-            from its last checkpoint.
+        resume: continue the table in ``out``; finished runs are kept.
         workers: number of parallel processes, each with one thread; one if the table measures time.
         progress: called after every epoch.
-        elsewhere: folders of finished runs with the same settings, by the name of the run here;
-            they are not trained again.
+        elsewhere: folders of finished runs with the same settings, by the name of the run here.
 
     Returns:
-        The content of ``result.json``: every cell with our figures and the paper's, protocol,
-        remarks, provenance.
+        The content of ``result.json``: every cell with our figures and the paper's, and remarks.
 
     Raises:
-        ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds
-            another one.
+        ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds another.
     """
     check_count("workers", workers, 1)
     cells = request.cells(table)
@@ -93,20 +89,9 @@ def reproduce_tables(
 ) -> Result:
     """Make several tables one after the other; what two of them share is trained once.
 
-    Args:
-        tables: the tables.
-        request: the part of the tables and their size.
-        out: the folder; every table has its own folder in it, as :func:`reproduce_table` makes it.
-        resume: continue the tables in ``out``.
-        workers: number of parallel processes, each with one thread.
-        progress: called after every epoch; it counts the epochs of all tables.
-        finished: called after every table with its result and folder.
-
-    Returns:
-        The content of ``result.json``: the names of the tables.
-
-    Raises:
-        ValueError: if a data set cannot be used, or ``out`` cannot hold the tables or holds others.
+    Arguments are those of :func:`reproduce_table`. Every table has its own folder in ``out``,
+    progress counts the epochs of all, and ``finished`` is called with each table's result and
+    folder.
     """
     check_count("workers", workers, 1)
     by_name = {table.name: table for table in tables}
@@ -148,12 +133,7 @@ def reproduce_tables(
 def runs_of_tables(
     tables: Mapping[str, PaperTable], requests: Mapping[str, TableRequest]
 ) -> dict[str, dict[str, ImageSettings]]:
-    """The runs to train for each table: those that no table before it has, and all timed ones.
-
-    Args:
-        tables: the tables by name.
-        requests: the request for each table, as :meth:`TableRequest.within` gives them.
-    """
+    """The runs to train for each table: those that no table before it has, and all timed ones."""
     known: set[str] = set()
     plan = {}
     for name, request in requests.items():
@@ -183,22 +163,13 @@ def summary_of(
     cells: list[Cell],
     results: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """A finished table as plain values.
-
-    Args:
-        table: the table.
-        request: the request.
-        cells: its cells, as :meth:`TableRequest.cells` gives them.
-        results: the ``result.json`` of every run, by the names of
-            :meth:`TableRequest.runs`.
-    """
+    """A finished table as plain values, from its cells and every run's ``result.json``."""
     seeds = request.seeds or table.seeds[request.size]
     comparable = request.is_comparable(table)
     rows = []
     for cell in cells:
         of_cell = [results[f"{cell.name}-seed{seed}"] for seed in range(seeds)]
-        settings = cell.settings.as_config()
-        del settings["seed"]
+        settings = {key: it for key, it in cell.settings.as_config().items() if key != "seed"}
         rows.append(
             {
                 "keys": dict(cell.keys),
@@ -206,11 +177,9 @@ def summary_of(
                     measure: mean_and_spread([_measured(one, measure) for one in of_cell])
                     for measure in table.measures
                 },
-                "paper": (
-                    {name: asdict(figure) for name, figure in cell.paper.items()}
-                    if comparable
-                    else {}
-                ),
+                "paper": {
+                    name: asdict(figure) for name, figure in cell.paper.items() if comparable
+                },
                 "settings": settings,
             }
         )
@@ -243,15 +212,14 @@ def _measured(result: Mapping[str, Any], measure: str) -> float:
 
 def _ratios(cells: list[Cell], rows: list[dict[str, Any]]) -> list[str]:
     """Ratio of the Bayesian loss's seconds to InfoNCE's, for every data set."""
-    seconds: dict[tuple[str, str], list[float]] = {
-        (cell.settings.data, cell.settings.loss.loss): row["measures"][SECONDS]["values"]
-        for cell, row in zip(cells, rows, strict=True)
-    }
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for cell, row in zip(cells, rows, strict=True):
+        by_loss = seconds.setdefault(cell.settings.data, {})
+        by_loss[cell.settings.loss.loss] = row["measures"][SECONDS]["values"]
     said = []
-    for data in dict.fromkeys(cell.settings.data for cell in cells):
-        baseline, subject = seconds.get((data, BASELINE)), seconds.get((data, SUBJECT))
-        if baseline and subject:
-            pairs = zip(subject, baseline, strict=True)
+    for data, by_loss in seconds.items():
+        if by_loss.keys() >= {BASELINE, SUBJECT}:
+            pairs = zip(by_loss[SUBJECT], by_loss[BASELINE], strict=True)
             ratio = mean_and_spread([slow / fast for slow, fast in pairs])
             spread = "" if ratio["spread"] is None else f" ± {ratio['spread']:.3f}"
             said.append(

@@ -104,14 +104,8 @@ def cell_settings(
 ) -> ImageSettings:
     """The settings of a cell, without its seed.
 
-    Args:
-        size: one of :data:`SIZES`.
-        data: name of a data set.
-        loss: name of a loss.
-        batch_size: images per step; each anchor sees ``2 * batch_size - 2`` negatives.
-        two_classes: whether to take only two of the data set's classes.
-        hyperparameters: those that the table varies; the others are the authors', with
-            ``tau_plus`` one over the number of classes.
+    Each anchor sees ``2 * batch_size - 2`` negatives. Hyper-parameters that are not given are the
+    authors', with ``tau_plus`` one over the number of classes.
     """
     count = 2 if two_classes else NUM_CLASSES[data]
     values = {"temperature": 0.5}

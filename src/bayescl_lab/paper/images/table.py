@@ -103,26 +103,23 @@ def measure_title(measure: str) -> str:
     return titles.get(measure) or f"{probe_title(measure)}, %"
 
 
-def figures_of(
-    table: str, notes: Mapping[tuple[str, ...], str] | None = None
-) -> dict[tuple[str, ...], PaperFigure]:
+def figures_of(table: str, note: str = "") -> dict[tuple[str, ...], PaperFigure]:
     r"""Figures from a table of text: columns by a line of titles, rows by the words before them.
 
-    Args:
-        table: a figure is a value, or a value and its spread with "±" between them.
-        notes: what is wrong with a figure, by its words and column.
+    A note begins with the words and the column of the figure with which something is wrong.
 
     Example:
         >>> figures_of("hard bayesian \n cifar10 98.4 99.3±0.22")["cifar10", "bayesian"]
         PaperFigure(value=99.3, spread=0.22, note='')
     """
     header, *rows = (line.split() for line in table.strip().splitlines())
+    noted, _, what = note.partition(": ")
     figures = {}
     for row in rows:
         words, printed = row[: -len(header)], row[-len(header) :]
         for column, figure in zip(header, printed, strict=True):
             value, _, spread = figure.partition("±")
             key = (*words, column)
-            note = (notes or {}).get(key, "")
-            figures[key] = PaperFigure(float(value), float(spread) if spread else None, note)
+            wrong = what if " ".join(key) == noted else ""
+            figures[key] = PaperFigure(float(value), float(spread) if spread else None, wrong)
     return figures

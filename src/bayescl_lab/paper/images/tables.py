@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from bayescl_lab.paper.images.sizes import NUM_CLASSES, TITLES, cell_settings, datasets_of
-from bayescl_lab.paper.images.table import (
-    SECONDS,
-    Cell,
-    PaperFigure,
-    PaperTable,
-    figures_of,
-)
+from bayescl_lab.paper.images.table import SECONDS, Cell, PaperFigure, PaperTable, figures_of
 from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT
 
 RIVALS = ("info_nce", "debiased", "hard", "bayesian")
@@ -25,18 +20,15 @@ def _cell(
     data: str,
     loss: str,
     varied: Mapping[str, str],
-    printed: Mapping[str, PaperFigure | None],
+    paper: Mapping[str, PaperFigure | None],
     **settings: Any,
 ) -> Cell:
     """A cell of a data set and a loss; ``varied`` are its further keys."""
+    printed = {measure: figure for measure, figure in paper.items() if figure is not None}
     return Cell(
         keys={"data set": TITLES[data], **varied},
         settings=cell_settings(size, data, loss, **settings),
-        paper={
-            measure: figure
-            for measure, figure in printed.items()
-            if figure is not None and size == "paper"
-        },
+        paper=printed if size == "paper" else {},
     )
 
 
@@ -64,16 +56,10 @@ _BINARY = figures_of(
 def _binary(size: str) -> list[Cell]:
     """Every loss on two classes of every data set, ``tau_plus`` = 0.5."""
     batch_size = 64 if size == "smoke" else 256  # two of the digits come to 250 training images
+    fixed: dict[str, Any] = {"batch_size": batch_size, "two_classes": True}
+    count = {"N": str(2 * batch_size - 2)}
     return [
-        _cell(
-            size,
-            data,
-            loss,
-            {**_loss(loss), "N": str(2 * batch_size - 2)},
-            {"linear": _BINARY.get((data, loss))},
-            batch_size=batch_size,
-            two_classes=True,
-        )
+        _cell(size, data, loss, _loss(loss) | count, {"linear": _BINARY.get((data, loss))}, **fixed)
         for data in datasets_of(size)
         for loss in RIVALS
     ]
@@ -87,12 +73,7 @@ _MULTICLASS = figures_of(
     cifar100      66.4     67.7     69.5 69.7±0.10
     tiny-imagenet 53.4     53.7     57.0 57.3±0.09
     """,
-    notes={
-        (
-            "stl10",
-            "bayesian",
-        ): "the paper's tables of N and of beta give 87.65 and 86.51 for the same setting",
-    },
+    "stl10 bayesian: the paper's tables of N and of beta give 87.65 and 86.51 for the same setting",
 )
 
 
@@ -113,28 +94,20 @@ _NEGATIVES = figures_of(
     stl10   info_nce 61.20 71.69 74.36 77.33 80.20
     stl10   bayesian 67.45 73.36 80.23 84.68 87.65
     """,
-    notes={
-        ("stl10", "bayesian", "510"): "the paper's main table and its table of beta give 87.7 and "
-        "86.51 for the same setting",
-    },
+    "stl10 bayesian 510: the paper's main table and its table of beta give 87.7 and 86.51 for the "
+    "same setting",
 )
 
 
 def _negatives(size: str) -> list[Cell]:
     """InfoNCE and the Bayesian loss for every N; a batch of B images gives N = 2 B - 2."""
-    return [
-        _cell(
-            size,
-            data,
-            loss,
-            {**_loss(loss), "N": str(2 * batch_size - 2)},
-            {"linear": _NEGATIVES.get((data, loss, str(2 * batch_size - 2)))},
-            batch_size=batch_size,
-        )
-        for data in _two(size)
-        for loss in PAIR
-        for batch_size in (16, 32, 64, 128, 256)
-    ]
+    cells = []
+    for data, loss, batch_size in product(_two(size), PAIR, (16, 32, 64, 128, 256)):
+        count = str(2 * batch_size - 2)
+        paper = {"linear": _NEGATIVES.get((data, loss, count))}
+        varied = {**_loss(loss), "N": count}
+        cells.append(_cell(size, data, loss, varied, paper, batch_size=batch_size))
+    return cells
 
 
 _HARDNESS = figures_of(
@@ -143,29 +116,17 @@ _HARDNESS = figures_of(
     cifar10 91.39 91.41 91.89 92.02 92.58 92.12
     stl10   80.32 81.79 83.58 83.83 84.85 86.51
     """,
-    notes={
-        (
-            "stl10",
-            "1.0",
-        ): "the paper's main table and its table of N give 87.7 and 87.65 for the same setting",
-    },
+    "stl10 1.0: the paper's main table and its table of N give 87.7 and 87.65 for the same setting",
 )
 
 
 def _hardness(size: str) -> list[Cell]:
     """The Bayesian loss for every beta; the other hyper-parameters are the authors'."""
-    return [
-        _cell(
-            size,
-            data,
-            SUBJECT,
-            {"beta": f"{beta:.1f}"},
-            {"linear": _HARDNESS.get((data, f"{beta:.1f}"))},
-            beta=beta,
-        )
-        for data in _two(size)
-        for beta in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    ]
+    cells = []
+    for data, beta in product(_two(size), (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)):
+        paper = {"linear": _HARDNESS.get((data, f"{beta:.1f}"))}
+        cells.append(_cell(size, data, SUBJECT, {"beta": f"{beta:.1f}"}, paper, beta=beta))
+    return cells
 
 
 _PRIOR = figures_of(
@@ -185,11 +146,9 @@ def _prior(size: str) -> list[Cell]:
     cells = []
     for share in (0.2, 1.0, 2.0):  # of one over the number of classes
         tau_plus = round(share / NUM_CLASSES[data], 6)
-        printed = {
-            measure: _PRIOR.get((f"{tau_plus:g}", measure)) for measure in ("linear", "linear_top5")
-        }
-        varied = {"tau_plus": f"{tau_plus:g}"}
-        cells.append(_cell(size, data, SUBJECT, varied, printed, tau_plus=tau_plus))
+        word = f"{tau_plus:g}"
+        paper = {measure: _PRIOR.get((word, measure)) for measure in ("linear", "linear_top5")}
+        cells.append(_cell(size, data, SUBJECT, {"tau_plus": word}, paper, tau_plus=tau_plus))
     return cells
 
 
@@ -202,16 +161,13 @@ def _runtime(size: str) -> list[Cell]:
 
     Those suffice: the median leaves out the first epoch, which warms up.
     """
+    short: dict[str, Any] = {"epochs": 2 if size == "rehearsal" else 5, "linear_protocol": "fast"}
     cells = [
         _cell(size, data, loss, _loss(loss), {SECONDS: _RUNTIME.get(data)})
         for data in _two(size)
         for loss in PAIR
     ]
-    epochs = 2 if size == "rehearsal" else 5
-    return [
-        replace(cell, settings=replace(cell.settings, epochs=epochs, linear_protocol="fast"))
-        for cell in cells
-    ]
+    return [replace(cell, settings=replace(cell.settings, **short)) for cell in cells]
 
 
 TABLES: dict[str, PaperTable] = {

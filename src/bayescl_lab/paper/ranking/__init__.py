@@ -1,1 +1,1 @@
-"""The paper's table "Top-k ranking performance", and what others have published."""
+"""The paper's ranking table: its cells made again, and its printed figures."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from bayescl.checks import check_count
 from bayescl_lab._files import write_atomically
-from bayescl_lab.compare.ranking.cells import RankingCell
-from bayescl_lab.compare.ranking.summary import ALIKE, SPREAD, baseline_summary, loss_summary
-from bayescl_lab.compare.ranking.tuning import tune, tuned_baselines
+from bayescl_lab.compare.ranking import tune_cell, tuned_baselines
+from bayescl_lab.compare.ranking_plans import RankingCell
+from bayescl_lab.compare.summary import ALIKE, SPREAD, baseline_summary, loss_summary
 from bayescl_lab.ranking.ease import ease_precision
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.parallel import Progress, train_runs
@@ -29,7 +29,7 @@ def check_cell(cell: RankingCell) -> None:
     Raises:
         ValueError: if the data cannot be used.
     """
-    RankingRun(cell.plan.tried("info_nce", cell.plan.shared_loss, {}))
+    RankingRun(cell.plan.settings("info_nce", cell.plan.shared_loss, {}))
 
 
 def reproduce_cell(
@@ -42,8 +42,7 @@ def reproduce_cell(
 ) -> dict[str, Any]:
     """Choose settings on validation, retrain on training plus validation, evaluate on test.
 
-    Every run has its own folder; finished runs are kept and an interrupted one continues from its
-    last checkpoint, so call this again to continue an interrupted cell.
+    Every run has its own folder; call this again to continue an interrupted cell.
 
     Args:
         cell: the cell.
@@ -54,9 +53,8 @@ def reproduce_cell(
         progress: called after every epoch.
 
     Returns:
-        The content of ``cell.json``: every setting tried, the choice, figures of every seed with
-        mean and spread, baselines, cost, remarks, and provenance. EASE is left out, with a remark,
-        if it does not fit into memory.
+        The content of ``cell.json``. EASE is left out, with a remark, if it does not fit into
+        memory.
 
     Raises:
         ValueError: if the data cannot be used, or the folder holds runs with other settings.
@@ -65,7 +63,7 @@ def reproduce_cell(
     origin = provenance()
     plan = cell.plan
     folder.mkdir(parents=True, exist_ok=True)
-    tuning = tune(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
+    tuning = tune_cell(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
     shared = tuning["shared"]["choice"]
     finals: dict[str, RankingSettings] = {
         f"{loss}-seed{seed}": plan.final(

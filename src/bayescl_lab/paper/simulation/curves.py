@@ -19,7 +19,6 @@ from bayescl.checks import check_interval
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl_lab.paper.simulation.figures import LINES, Look, curve, sized_panels
 from bayescl_lab.paper.simulation.frames import Record, columns_of, frame
-from bayescl_lab.paper.simulation.proposals import NormalProposals
 
 ALPHAS = (0.5, 0.7, 0.9, 1.0)
 BETAS = (0.5, 0.7, 0.9, 1.0)
@@ -31,16 +30,12 @@ FORMULA, ATTAINED = "formula", "attained"
 def densities() -> pl.DataFrame:
     """Densities of both classes' scores for a standard normal proposal, by alpha and score.
 
-    Example:
-        >>> densities().filter(alpha=1.0, score=-4.0)["true_negative"].item()
-        0.000267652
-
     Reference:
         Liu et al., ICML 2024, the figure of Eqs. "phitn" and "phifn".
     """
     score = torch.linspace(-4, 4, POINTS, dtype=torch.float64)
-    rows = torch.zeros(POINTS, dtype=torch.int64)
-    density, cdf = NormalProposals().density(score, rows), NormalProposals().cdf(score, rows)
+    density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
+    cdf = torch.special.ndtr(score)
     records: list[Record] = []
     for alpha in ALPHAS:
         curves = {
@@ -72,16 +67,6 @@ def draw_densities(table: pl.DataFrame) -> Figure:
 def cdf_transform(tau_plus: float) -> pl.DataFrame:
     """The proposal CDF against the CDF of unlabeled candidates, by alpha.
 
-    Args:
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-
-    Raises:
-        ValueError: if ``tau_plus`` is out of range.
-
-    Example:
-        >>> cdf_transform(0.1).filter(alpha=0.9, unlabeled_cdf=0.5)["proposal_cdf"].item()
-        0.353699
-
     Reference:
         Liu et al., ICML 2024, the figure of Eq. "cdftrans".
     """
@@ -110,19 +95,8 @@ def draw_cdf_transform(table: pl.DataFrame) -> Figure:
 def weight_curves(tau_plus: float) -> pl.DataFrame:
     """Importance weights against the CDF of unlabeled candidates.
 
-    Args:
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-
-    Returns:
-        One record per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and CDF
-        value.
-
-    Raises:
-        ValueError: if ``tau_plus`` is out of range.
-
-    Example:
-        >>> weight_curves(0.1).filter(fixed="beta", alpha=0.5, unlabeled_cdf=0.5)["weight"].item()
-        1.0
+    There is one record per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and
+    CDF value.
 
     Reference:
         Liu et al., ICML 2024, Eq. "ome1".
@@ -159,17 +133,9 @@ def draw_weights(table: pl.DataFrame) -> Figure:
 
 
 def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[Tensor, "*shape"]:
-    r"""The ratio :math:`p^+/p^-` for which a score minimises the biased loss.
+    """The ratio :math:`p^+/p^-` for which a score :math:`p^+/p_d` minimises the biased loss.
 
-    Args:
-        score: score of a positive in units of m, that is :math:`p^+/p_d`, at least 0.
-        tau_plus: prior probability that a candidate is a positive, in (0, 1).
-
-    Returns:
-        The ratio. It is negative, hence impossible, for scores above ``1 / tau_plus``.
-
-    Raises:
-        ValueError: if ``tau_plus`` is out of range.
+    It is negative, hence impossible, for scores above ``1 / tau_plus``.
 
     Example:
         >>> density_ratio(torch.tensor([1.0, 5.0, 20.0]), tau_plus=0.1)
@@ -185,16 +151,8 @@ def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[T
 def sampling_bias(tau_plus: float) -> pl.DataFrame:
     """The curve with the jump, and the parts of it that the mixture model reaches.
 
-    Args:
-        tau_plus: prior probability that a candidate is a positive, in (0, 1).
-
-    Returns:
-        Records with ``kind`` "formula" trace the curve on both sides of the jump. Those with
-        ``kind`` "attained" are computed from the class-conditional densities at proposal CDF 0
-        to 1, for each alpha.
-
-    Raises:
-        ValueError: if ``tau_plus`` is out of range.
+    Records with ``kind`` "formula" trace the curve on both sides of the jump. Those with ``kind``
+    "attained" are computed from the class-conditional densities at proposal CDF 0 to 1, by alpha.
 
     Reference:
         Liu et al., ICML 2024, appendix "Sampling Bias Analysis".

@@ -17,9 +17,7 @@ import torch
 from bayescl import functional as F
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.functional.ranks import EXACT_RANKS
-from bayescl_lab.paper.simulation.process import Observations
-from bayescl_lab.paper.simulation.proposals import Proposals
-from bayescl_lab.paper.simulation.settings import Settings
+from bayescl_lab.paper.simulation.process import Observations, Proposals, Settings
 
 SUPERVISED = "supervised"
 
@@ -56,19 +54,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     ``..._normalized``          the same, divided by the weights' mean
     =========================== ===============================================================
 
-    Args:
-        observed: anchors with their candidates and positives.
-        settings: ``alpha``, ``beta``, ``tau_plus``, ``temperature`` and ``concentration`` are used.
-
-    Returns:
-        Values by the names in :data:`TITLES`, float64.
-
-    Example:
-        >>> from bayescl_lab.paper.simulation import generator, observe
-        >>> settings = Settings(anchors=2, alpha=0.5)
-        >>> values = estimates(next(observe(settings, generator(0))), settings)
-        >>> values["bayesian_mid"].allclose(values["biased"])
-        True
+    Values are by the names in :data:`TITLES`, float64.
 
     Reference:
         Liu et al., ICML 2024, Eqs. "true", "BiasedEstimator", "DCLEstimator" and "ome1"; Robinson
@@ -113,14 +99,9 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
 def implied_mean(
     loss: Float[Tensor, "*shape"], positive: Float[Tensor, "*shape"], count: int
 ) -> Float[Tensor, "*shape"]:
-    r"""The mean negative observation that a contrastive loss implies.
+    r"""The mean negative observation that a contrastive loss over ``count`` candidates implies.
 
     Solves :math:`\mathrm{loss} = \log(1 + N\theta\,e^{-s^+})` for :math:`\theta`.
-
-    Args:
-        loss: values of the loss, at least 0.
-        positive: the positive's logit.
-        count: number N of candidates.
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
@@ -133,7 +114,7 @@ def implied_mean(
 def true_negative_mean(
     proposals: Proposals, anchors: int, *, alpha: float, temperature: float
 ) -> PerAnchor:
-    r"""Expected observation of each anchor's true negatives.
+    r"""Expected observation of the true negatives of each of ``anchors`` anchors.
 
     With :math:`u = \Phi(x)` the expectation is an integral over the unit interval,
 
@@ -141,24 +122,8 @@ def true_negative_mean(
         \theta = \int e^{x/t}\,\phi_{TN}(x)\,dx
                = \int_0^1 e^{\Phi^{-1}(u)/t}\,\frac{\phi_{TN}}{\phi}(u)\,du.
 
-    Args:
-        proposals: the anchors' distributions.
-        anchors: number of anchors.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        temperature: softmax scale, positive.
-
-    Returns:
-        Expectations in float64. Exact to rounding for uniform proposals whose logits span less
-        than a hundred; good to three digits or so for normal ones at ``temperature`` 0.5.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> from bayescl_lab.paper.simulation import UniformProposals
-        >>> wide = UniformProposals(torch.tensor([-1.0]), torch.tensor([1.0]))
-        >>> true_negative_mean(wide, 1, alpha=0.5, temperature=1.0)  # sinh(1)
-        tensor([1.1752], dtype=torch.float64)
+    It is exact to rounding for uniform proposals whose logits span less than a hundred, and good to
+    three digits or so for normal ones at ``temperature`` 0.5.
 
     Reference:
         Liu et al., ICML 2024, the target of Eq. "sumtn".

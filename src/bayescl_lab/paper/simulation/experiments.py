@@ -17,7 +17,7 @@ from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.paper.simulation import curves, findings, latent, lemmas, model, sweeps
 from bayescl_lab.paper.simulation.estimators import SUPERVISED, VARIANTS
 from bayescl_lab.paper.simulation.frames import Tick
-from bayescl_lab.paper.simulation.settings import Proposal, Settings
+from bayescl_lab.paper.simulation.process import Proposal, Settings
 
 
 @dataclass(frozen=True)
@@ -193,14 +193,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 
 def chosen(names: list[str]) -> tuple[Experiment, ...]:
-    """The experiments with these names, in this order.
+    """The experiments with these names, each once, in this order.
 
     Raises:
         ValueError: if a name is unknown.
-
-    Example:
-        >>> [experiment.name for experiment in chosen(["weights", "densities"])]
-        ['weights', 'densities']
     """
     known = {experiment.name: experiment for experiment in EXPERIMENTS}
     for name in names:
@@ -215,19 +211,7 @@ def read_table(file: Path) -> pl.DataFrame:
 
 
 def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> tuple[Path, Path]:
-    """Write an experiment's table, and the figure drawn from what was written.
-
-    Args:
-        experiment: the experiment.
-        table: its result.
-        folder: an existing folder for the files.
-
-    Returns:
-        The CSV file and the PNG file.
-
-    Raises:
-        OSError: if the folder cannot be written to.
-    """
+    """Write an experiment's table as CSV, and the PNG figure drawn from what was written."""
     data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
     write_atomically(data, table.write_csv())
     save_figure(experiment.draw(read_table(data)), picture)

@@ -53,12 +53,8 @@ def measured(
     """Measure every point, on one thread per core, and gather the records in order.
 
     Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
-    much on busy cores. So each operation runs on one thread, and points run in parallel.
-
-    Args:
-        points: arguments of ``measure``.
-        measure: must not depend on other calls; each draw has its own generator.
-        tick: called after each point.
+    much on busy cores. So each operation runs on one thread, and points run in parallel;
+    ``measure`` must not depend on other calls, and ``tick`` is called after each point.
     """
     records: list[Record] = []
     # The initializer's setting is that of the worker's own thread.
@@ -91,13 +87,6 @@ def banded(name: str, draws: Sequence[float] | Tensor) -> Record:
 
 def fitted_rate(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
     """Exponent and factor of the power law through positive values, by least squares of logs.
-
-    Args:
-        sizes: sizes at which the values were taken, positive.
-        values: positive.
-
-    Returns:
-        ``rate`` and ``factor`` of ``factor * sizes ** rate``.
 
     Example:
         >>> [round(number, 4) for number in fitted_rate([1, 4, 16], [3.0, 1.5, 0.75])]

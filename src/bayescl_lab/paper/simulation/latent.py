@@ -33,7 +33,7 @@ from bayescl_lab.paper.simulation.frames import (
     banded,
     measured,
 )
-from bayescl_lab.paper.simulation.settings import Settings, generator
+from bayescl_lab.paper.simulation.process import Settings, generator
 
 DIM, KAPPA, NOISE = 32, 30.0, 0.5
 """Coordinates, concentration of the classes, and length of a view's noise beside an item's 1."""
@@ -82,23 +82,15 @@ class Items(NamedTuple):
 def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Measure how well fitted components find classes, over their number and the views' noise.
 
-    Args:
-        settings: ``tau_plus`` is the share of an average class, so there are ``1 / tau_plus``
-            classes. There are half as many repetitions as ``draws``, since one draw holds some
-            hundred thousand pairs.
-        seed: seed of the run.
-        tick: called after each setting.
+    ``settings.tau_plus`` is the share of an average class, so there are ``1 / tau_plus`` classes.
+    There are half as many repetitions as ``draws``, since one draw holds some hundred thousand
+    pairs.
 
     Returns:
         One record per setting: agreement of views and trust, the mean posterior of pairs of one
         class and of two, calibration error, and precision and recall of pairs with a posterior
         above 1/2; precision is over draws with such a pair, and empty if fewer than two have one.
         The posterior is taken before trust.
-
-    Example:
-        >>> table = latent(Settings(tau_plus=0.25, draws=2), seed=0)
-        >>> table.filter(swept="components", components="1", classes="equal")["recall"].item() > 0.8
-        True
     """
     points = [
         Point("components", components, classes, NOISE)
@@ -116,10 +108,7 @@ def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.Dat
 def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Compare the posterior of pairs with the frequency of one class, in bins of its value.
 
-    Args:
-        settings: as for :func:`latent`.
-        seed: seed of the run.
-        tick: called after each setting.
+    The settings are as for :func:`latent`.
 
     Returns:
         One record per setting and bin: the mean posterior, the share of pairs of one class, with
@@ -152,12 +141,7 @@ def sample_component(
 
     The cosine :math:`c` with the direction has a density proportional to
     :math:`(1 - c^2)^{(d-3)/2}\,e^{\kappa c}`, inverted on a fine grid; around the direction the
-    density is uniform.
-
-    Args:
-        directions: unit vectors of at least three coordinates.
-        kappa: concentration, at least 0.
-        source: random generator.
+    density is uniform. There must be three coordinates or more.
 
     Reference:
         Mardia and Jupp, "Directional Statistics", 2000, section 9.3.

@@ -60,9 +60,13 @@ from bayescl_lab.paper.simulation.frames import (
     fitted_rate,
     measured,
 )
-from bayescl_lab.paper.simulation.process import Observations, observe
-from bayescl_lab.paper.simulation.samplers import sample_by_inversion
-from bayescl_lab.paper.simulation.settings import Settings, generator
+from bayescl_lab.paper.simulation.process import (
+    Observations,
+    Settings,
+    generator,
+    observe,
+    sample_by_inversion,
+)
 
 BINS = 16
 FEW_CANDIDATES = 8
@@ -98,13 +102,8 @@ def reliability(settings: Settings, seed: int, tick: Tick = lambda _: None) -> p
     """Compare the posterior with the frequency of true negatives, in bins of equal rank.
 
     Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
-    whose members have nearly equal posteriors.
-
-    Args:
-        settings: the process. Two other pairs of ``alpha`` and ``tau_plus`` are measured too,
-            and all three also with 8 candidates.
-        seed: seed of the run.
-        tick: called after each setting.
+    whose members have nearly equal posteriors. Two other pairs of ``alpha`` and ``tau_plus`` are
+    measured too, and all three also with 8 candidates.
 
     Returns:
         One record per setting, kind of ranks and bin: the mean posterior, the share of true
@@ -201,13 +200,8 @@ def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> p
 
     The supervised loss has the same number of candidates, all true negatives and drawn separately;
     the anchor and its positive are shared. The positive is the first that the process draws, and
-    the only one that the debiased loss knows.
-
-    Args:
-        settings: the process; ``candidates`` is replaced. With many candidates there are fewer
-            anchors, so that a draw holds at most some hundred thousand scores.
-        seed: seed of the run.
-        tick: called after each number of candidates.
+    the only one that the debiased loss knows. With many candidates there are fewer anchors, so that
+    a draw holds at most some hundred thousand scores.
 
     Returns:
         One record per number of candidates and loss: the mean over anchors of its difference to
@@ -288,9 +282,6 @@ def draw_convergence(table: pl.DataFrame) -> Figure:
 def stated_bound(candidates: int, tau_plus: float) -> float:
     r"""The bound of Lemma 3 as stated, :math:`\tau^-\sqrt{2\pi/N}`.
 
-    Raises:
-        ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
-
     Example:
         >>> round(stated_bound(64, 0.1), 4)
         0.282
@@ -301,12 +292,9 @@ def stated_bound(candidates: int, tau_plus: float) -> float:
 
 
 def mended_bound(candidates: int, tau_plus: float) -> float:
-    r"""The bound that the proof gives with its two slips corrected.
+    """The bound that the proof gives with its two slips corrected.
 
     It still treats weights as constants; their dependence on ranks is beyond the proof.
-
-    Raises:
-        ValueError: if ``candidates`` is below 1 or ``tau_plus`` leaves (0, 1).
 
     Example:
         >>> round(mended_bound(64, 0.1), 4)
@@ -322,11 +310,6 @@ def error_bound(settings: Settings, seed: int, tick: Tick = lambda _: None) -> p
     proposal over the whole interval, the widest of the family. The error is measured over numbers
     of candidates at the settings' ``tau_plus``, and over priors at the settings' number of
     candidates.
-
-    Args:
-        settings: ``candidates``, ``tau_plus``, ``anchors``, ``positives`` and ``draws`` are used.
-        seed: seed of the run.
-        tick: called after each point.
 
     Returns:
         One record per axis (``"candidates"`` or ``"tau_plus"``), alpha, point and estimator: the

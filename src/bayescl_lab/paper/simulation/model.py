@@ -32,11 +32,15 @@ from bayescl_lab.paper.simulation.frames import (
     frame,
     measured,
 )
-from bayescl_lab.paper.simulation.process import observe
-from bayescl_lab.paper.simulation.proposals import NormalProposals
-from bayescl_lab.paper.simulation.samplers import sample_by_inversion, sample_by_rejection
-from bayescl_lab.paper.simulation.settings import Settings, generator
-from bayescl_lab.paper.simulation.sweeps import SWEEPS
+from bayescl_lab.paper.simulation.process import (
+    NormalProposals,
+    Settings,
+    generator,
+    observe,
+    sample_by_inversion,
+    sample_by_rejection,
+)
+from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw
 
 TRUE_NEGATIVE, FALSE_NEGATIVE = "true negative", "false negative"
 COLOURS = {TRUE_NEGATIVE: TRUE_COLOUR, FALSE_NEGATIVE: FALSE_COLOUR}
@@ -119,10 +123,7 @@ def draw_empirical(table: pl.DataFrame) -> Figure:
 def acceptance(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Acceptance rates, and Kolmogorov-Smirnov tests of both samplers.
 
-    Args:
-        settings: ``draws`` is how often a rate is measured, on 2,000 scores each time.
-        seed: seed of the run.
-        tick: called after each alpha and class.
+    A rate is measured ``settings.draws`` times, on 2,000 scores each time.
 
     Returns:
         One record per alpha and class: the share of proposals accepted, with band and standard
@@ -178,16 +179,7 @@ def draw_acceptance(table: pl.DataFrame) -> Figure:
 
 
 def independent_pair_auc(alpha: float) -> float:
-    """The AUC of independently drawn positives and true negatives under the model.
-
-    Args:
-        alpha: the model's mixture coefficient, in [0.5, 1].
-
-    Returns:
-        A value in [1/2, 5/6].
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
+    """The AUC of independently drawn positives and true negatives, in [1/2, 5/6].
 
     Example:
         >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)
@@ -198,11 +190,6 @@ def independent_pair_auc(alpha: float) -> float:
 
 def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
     """Measure the AUC at each alpha, and the cost of using it as alpha.
-
-    Args:
-        settings: the process; its ``alpha`` is replaced by each swept value.
-        seed: seed of the run.
-        tick: called after each value.
 
     Returns:
         One record per alpha: the measured share of independent pairs in which the positive
@@ -221,7 +208,12 @@ def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl
             negative, positive = scores.view(-1, 2).unbind(dim=1)
             shares.append(float((positive > negative).double().mean()))
         errors = {
-            name: [_error(here, assumed, seed, index) for index in range(settings.draws)]
+            name: [
+                one_draw(here, generator(seed, "assumed", alpha, index), assumed=assumed).error[
+                    "bayesian_mid"
+                ]
+                for index in range(settings.draws)
+            ]
             for name, assumed in (("mse_alpha", alpha), ("mse_auc", auc))
         }
         record: Record = {"alpha": alpha, "closed_form": auc, **banded("measured", shares)}
@@ -230,21 +222,6 @@ def pair_order(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl
         return [record]
 
     return measured([float(alpha) for alpha in SWEEPS["alpha"]], measure, tick)
-
-
-def _error(settings: Settings, assumed: float, seed: int, index: int) -> float:
-    """MSE of the Bayesian estimator that assumes an alpha, on a draw with the true one."""
-    total, kept = 0.0, 0
-    for chunk in observe(settings, generator(seed, "assumed", settings.alpha, index)):
-        observation, counted = chunk.unlabeled.exp(), chunk.true_negative
-        weight = F.logit_weights(
-            chunk.unlabeled, alpha=assumed, beta=settings.beta, tau_plus=settings.tau_plus
-        )
-        known = counted.any(dim=1)
-        supervised = (observation * counted).sum(dim=1) / counted.sum(dim=1)
-        error = ((weight * observation).mean(dim=1) - supervised)[known] ** 2
-        total, kept = total + float(error.sum()), kept + int(known.sum())
-    return total / kept
 
 
 def draw_pair_order(table: pl.DataFrame) -> Figure:

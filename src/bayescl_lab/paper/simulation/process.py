@@ -1,22 +1,295 @@
-"""The generative process: labels, scores of their class, and the map to observations."""
+r"""The generative process: proposal distributions, labels, scores of their class, observations.
+
+Each anchor's scores come from a proposal distribution before they are split into classes. There are
+three families:
+
+``slide``
+    :math:`U(-0.5 + s, 0.5 + s)` with a slide :math:`s \sim U(-\gamma, \gamma)` of each anchor's
+    own: the text of section "Numerical Experiment".
+``script``
+    :math:`U(a, b)` with :math:`a` uniform in the lowest share :math:`\gamma` of
+    :math:`[-1/t^2, 0]` and :math:`b` in the highest share of :math:`[0, 1/t^2]`, which is what
+    the authors' published script draws. Scores divided by ``t`` then reach :math:`1/t^3`, 37 at
+    :math:`t = 0.3`, so observations span thirty orders of magnitude.
+``normal``
+    :math:`N(0, 1)` for every anchor: the distribution of the figures of densities. ``gamma`` and
+    ``temperature`` are not used.
+
+Scores of a class are drawn in two ways, from the same densities: the paper's accept-reject
+algorithms, for all pending scores at once, and inversion of the closed-form CDFs, which needs one
+uniform number per score. All numbers are float64.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 
-from bayescl.axes import Bool, Float, Tensor
-from bayescl_lab.paper.simulation.proposals import Proposals, draw_proposals
-from bayescl_lab.paper.simulation.samplers import sample_by_inversion, sample_by_rejection
-from bayescl_lab.paper.simulation.settings import Settings
+from bayescl import functional as F
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import (
+    check_choice,
+    check_count,
+    check_interval,
+    check_non_negative,
+    check_positive,
+)
+
+Proposal = Literal["slide", "script", "normal"]
+PROPOSALS = ("slide", "script", "normal")
+SAMPLERS = ("inversion", "accept-reject")
+
+HALF_WIDTH = 0.5
+"""Half the length of a sliding interval."""
 
 CHUNK_ELEMENTS = 2**16
 """Scores drawn at a time; a chunk and its results take some ten megabytes."""
 
 HIGHEST_LOGIT = 350.0
 """Largest logit at which squared observations, and so squared errors, fit into float64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One point in the parameter space of the numerical experiments.
+
+    Args:
+        anchors: number M of anchors in one draw of the experiment, at least 1.
+        candidates: number N of unlabeled candidates of each anchor, at least 1.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        beta: hardness that the Bayesian estimators aim at, in [0.5, 1].
+        gamma: how far an anchor's interval may slide, in [0, 1].
+        tau_plus: prior probability that a candidate is a positive, in (0, 1).
+        temperature: softmax scale t, which divides scores; positive.
+        positives: number K of positives that the debiased and hard estimators see, at least 1.
+        concentration: exponent of the hard estimator, at least 0.
+        proposal: ``"slide"``, ``"script"`` or ``"normal"``.
+        sampler: ``"inversion"`` or ``"accept-reject"``.
+        draws: number of repetitions of an experiment, at least 2 for the bands.
+
+    Raises:
+        ValueError: if a parameter is out of range.
+
+    Example:
+        >>> Settings().candidates
+        64
+        >>> Settings(alpha=0.3)
+        Traceback (most recent call last):
+            ...
+        ValueError: alpha must lie in [0.5, 1], got 0.3
+
+    Reference:
+        Liu et al., ICML 2024, appendix "Parameter Settings".
+    """
+
+    anchors: int = 1000
+    candidates: int = 64
+    alpha: float = 0.9
+    beta: float = 0.5
+    gamma: float = 0.1
+    tau_plus: float = 0.1
+    temperature: float = 0.5
+    positives: int = 10
+    concentration: float = 1.0
+    proposal: Proposal = "slide"
+    sampler: Literal["inversion", "accept-reject"] = "inversion"
+    draws: int = 20
+
+    def __post_init__(self) -> None:
+        check_count("anchors", self.anchors, 1)
+        check_count("candidates", self.candidates, 1)
+        check_interval("alpha", self.alpha, 0.5, 1.0)
+        check_interval("beta", self.beta, 0.5, 1.0)
+        if self.alpha == 1 and self.beta == 1:
+            raise ValueError("alpha and beta must not both be 1: the target is then empty")
+        check_interval("gamma", self.gamma, 0.0, 1.0)
+        check_interval("tau_plus", self.tau_plus, 0.0, 1.0, open_low=True, open_high=True)
+        check_positive("temperature", self.temperature)
+        check_count("positives", self.positives, 1)
+        check_non_negative("concentration", self.concentration)
+        check_choice("proposal", self.proposal, PROPOSALS)
+        check_choice("sampler", self.sampler, SAMPLERS)
+        check_count("draws", self.draws, 2)
+
+
+def generator(seed: int, *path: object) -> torch.Generator:
+    """The generator of the draw named by ``path``.
+
+    Each draw has its own stream, so an experiment gives the same numbers whether it runs alone
+    or among others, and adding a value to a sweep leaves the others as they were.
+
+    Args:
+        seed: seed of the whole run, at least 0.
+        path: identifies the draw by printed values, such as the experiment's name, the value and
+            the repetition.
+
+    Raises:
+        ValueError: if ``seed`` is not a whole number of at least 0.
+    """
+    check_count("seed", seed, 0)
+    words = [zlib.crc32(str(part).encode()) for part in path]
+    state = np.random.SeedSequence(seed, spawn_key=tuple(words)).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0]) >> 1)
+
+
+@dataclass(frozen=True)
+class UniformProposals:
+    """Uniform distributions between each anchor's ``low`` and ``high``.
+
+    Methods take ``rows``, the anchor of each value, in any shape that broadcasts with the values'.
+
+    Example:
+        >>> proposals = UniformProposals(torch.tensor([-1.0]), torch.tensor([3.0]))
+        >>> proposals.quantile(torch.tensor([0.5]), torch.tensor([0]))
+        tensor([1.])
+    """
+
+    low: Float[Tensor, " anchors"]
+    high: Float[Tensor, " anchors"]
+
+    def cdf(
+        self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
+    ) -> Float[Tensor, "*shape"]:
+        """Share of the interval below the score, in [0, 1]."""
+        low, high = self.low[rows], self.high[rows]
+        return ((score - low) / (high - low)).clamp(0, 1)
+
+    def quantile(
+        self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
+    ) -> Float[Tensor, "*shape"]:
+        """The score at which the CDF reaches ``level``, in [0, 1]."""
+        # A convex combination, so that rounding cannot leave the interval by more than an ulp.
+        return self.low[rows] * (1 - level) + self.high[rows] * level
+
+
+class NormalProposals:
+    """The standard normal distribution for every anchor.
+
+    Example:
+        >>> NormalProposals().cdf(torch.tensor([0.0]), torch.tensor([0]))
+        tensor([0.5000])
+    """
+
+    def cdf(
+        self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
+    ) -> Float[Tensor, "*shape"]:
+        """CDF of N(0, 1)."""
+        share: Tensor = torch.special.ndtr(score) + torch.zeros_like(rows, dtype=score.dtype)
+        return share
+
+    def quantile(
+        self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
+    ) -> Float[Tensor, "*shape"]:
+        """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
+        smallest = torch.finfo(level.dtype).tiny
+        score: Tensor = torch.special.ndtri(level.clamp(min=smallest))
+        return score + torch.zeros_like(rows, dtype=level.dtype)
+
+
+Proposals = UniformProposals | NormalProposals
+"""One proposal distribution per anchor."""
+
+
+def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Proposals:
+    """Draw the proposal distributions of ``count`` anchors, of the family that the settings name.
+
+    Reference:
+        Liu et al., ICML 2024, section "Numerical Experiment" and Algorithm "Numerical
+        experiments".
+    """
+    if settings.proposal == "normal":
+        return NormalProposals()
+    slides = torch.rand((2, count), generator=generator, dtype=torch.float64)
+    if settings.proposal == "slide":
+        centre = settings.gamma * (2 * slides[0] - 1)
+        return UniformProposals(centre - HALF_WIDTH, centre + HALF_WIDTH)
+    limit = 1 / settings.temperature**2
+    low, high = settings.gamma * limit * slides
+    return UniformProposals(low - limit, limit - high)
+
+
+class AcceptReject(NamedTuple):
+    """Result of accept-reject sampling."""
+
+    scores: Tensor
+    """The accepted scores, one for each label."""
+
+    proposed: Tensor
+    """Number of proposals for each score, at least 1; int64."""
+
+
+def sample_by_inversion(
+    true_negative: Bool[Tensor, "anchors columns"],
+    proposals: Proposals,
+    *,
+    alpha: float,
+    generator: torch.Generator,
+) -> Float[Tensor, "anchors columns"]:
+    """Draw a score for every label, by inverting the CDF of its class.
+
+    Args:
+        true_negative: True for a true negative, False for a false negative or, equivalently, a
+            positive.
+        proposals: the anchors' distributions, one per row.
+        alpha: probability that a positive outscores a negative, in [0.5, 1].
+        generator: source of randomness.
+    """
+    level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
+    proposal_level = F.true_negative_quantile(level, alpha=alpha)
+    # False negatives are few: invert their CDF for them alone.
+    false_negative = (~true_negative).flatten().nonzero().squeeze(1)
+    proposal_level.view(-1)[false_negative] = F.false_negative_quantile(
+        level.view(-1)[false_negative], alpha=alpha
+    )
+    return proposals.quantile(proposal_level, torch.arange(len(level))[:, None])
+
+
+def sample_by_rejection(
+    true_negative: Bool[Tensor, "anchors columns"],
+    proposals: Proposals,
+    *,
+    alpha: float,
+    generator: torch.Generator,
+) -> AcceptReject:
+    r"""Draw a score for every label, proposing until one is accepted.
+
+    A score from :math:`\phi` is accepted with probability :math:`\phi_{TN} / (c\,\phi)` or
+    :math:`\phi_{FN} / (c\,\phi)`, where :math:`c = 2\alpha` bounds both ratios. So a share
+    :math:`1/(2\alpha)` of the proposals is accepted. Arguments are those of
+    :func:`sample_by_inversion`.
+
+    Reference:
+        Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
+    """
+    labels = true_negative.flatten()
+    columns = true_negative.shape[1]
+    scores = torch.empty(labels.shape, dtype=torch.float64)
+    proposed = torch.zeros(labels.shape, dtype=torch.int64)
+    pending: Int[Tensor, " pending"] = torch.arange(len(labels))
+    while len(pending):
+        rows = pending // columns
+        level = torch.rand(rows.shape, generator=generator, dtype=torch.float64)
+        candidate = proposals.quantile(level, rows)
+        cdf = proposals.cdf(candidate, rows)
+        chance = torch.rand(cdf.shape, generator=generator, dtype=torch.float64)
+        # The ratio of a class's density to the proposal's is its density at proposal density 1.
+        one = torch.ones_like(cdf)
+        ratio = torch.where(
+            labels[pending],
+            F.true_negative_density(one, cdf, alpha=alpha),
+            F.false_negative_density(one, cdf, alpha=alpha),
+        )
+        accepted = chance <= ratio / (2 * alpha)
+        scores[pending] = candidate
+        proposed[pending] += 1
+        pending = pending[~accepted]
+    shape = true_negative.shape
+    return AcceptReject(scores.view(shape), proposed.view(shape))
 
 
 @dataclass(frozen=True)
@@ -41,15 +314,10 @@ class Observations:
 
 
 def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observations]:
-    """Run the generative process for ``settings.anchors`` anchors, in chunks.
+    """Run the generative process for ``settings.anchors`` anchors, in chunks of some megabytes.
 
-    Args:
-        settings: parameters of the process.
-        generator: source of all randomness. Chunks depend only on the number of candidates, so the
-            same generator state and settings give the same numbers.
-
-    Yields:
-        Chunks of anchors, small enough to keep memory within tens of megabytes.
+    Chunks depend only on the number of candidates, so the same generator state and settings give
+    the same numbers.
 
     Raises:
         ValueError: if the temperature is so low that squared observations overflow.

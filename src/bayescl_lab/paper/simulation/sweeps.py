@@ -31,8 +31,7 @@ from bayescl_lab.paper.simulation.frames import (
     frame,
     measured,
 )
-from bayescl_lab.paper.simulation.process import observe
-from bayescl_lab.paper.simulation.settings import Proposal, Settings, generator
+from bayescl_lab.paper.simulation.process import Proposal, Settings, generator, observe
 
 RIVALS = ("biased", "debiased")
 """Estimators whose error the paper compares with the Bayesian one."""
@@ -74,30 +73,22 @@ class Draw:
     """Number of anchors without a true negative, which have no supervised mean."""
 
 
-def one_draw(settings: Settings, source: torch.Generator) -> Draw:
+def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | None = None) -> Draw:
     """Run the process once and compare every estimator with the realised supervised mean.
 
-    Anchors without a true negative are left out and counted. For N = 64 and a prior of 0.1 there
-    are none.
-
-    Args:
-        settings: parameters of the process and the estimators.
-        source: source of randomness.
-
-    Example:
-        >>> drawn = one_draw(Settings(anchors=50), generator(0))
-        >>> drawn.error["bayesian_mid"] < drawn.error["biased"], drawn.left_out
-        (True, 0)
+    Estimators assume the process's alpha, or another one. Anchors without a true negative are left
+    out and counted. For N = 64 and a prior of 0.1 there are none.
 
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
     kept: dict[str, list[Float[Tensor, " some"]]] = {}
     left_out = 0
+    believed = settings if assumed is None else replace(settings, alpha=assumed)
     for chunk in observe(settings, source):
         known = chunk.true_negative.any(dim=1)
         left_out += int((~known).sum())
-        for name, value in estimates(chunk, settings).items():
+        for name, value in estimates(chunk, believed).items():
             kept.setdefault(name, []).append(value[known])
     values = {name: torch.cat(parts) for name, parts in kept.items()}
     supervised = values[SUPERVISED]
@@ -118,12 +109,8 @@ def sweep(
 ) -> pl.DataFrame:
     """Repeat the experiment over the values of each parameter in turn.
 
-    Args:
-        parameters: names in :data:`SWEEPS`.
-        settings: values of the other parameters, and the number of draws.
-        seed: seed of the run. Draws depend only on it, the proposals and the value.
-        tick: called after each value.
-        proposals: sweep with each of these; default: the settings' own.
+    ``parameters`` are names in :data:`SWEEPS`; the others keep the values of the settings. The
+    sweep is made with each of ``proposals``; default: the settings' own.
 
     Returns:
         One record per proposal, parameter, value and estimator. ``mse``, ``mean`` and ``bias``
@@ -199,27 +186,16 @@ def verdicts(
     *,
     parameters: Sequence[str] = PANELS,
 ) -> pl.DataFrame:
-    """Judge every point of the sweeps: is the Bayesian error below its rivals'?
+    """Say for every point of the sweeps whether the Bayesian error is below its rivals'.
 
     Both estimators see the same draws, so the standard error is that of the paired difference.
     With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
-    estimators were equally good.
-
-    Args:
-        settings: values of the other parameters; the proposals are ``slide`` and ``script``.
-        seed: seed of the run.
-        tick: called after each swept value.
-        parameters: names of swept parameters.
+    estimators were equally good. The proposals are ``slide`` and ``script``.
 
     Returns:
         One record per proposal, parameter, value, Bayesian variant and rival, with the ratio of
         the two mean squared errors, how many standard errors the Bayesian one lies below, and
         the verdict: "below", "tied" or "above".
-
-    Example:
-        >>> table = verdicts(Settings(anchors=200, draws=3), seed=0, parameters=["gamma"])
-        >>> table["verdict"].unique().to_list()
-        ['below']
     """
     swept = sweep(parameters, settings, seed, tick, proposals=SWEPT_PROPOSALS)
     records: list[Record] = []
@@ -251,10 +227,6 @@ def _ratio(error: float, rival: float) -> float:
 def verdict(margin: float, error: float) -> str:
     """Whether an estimator whose MSE lies ``margin`` below its rival's is better.
 
-    Args:
-        margin: how far it lies below; negative if it lies above.
-        error: the margin's standard error.
-
     Example:
         >>> verdict(1.0, 0.1), verdict(0.1, 0.1), verdict(-1.0, 0.1)
         ('below', 'tied', 'above')
@@ -275,14 +247,8 @@ def draw_panels(
     """A drawing of a sweep: a panel for each column and swept parameter, a curve per estimator.
 
     Where errors span many orders of magnitude along a curve, curves are divided by the biased
-    estimator's mean: side by side they could not be told apart.
-
-    Args:
-        title: of the figure; "{proposal}" stands for the proposals' family.
-        names: the estimators.
-        columns: labels of the drawn columns, by name.
-        across: panels in a row; default: one per parameter.
-        logarithmic: parameters whose panels have a logarithmic axis of values.
+    estimator's mean: side by side they could not be told apart. ``columns`` has a label for each
+    drawn column; ``across`` is the number of panels in a row, by default one per parameter.
     """
 
     def draw(table: pl.DataFrame) -> Figure:

@@ -30,7 +30,7 @@ def comparison_figure(result: Mapping[str, Any]) -> Figure:
     the last panel, which leaves the oracle out, error bars are standard deviations over seeds.
 
     Args:
-        result: what :func:`~bayescl_lab.compare.images.comparison.compare_images` returns.
+        result: what :func:`~bayescl_lab.compare.images.compare_images` returns.
     """
     summary, settings = result["summary"], result["settings"]
     losses: Mapping[str, Any] = summary["losses"]

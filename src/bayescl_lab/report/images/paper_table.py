@@ -10,11 +10,7 @@ from bayescl_lab.report.tables import Table, counted, mean_text
 
 
 def table_markdown(result: Mapping[str, Any]) -> str:
-    """The whole page: title, protocol, table, notes, remarks, and where the figures come from.
-
-    Args:
-        result: what :func:`~bayescl_lab.paper.images.runner.reproduce_table` returns.
-    """
+    """The whole page: title, protocol, table, notes, remarks, and where the figures come from."""
     header, rows, notes = table_rows(result)
     hardware = result["hardware"]
     machine = hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"

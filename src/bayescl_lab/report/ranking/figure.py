@@ -25,11 +25,7 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def cells_figure(cells: Sequence[Mapping[str, Any]]) -> Figure:
-    """Two metrics of every cell: each seed, the mean, baselines, and the paper's values.
-
-    Args:
-        cells: what ``reproduce_cell`` returns.
-    """
+    """Two metrics of every cell: each seed, the mean, baselines, and the paper's values."""
     from matplotlib.lines import Line2D
 
     rows = max(1, len(cells))

@@ -1,24 +1,33 @@
-"""Cells of the ranking table as Markdown: our value, the paper's value, baselines."""
+"""Cells of the ranking table: our values, the paper's, baselines, and differences to InfoNCE."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from bayescl_lab.paper.ranking.printed import METRICS, is_misprint, paper_figure
-from bayescl_lab.paper.ranking.published import PUBLISHED, has_lightgcn_split
-from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.report.ranking.differences import (
-    Cell,
-    against_paper,
-    data_name,
-    paired_differences,
+from bayescl_lab._files import write_atomically
+from bayescl_lab.compare.summary import exceeds_noise, paired_difference
+from bayescl_lab.paper.ranking.printed import (
+    METRICS,
+    PUBLISHED,
+    has_lightgcn_split,
+    is_misprint,
+    paper_figure,
 )
+from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.report.tables import Table, bold, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.folder import as_json, read_json
+from bayescl_lab.runs.losses import BASELINE, RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
+
+Cell = Mapping[str, Any]
+"""What :func:`~bayescl_lab.paper.ranking.reproduction.reproduce_cell` returns."""
+
+ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
+"""Data sets in the paper's order; others follow."""
 
 _SETTINGS = (
     "temperature",
@@ -33,12 +42,31 @@ PAGE_METRICS = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
 """The metrics that fit a page; the Markdown table has all."""
 
 
-def tables_markdown(cells: Sequence[Cell]) -> str:
-    """Every cell with a heading, its figures and their cost.
+def collect(folder: Path, name: str, cell: Mapping[str, Any]) -> None:
+    """Put a cell into the folder and update ``table.md`` and ``ranking.png`` of all cells."""
+    from bayescl_lab.report.ranking.figure import draw_cells
 
-    Args:
-        cells: in the order in which they are to appear.
-    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"{name}.json", as_json(cell))
+    cells = read_cells(folder)
+    write_atomically(folder / "table.md", tables_markdown(cells))
+    draw_cells(cells, folder / "ranking.png")
+
+
+def read_cells(folder: Path) -> list[dict[str, Any]]:
+    """The cells in a folder, in the order of the table."""
+    cells = [read_json(file) for file in sorted(folder.glob("*.json"))]
+
+    def place(cell: Mapping[str, Any]) -> tuple[int, str, bool, str]:
+        data = data_name(cell)
+        number = ORDER.index(data) if data in ORDER else len(ORDER)
+        return number, cell["data"], cell["encoder"] != "mf", cell["encoder"]
+
+    return sorted((cell for cell in cells if {"losses", "baselines"} <= cell.keys()), key=place)
+
+
+def tables_markdown(cells: Sequence[Cell]) -> str:
+    """Every cell with a heading, its figures and their cost."""
     parts = [f"### {cell_title(cell)}\n\n{cell_markdown(cell)}" for cell in cells]
     return "\n\n".join(parts) + "\n"
 
@@ -70,7 +98,7 @@ def note(cell: Cell) -> str:
         else "One seed: no spread, and small differences mean nothing.",
     ]
     if has_lightgcn_split(cell["data"]):
-        words.append("The paper's figures are from another split and cannot stand here.")
+        words.append("The paper's figures are from another split, so they are left out.")
     elif any(theirs(cell, loss, "ndcg@20") for loss in cell["losses"]):
         words.append("In parentheses what the paper prints, chosen on the test part.")
     if cell["protocol"] == PAPER:
@@ -186,3 +214,82 @@ def _prior(loss: str) -> str:
 def _number(value: float | None) -> str:
     """A setting, or nothing."""
     return "" if value is None else f"{value:g}"
+
+
+def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
+    """Each loss less InfoNCE by a metric such as "ndcg@20", seed by seed; empty without InfoNCE.
+
+    ``certain`` says whether the mean is at least two standard errors from 0; None for one seed.
+    """
+    values = {loss: entry["metrics"][metric]["values"] for loss, entry in cell["losses"].items()}
+    base = values.pop(BASELINE, None)
+    if base is None:
+        return {}
+    found = {loss: paired_difference(ours, base) for loss, ours in values.items()}
+    return {
+        loss: {**one, "certain": exceeds_noise(one, len(base)) if len(base) > 1 else None}
+        for loss, one in found.items()
+    }
+
+
+def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
+    """By loss and metric, our mean less the paper's figure for that loss on such a split.
+
+    Misprints and missing figures are left out.
+    """
+    if has_lightgcn_split(cell["data"]):
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for loss, entry in cell["losses"].items():
+        for metric in METRICS:
+            place = data_name(cell), cell["encoder"], loss, metric
+            theirs = paper_figure(*place)
+            if theirs is not None and not is_misprint(*place):
+                found.setdefault(loss, {})[metric] = entry["metrics"][metric]["mean"] - theirs
+    return found
+
+
+def against_paper(cell: Cell) -> str:
+    """One sentence that compares our rows with the paper's; empty if there are none."""
+    gaps = above_paper(cell)
+    if not gaps:
+        return ""
+    below = [
+        f"{loss} on {metric} ({gap:+.4f})"
+        for loss, by_metric in gaps.items()
+        for metric, gap in by_metric.items()
+        if gap < 0
+    ]
+    count = sum(map(len, gaps.values()))
+    if not below:
+        return f"All {count} figures are at or above what the paper prints for the same loss."
+    return (
+        f"{count - len(below)} of {count} figures are at or above what the paper prints for the "
+        f"same loss; below it are {', '.join(below)}."
+    )
+
+
+def data_name(cell: Cell) -> str:
+    """The data set's name, without its split."""
+    return str(cell["data"]).partition(",")[0]
+
+
+def baseline_sentences(result: Mapping[str, Any]) -> list[str]:
+    """The baselines' results on the same parts of the data, at the longest list.
+
+    ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
+    """
+    sentences = []
+    for name, one in result.get("baselines", {}).items():
+        if "left_out" in one:
+            sentences.append(str(one["left_out"]))
+            continue
+        longest = max(int(metric.partition("@")[2]) for metric in one["metrics"])
+        figures = ", ".join(
+            f"{measure_title(metric)} {one['metrics'][metric]:.4f}"
+            for metric in (f"{shown}@{longest}" for shown in ("recall", "ndcg"))
+        )
+        penalty = one.get("settings", {}).get("regularization")
+        settings = "" if penalty is None else f" (regularization {penalty:g})"
+        sentences.append(f"beside it, {loss_title(name)}{settings}: {figures}")
+    return sentences

@@ -39,18 +39,7 @@ PAIR_IMAGES = 256
 
 
 def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
-    """Make the callback for a run's settings.
-
-    Args:
-        settings: the settings of the run.
-        images: its training images, on its device.
-
-    Returns:
-        The callback, or None if alpha is fixed.
-
-    Raises:
-        ValueError: if alpha is to be measured with labels that are missing.
-    """
+    """The callback for a run's settings and training images; None if alpha is fixed."""
     reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
     if settings.alpha_schedule == "ramp":
         return AlphaCallback(LinearRamp.over(settings.epochs, settings.loss.resolved()["alpha"]))
@@ -70,13 +59,6 @@ def labelled_alpha(
     """Alpha measured as macro-AUC on a small labelled part of the training images.
 
     Views are compared as in training: one view of each image against the other view of all others.
-
-    Args:
-        model: the current model.
-        epoch: the epoch, on which the views depend.
-        images: the labelled part; see :func:`labelled_part`. Never test images.
-        reading: how the AUC becomes alpha; see :func:`bayescl.estimation.alpha_of_auc`.
-        seed: the seed of the run.
     """
     view_1, view_2 = embedded_views(model, images, seed, epoch)
     labels = images.labels
@@ -98,18 +80,10 @@ def unlabelled_alpha(
 
     It is biased upwards, since two views of an image are more alike than two images of a class; see
     :mod:`bayescl.estimation.label_free`.
-
-    Args:
-        model: the current model.
-        epoch: the epoch, on which the images drawn and their views depend.
-        images: training images.
-        size: number of images drawn.
-        reading: how the AUC becomes alpha.
-        seed: the seed of the run.
     """
-    some = _drawn(images, size, derived_seed(seed, Purpose.ESTIMATES, epoch, 3))
+    drawn = _drawn(images, size, derived_seed(seed, Purpose.ESTIMATES, epoch, 3))
     loss: Any = model.loss
-    scored = score_candidates(loss, *embedded_views(model, some, seed, epoch))
+    scored = score_candidates(loss, *embedded_views(model, drawn, seed, epoch))
     return label_free_alpha(
         scored.positive,
         scored.unlabeled,
@@ -120,19 +94,10 @@ def unlabelled_alpha(
 
 
 def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) -> dict[str, float]:
-    """Return precision and recall of the pairs that attract, for a row of ``metrics.csv``.
+    """Precision and recall of the pairs that attract, for a row of ``metrics.csv``.
 
     Labels are used only to evaluate: nothing here affects the loss, its memory or a generator.
-
-    Args:
-        model: the model after the epoch.
-        images: training images; some of them are drawn.
-        seed: the seed of the run.
-        epoch: the epoch that ended.
-
-    Returns:
-        ``pair_precision``, if any pair attracts, and ``pair_recall``; neither for a loss without
-        latent classes or images without labels.
+    There is no precision if no pair attracts, and nothing without latent classes or labels.
     """
     loss = model.loss
     if not isinstance(loss, LatentClassContrastiveLoss) or not images.is_labelled:
@@ -152,17 +117,9 @@ def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) ->
 def labelled_part(
     images: ImageStore, *, per_class: int = LABELS_PER_CLASS, seed: int = 0
 ) -> ImageStore:
-    """Draw a few labelled images of every class for measuring alpha.
+    """Draw a few labelled images of every class, at least 2, for measuring alpha.
 
     They stay among the training images, which the loss sees without labels.
-
-    Args:
-        images: training images.
-        per_class: number of images per class, at least 2; all if there are fewer.
-        seed: seed of the draw.
-
-    Returns:
-        The images drawn, by class.
 
     Raises:
         ValueError: if fewer than two classes have two images.
@@ -191,17 +148,9 @@ def labelled_part(
 def embedded_views(
     model: SimCLR, images: ImageStore, seed: int, epoch: int, *, chunk_size: int = 512
 ) -> tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]:
-    """Embeddings of two augmented views of each image, from the model in ``eval()`` mode.
+    """Embeddings of two augmented views of each image, in float32.
 
-    Args:
-        model: the model; its mode is restored afterwards.
-        images: on the model's device.
-        seed: the seed of the run.
-        epoch: the epoch; views depend only on seed and epoch.
-        chunk_size: images per forward call.
-
-    Returns:
-        The first and the second views' embeddings, in float32.
+    Views depend only on seed and epoch. The model is in ``eval()`` mode meanwhile.
     """
     views: tuple[list[Tensor], list[Tensor]] = ([], [])
     chunks = torch.arange(len(images), device=images.device).split(chunk_size)

@@ -18,9 +18,8 @@ from torch import nn
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder
 from bayescl_lab.images.store import store_from_arrays
-from bayescl_lab.images.torchvision_encoders import TorchvisionEncoder
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -33,9 +32,7 @@ TIMM = "timm:"
 def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
     """The encoder named by the settings, for images of that many channels and pixels.
 
-    Raises:
-        ValueError: if the name is unknown, or it is a user's own encoder, which is only built if
-            the user names it; see :func:`own_encoder`.
+    A user's own encoder is only built if the user names it; see :func:`own_encoder`.
     """
     channels, *sides = image_shape
     name = settings.encoder
@@ -63,10 +60,6 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     The working directory is searched too. Pass only names that the user typed: reading a run's
     folder must not execute code that its settings name.
 
-    Args:
-        name: value of the option.
-        seed: seed of the weights.
-
     Raises:
         ValueError: if there is no such function, or it does not return a module.
     """
@@ -90,14 +83,7 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
 
 
 class PreparedEncoder(nn.Module):
-    """Map raw images to features: division by 255, normalisation, encoder.
-
-    Args:
-        encoder: maps normalised images to features.
-        mean: mean of each channel, in [0, 1].
-        deviation: standard deviation of each channel.
-        image_shape: channels, height and width of the training images.
-    """
+    """Map raw images to features: division by 255, normalisation, encoder."""
 
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
@@ -140,11 +126,7 @@ class PreparedEncoder(nn.Module):
 
 
 def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> PreparedEncoder:
-    """The encoder of a run, on the CPU and in ``eval()`` mode.
-
-    Args:
-        folder: the folder of a run on images.
-        encoder: the run's custom network, if it has one.
+    """The encoder of a run on images, or its custom network, on the CPU and in ``eval()`` mode.
 
     Raises:
         ValueError: if there is no usable checkpoint yet, or the weights belong to another network.
@@ -152,16 +134,20 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
     record = ImageRecord.read(folder)
     channels, height, width = map(int, record.preparation["image_shape"])
     state = read_weights(folder)
+    sizes_only = False
     if encoder is None:
         settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})
-        encoder = build_encoder(settings, (channels, height, width))
+        # A damaged width may need more than all memory: take the tensors of the file instead.
+        sizes_only = settings.encoder == "small"
+        with torch.device("meta" if sizes_only else "cpu"):
+            encoder = build_encoder(settings, (channels, height, width))
     own = {
         name.removeprefix("encoder."): value
         for name, value in state.items()
         if name.startswith("encoder.")
     }
     try:
-        encoder.load_state_dict(own)
+        encoder.load_state_dict(own, assign=sizes_only)
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(

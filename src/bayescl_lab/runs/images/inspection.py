@@ -24,6 +24,7 @@ from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.runs.advice import advise_on_views
 from bayescl_lab.runs.images.alpha import embedded_views
 from bayescl_lab.runs.images.figures import SHOWN, candidates_figure, components_figure
 from bayescl_lab.runs.images.run import ImageRun
@@ -117,6 +118,17 @@ def inspect_images(
         "components": components,
         "settings": settings.as_config(),
     }
+    first_views, second_views = (
+        torch.cat([both[view] for both in views]).cpu().numpy() for view in (0, 1)
+    )
+    labels = store.labels.cpu()[torch.cat(rows).cpu()].numpy()
+    advice = advise_on_views(
+        first_views,
+        second_views,
+        labels if labels.max() >= 0 else None,
+        float(loss.temperature),
+    )
+    about["advice"] = advice.figures()
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     own = "its own weights" if first.tells_apart else "Bayesian weights"
     figures = {"candidates": candidates_figure(store, table, title=title, weighed_by=own)}

@@ -10,11 +10,10 @@ from torch import nn
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.heads import ProjectionHead
+from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
 from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
-from bayescl_lab.images.torchvision_encoders import feature_dim_of
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.settings import ImageSettings
 
@@ -38,9 +37,6 @@ def build_model(
         train: the training images, for their shape, mean and deviation.
         steps_per_epoch: batches per epoch, for the learning-rate schedule.
         encoder: a custom network, instead of the one named by the settings.
-
-    Raises:
-        ValueError: if the settings do not match each other or the images.
     """
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         if encoder is None:

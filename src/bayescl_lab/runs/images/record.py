@@ -35,8 +35,7 @@ class ImageRecord:
         data: where the images are: a known name, or an absolute path.
         preparation: how images are prepared for the encoder.
         class_names: one name per class.
-        images: arrays ``ids``, ``labels`` and ``checksums`` of each part; the checksum of an
-            unchecked image is -1.
+        images: arrays ``ids``, ``labels`` and ``checksums`` of each part; -1 if not checked.
     """
 
     data: str
@@ -46,13 +45,7 @@ class ImageRecord:
 
     @classmethod
     def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageRecord:
-        """The record of the current images.
-
-        Args:
-            data: the name or path that they were loaded from.
-            parts: the images.
-            preparation: how images are prepared for the encoder.
-        """
+        """The record of the current images, of the name or path ``data``."""
         where = data if data in known_data_sets() else str(Path(data).resolve())
         stores = {"train": parts.train, "evaluation": parts.evaluation}
         images = {part: _described(where, store) for part, store in stores.items() if store}
@@ -80,11 +73,7 @@ class ImageRecord:
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageRecord:
-        """The record in a run's folder.
-
-        Raises:
-            ValueError: if a file is missing or damaged.
-        """
+        """The record in a run's folder; a ``ValueError`` if it is missing or damaged."""
         description, arrays = read_record(folder, FILE)
         try:
             images = {
@@ -98,11 +87,7 @@ class ImageRecord:
             raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_absence(self) -> None:
-        """Raise if the images are no longer where they were.
-
-        Raises:
-            ValueError: if they are missing; the message says where they were.
-        """
+        """Raise a ``ValueError`` if the images are no longer where they were."""
         if self.data not in known_data_sets() and not Path(self.data).exists():
             raise ValueError(
                 f"the images of the run are missing from {self.data}: give their location with "
@@ -110,14 +95,7 @@ class ImageRecord:
             )
 
     def refuse_changes(self, now: ImageRecord) -> None:
-        """Raise if the images differ from those that the run was trained on.
-
-        Args:
-            now: the current images.
-
-        Raises:
-            ValueError: if images were added, removed or changed; the message says how many.
-        """
+        """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
         before, after = self._by_id(), now._by_id()
         both = before.keys() & after.keys()
         counts = {

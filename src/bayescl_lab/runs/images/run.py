@@ -16,7 +16,7 @@ from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, load_images
-from bayescl_lab.images.few_label_probe import few_label_draws
+from bayescl_lab.images.feature_probes import few_label_draws
 from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
@@ -28,9 +28,7 @@ from bayescl_lab.runs.images.settings import KIND, ImageSettings
 from bayescl_lab.runs.journal import Journal
 from bayescl_lab.runs.loop import fit_in_folder
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.processes import process_rank
-from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.run import Result, RunStart, TrainedRun, Watching
+from bayescl_lab.runs.run import Result, TrainedRun, Watching, write_evaluation
 from bayescl_lab.runs.weights import read_weights
 
 __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
@@ -39,22 +37,11 @@ __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 class ImageRun(TrainedRun[ImageSettings]):
     """A run on images, ready to train, with its images, model and order of batches.
 
-    All input errors are raised here, before a folder exists.
-
     Args:
         settings: the settings of the run.
         encoder: a custom network, instead of the one named by the settings.
         data: location of the images; default: from the settings.
         record: the record of images in the run's folder, which the images must match.
-
-    Attributes:
-        settings: the settings of the run.
-        parts: the images, on the run's device.
-        model: the module that trains.
-        alpha: the callback that changes the loss's alpha; None if alpha is fixed.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings.
     """
 
     kind = KIND
@@ -72,7 +59,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     ) -> None:
         self.settings = settings
         self.data = settings.data if data is None else data
-        rank, local_rank = process_rank(settings.devices)
+        rank, local_rank = settings.processes.this()
         self.is_first = rank == 0
         self.device = settings.torch_device(local_rank)
         self.parts: ImageParts = load_images(
@@ -90,7 +77,7 @@ class ImageRun(TrainedRun[ImageSettings]):
             settings.batch_size,
             settings.seed,
             rank=rank,
-            num_ranks=settings.devices * settings.num_nodes,
+            num_ranks=settings.processes.count,
         )
         self.model = build_model(
             settings, self.parts.train, steps_per_epoch=len(order), encoder=encoder
@@ -123,12 +110,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         ImageRecord.of(self.data, self.parts, preparation).write(folder)
 
     def start_from(self, path: Path) -> None:
-        """Load the encoder and projection head of another run.
-
-        Raises:
-            ValueError: if the folder does not hold a run on images with weights of the same
-                networks.
-        """
+        """Load the encoder and projection head of another run, which must be the same networks."""
         state = read_weights(RunFolder.open(path, KIND))
         try:
             for name in ("encoder", "projection_head"):
@@ -259,23 +241,17 @@ def train_images(
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
-        OSError: if the disk is full; the previous checkpoint is kept.
     """
-    moved_to: str | None = None
+    restored = None
     if resume:
-        before = RunFolder.open(out, KIND).config().get("data", settings.data)
+        folder = RunFolder.open(out, KIND)
+        before = str(folder.config().get("data", settings.data))
         if settings.data != before:
-            settings, moved_to = replace(settings, data=str(before)), settings.data
-    writes = process_rank(settings.devices).rank == 0
-    start = RunStart(out, KIND, settings, resume=resume, writes=writes)
-    if start.result is not None:
-        return start.result
-    given: dict[str, Any] = {}
-    if moved_to is not None:
-        given = {"data": moved_to, "record": ImageRecord.read(start.folder)}
-    elif resume:
-        given = ImageRun.restore(start.folder)
-    return ImageRun(settings, encoder, **given).train(start, settings.init, **watching)
+            restored = {"data": settings.data, "record": ImageRecord.read(folder)}
+            settings = replace(settings, data=before)
+    return ImageRun.train(
+        settings, out, resume=resume, watching=watching, restored=restored, encoder=encoder
+    )
 
 
 def evaluate_images(
@@ -289,20 +265,16 @@ def evaluate_images(
         data: other images to evaluate on; default: the run's own.
 
     Returns:
-        The content of ``evaluation.json``: probes, the epochs the weights saw, and provenance.
-
-    Raises:
-        ValueError: if the folder does not hold a run on images with a usable checkpoint, or its
-            images have no labels or have changed.
+        Its content: probes, the epochs the weights saw, and provenance.
     """
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
-    evaluation = {
-        "epochs": epochs,
-        "of_epochs": run.settings.epochs,
-        "evaluated_on": run.settings.evaluate_on if data is None else data,
-        "probes": run.evaluate(),
-        "settings": run.settings.as_config(),
-        **provenance(),
-    }
-    folder.write_result(evaluation, name="evaluation.json")
-    return evaluation
+    return write_evaluation(
+        folder,
+        {
+            "epochs": epochs,
+            "of_epochs": run.settings.epochs,
+            "evaluated_on": run.settings.evaluate_on if data is None else data,
+            "probes": run.evaluate(),
+            "settings": run.settings.as_config(),
+        },
+    )

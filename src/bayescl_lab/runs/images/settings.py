@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field, replace
-from pathlib import Path
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
 from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.streaming import decoding_workers
-from bayescl_lab.runs.devices import Device, check_device, chosen_device
 from bayescl_lab.runs.losses import LossSettings, pop_loss, takes
-from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.processes import Device, Processes
+from bayescl_lab.runs.settings import TrainedSettings, check_start
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
@@ -136,8 +134,7 @@ class ImageOptions:
     may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
-        if self.init is not None:  # absolute, to resume from another directory
-            object.__setattr__(self, "init", str(Path(self.init).resolve()))
+        check_start(self)
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
@@ -148,29 +145,22 @@ class ImageOptions:
                 f"batch_size must be divisible by the number of devices, "
                 f"got {self.batch_size} for {processes} devices"
             )
-        check_device(self.device)
 
 
 @dataclass(frozen=True)
-class ImageSettings(ImageOptions, StoredSettings):
+class ImageSettings(ImageOptions, TrainedSettings):
     """All settings that affect one run on images; the loss's come to :class:`ImageOptions`.
 
     Attributes:
         loss: the loss and its hyper-parameters.
-
-    Raises:
-        ValueError: if a value is out of its range.
     """
 
     loss: LossSettings = field(kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.alpha_schedule != "fixed":
-            self._check_alpha_schedule()
-
-    def _check_alpha_schedule(self) -> None:
-        """Refuse a schedule for a loss without alpha, or with values out of its range."""
+        if self.alpha_schedule == "fixed":
+            return
         if not takes(self.loss.loss, "alpha"):
             raise ValueError(
                 f"alpha_schedule must be fixed for the loss {self.loss.loss}, which has no alpha, "
@@ -179,21 +169,15 @@ class ImageSettings(ImageOptions, StoredSettings):
         if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
             raise ValueError("beta must be below 1 if alpha is measured, since alpha can reach 1")
 
-    def torch_device(self, number: int = 0) -> torch.device:
-        """The run's device on this machine; with several GPUs, the one with the given number."""
-        return chosen_device(self.device, number if self.devices > 1 else None)
+    @property
+    def decays(self) -> bool:
+        """Always: the learning rate follows a cosine."""
+        return True
 
-    def continues(self, stored: ImageSettings) -> bool:
-        """Whether only the loading of images differs; a ``ValueError`` if also the epochs do."""
-        here = replace(self, loader=stored.loader, loader_workers=stored.loader_workers)
-        if here.as_config() == stored.as_config():
-            return True
-        if replace(self, epochs=stored.epochs).as_config() == stored.as_config():
-            raise ValueError(
-                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
-                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
-            )
-        return False
+    @property
+    def processes(self) -> Processes:
+        """The devices that train together."""
+        return Processes(self.devices, self.num_nodes)
 
     def choice_of_images(self) -> dict[str, Any]:
         """Arguments of :func:`~bayescl_lab.images.datasets.load_images` that choose images."""

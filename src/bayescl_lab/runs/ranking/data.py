@@ -63,14 +63,7 @@ class RankingData:
     test_data: str | None = None
 
     def load(self, evaluate_on: str) -> RankingParts:
-        """Read the data set.
-
-        Args:
-            evaluate_on: "test", or "validation" to leave the test part unseen.
-
-        Raises:
-            ValueError: if it cannot be read with these options.
-        """
+        """Read the data set; "validation" to evaluate on leaves the test part unseen."""
         from bayescl_lab.ranking.datasets import load_interactions
 
         return load_interactions(evaluate_on=evaluate_on, **asdict(self))
@@ -79,9 +72,6 @@ class RankingData:
         """The guessed columns of the table, by "user", "item", "rating" and "timestamp".
 
         Only the table's header is read. Columns with exactly these names are left out.
-
-        Raises:
-            ValueError: if the table cannot be read, or no column looks like a required one.
         """
         from bayescl_lab.ranking.datasets import guessed_columns
         from bayescl_lab.ranking.readers.table import TableOptions
@@ -91,12 +81,7 @@ class RankingData:
 
     @property
     def title(self) -> str:
-        """Name of the data set in tables.
-
-        Example:
-            >>> RankingData("ml-100k", split="author").title
-            'ml-100k, author split'
-        """
+        """Name of the data set in tables."""
         return self.data if self.split is None else f"{self.data}, {self.split} split"
 
     @classmethod
@@ -107,11 +92,6 @@ class RankingData:
 
 
 def same_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two runs' settings read the same interactions.
-
-    Example:
-        >>> same_data({"data": "a", "lr": 1.0}, {"data": "a", "lr": 2.0})
-        True
-    """
+    """Whether two runs' settings read the same interactions."""
     names = [field.name for field in fields(RankingData)]
     return all(one.get(name) == other.get(name) for name in names)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.ranking.baselines import LIST_LENGTHS, evaluate_baselines, ranking_figures
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import KIND
+from bayescl_lab.runs.run import write_evaluation
 
 
 def evaluate_run(
@@ -25,12 +25,7 @@ def evaluate_run(
             default: the run's own.
 
     Returns:
-        The content of ``evaluation.json``: metrics, also of the baselines, the epochs the weights
-        saw, and provenance.
-
-    Raises:
-        ValueError: if the folder does not hold a recommender with a usable checkpoint, or the run's
-            data have changed.
+        Its content: metrics, also of the baselines, the epochs the weights saw, and provenance.
     """
     folder = RunFolder.open(path, KIND)
     config = folder.config()
@@ -48,7 +43,5 @@ def evaluate_run(
         "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
         "report": dict(parts.report),
         "settings": config,
-        **provenance(),
     }
-    folder.write_result(evaluation, name="evaluation.json")
-    return evaluation
+    return write_evaluation(folder, evaluation)

@@ -20,10 +20,16 @@ from scipy.sparse import csr_array
 from bayescl_lab.ranking.datasets import source_files
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer
-from bayescl_lab.runs.fingerprints import changes, file_records
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.record import read_arrays, read_record, write_arrays, write_record
+from bayescl_lab.runs.record import (
+    changes,
+    file_records,
+    read_arrays,
+    read_record,
+    write_arrays,
+    write_record,
+)
 
 FILE, EMBEDDINGS = "interactions.npz", "embeddings.npz"
 PARTS = ("train", "validation", "test")
@@ -38,9 +44,8 @@ class RankingRecord:
         validation: interactions for choosing the epoch or settings; None if there are none.
         test: the test part.
         report: counts of what reading left out or merged.
-        files: records of the files, from :func:`~bayescl_lab.runs.fingerprints.file_records`.
-        evaluation: other interactions to evaluate on, of the same users and items; None for the
-            run's own.
+        files: records of the files, from :func:`~bayescl_lab.runs.record.file_records`.
+        evaluation: other interactions to evaluate on; None for the run's own.
         folder: the folder of these files, if the data were a folder.
         columns: the table's guessed columns, by "user" and so on.
     """
@@ -62,9 +67,6 @@ class RankingRecord:
             data: the data set and how to read it.
             evaluate_on: the part that the run is evaluated on.
             watches: whether a validation part is held out of training to choose the epoch.
-
-        Raises:
-            ValueError: if it cannot be read with these options.
         """
         files = tuple(file_records(source_files(data.data, data.test_data)))
         place = Path(data.data)
@@ -130,11 +132,7 @@ class RankingRecord:
 
     @classmethod
     def read(cls, folder: RunFolder) -> RankingRecord:
-        """The record in a run's folder.
-
-        Raises:
-            ValueError: if a file is missing or damaged.
-        """
+        """The record in a run's folder; a ``ValueError`` if it is missing or damaged."""
         description, arrays = read_record(folder, FILE)
         try:
             train, validation, test = (_part(arrays, part) for part in PARTS)
@@ -153,12 +151,9 @@ class RankingRecord:
             raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_changes(self) -> None:
-        """Raise if the files differ from those that the run was trained on.
+        """Raise a ``ValueError`` if the files differ from those that the run was trained on.
 
         If all files are gone, that is not a change: the run's folder holds their interactions.
-
-        Raises:
-            ValueError: if a file changed; the message says which one and how.
         """
         files = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
         if files and self.folder is not None:
@@ -169,14 +164,7 @@ class RankingRecord:
             )
 
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of other interactions' users and items in this run, matched by id.
-
-        Args:
-            other: interactions of any users and items.
-
-        Returns:
-            A row for each user and for each item; -1 for those that the run does not know.
-        """
+        """Rows of other interactions' users and items in this run, matched by id; -1 if unknown."""
         return (
             _places(other.user_ids, self.train.user_ids),
             _places(other.item_ids, self.train.item_ids),
@@ -186,11 +174,8 @@ class RankingRecord:
         """The same run, to be evaluated on other interactions of the users and items it knows.
 
         Interactions that the run was trained on, or that chose its epoch, are left out, as are
-        users and items that it does not know; the report counts them.
-
-        Args:
-            data: the other data.
-            config: the run's settings as plain values, which say how to read them.
+        users and items that it does not know; the report counts them. The run's settings say how to
+        read the other data.
 
         Raises:
             ValueError: if the data cannot be read, or nothing is left to evaluate on.
@@ -264,11 +249,7 @@ def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) ->
 
 
 def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int]:
-    """Read the scorer of a finished run, and the epochs its weights saw.
-
-    Raises:
-        ValueError: if the file is missing or damaged.
-    """
+    """Read the scorer of a finished run, and the epochs its weights saw."""
     path = folder.path / EMBEDDINGS
     arrays = read_arrays(path)
     try:

@@ -33,7 +33,7 @@ from bayescl_lab.runs.ranking.baselines import (
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
 from bayescl_lab.runs.ranking.watch import Rows, Watch, best_epoch, stopping_epoch
-from bayescl_lab.runs.run import Result, RunStart, TrainedRun, Watching
+from bayescl_lab.runs.run import Result, TrainedRun, Watching
 from bayescl_lab.runs.weights import read_weights
 
 __all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
@@ -45,25 +45,16 @@ PAPER_NOTE = "best epoch on the test part, for each metric separately, as the pa
 class RankingRun(TrainedRun[RankingSettings]):
     """A recommender, ready to train, with its interactions, model and order of batches.
 
-    All input errors are raised here, before a folder exists.
-
     Args:
         settings: the settings of the run.
         record: the record of the data in the run's folder; None to read the data.
         baselines: whether to evaluate popularity and EASE too.
 
     Attributes:
-        settings: the settings of the run.
         record: the interactions by part, and their files.
         parts: the interactions to evaluate on; lists leave out those in its ``train``.
         watched: the interactions that choose the epoch, or None.
         interactions: the training interactions.
-        model: the module that trains.
-        is_first: whether this process writes, if several train together.
-        device: the device of training.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings.
     """
 
     kind = KIND
@@ -133,12 +124,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         self.record.write(folder, self.settings.data)
 
     def start_from(self, path: Path) -> None:
-        """Load another run's embeddings of the users and items that both runs know.
-
-        Raises:
-            ValueError: if the folder does not hold a recommender with weights, or its embeddings
-                have another length.
-        """
+        """Load another run's embeddings of the users and items that both runs know."""
         folder = RunFolder.open(path, KIND)
         record = RankingRecord.read(folder)
         state = read_weights(folder)
@@ -244,21 +230,10 @@ def train_ranking(
 
     Returns:
         The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
-            holds another run or a damaged checkpoint.
     """
-    writes = settings.processes.this().rank == 0
-    start = RunStart(out, KIND, settings, resume=resume, writes=writes)
-    if start.result is not None:
-        return start.result
-    given: dict[str, Any] = {}
     if resume:
-        _refuse_more_after_early_stop(settings, start.folder)
-        given = RankingRun.restore(start.folder)
-    run = RankingRun(settings, baselines=baselines, **given)
-    return run.train(start, settings.init, **watching)
+        _refuse_more_after_early_stop(settings, RunFolder.open(out, KIND))
+    return RankingRun.train(settings, out, resume=resume, watching=watching, baselines=baselines)
 
 
 def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:

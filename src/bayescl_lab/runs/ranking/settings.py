@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field, fields, replace
-from pathlib import Path
+from dataclasses import asdict, field, fields
 from typing import Annotated, Any, Literal
 
-import torch
 from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
@@ -15,11 +13,10 @@ from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.scorers import Score, check_item_norm_exponent
-from bayescl_lab.runs.devices import Device, check_device, chosen_device
 from bayescl_lab.runs.losses import RankingLoss, pop_loss
-from bayescl_lab.runs.processes import Processes
+from bayescl_lab.runs.processes import Device, Processes
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.settings import StoredSettings, TrainedSettings, check_start
 
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
@@ -103,18 +100,16 @@ class RankingOptions:
     may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
-        if self.init is not None:  # absolute, to resume from another directory
-            object.__setattr__(self, "init", str(Path(self.init).resolve()))
+        check_start(self)
         check_item_norm_exponent(self.item_norm_exponent, self.score)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
-        check_device(self.device)
 
 
 @dataclass(frozen=True)
-class RankingSettings(RankingOptions, StoredSettings):
+class RankingSettings(RankingOptions, TrainedSettings):
     """All settings that affect one trained recommender; :class:`RankingOptions` has the others.
 
     Attributes:
@@ -151,24 +146,10 @@ class RankingSettings(RankingOptions, StoredSettings):
         if self.extra_positives and self.candidates == "in-batch":
             raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
 
-    def continues(self, stored: RankingSettings) -> bool:
-        """Whether at most the number of epochs differs; a ``ValueError`` if it cannot change so."""
-        if replace(self, epochs=stored.epochs).as_config() != stored.as_config():
-            return False
-        if self.schedule == "cosine":
-            raise ValueError(
-                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
-                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
-            )
-        if self.epochs < stored.epochs:
-            raise ValueError(
-                f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
-            )
-        return True
-
-    def torch_device(self, number: int = 0) -> torch.device:
-        """The run's device on this machine; with several GPUs, the one with the given number."""
-        return chosen_device(self.device, number if self.processes.devices > 1 else None)
+    @property
+    def decays(self) -> bool:
+        """Whether the schedule is a cosine."""
+        return self.schedule == "cosine"
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, with every hyper-parameter of the loss."""

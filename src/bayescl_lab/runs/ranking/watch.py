@@ -63,12 +63,7 @@ class Watch:
 
 
 def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
-    """The first epoch with the highest value of a metric; None if none was evaluated.
-
-    Example:
-        >>> best_epoch([{"epoch": 1, "ndcg@20": 0.2}, {"epoch": 2}])
-        1
-    """
+    """The first epoch with the highest value of a metric; None if none was evaluated."""
     seen = [row for row in rows if metric in row]
     if not seen:
         return None

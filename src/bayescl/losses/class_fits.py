@@ -1,0 +1,146 @@
+"""Fits of latent classes to remembered items: how many components, to which items, and when."""
+
+from __future__ import annotations
+
+import torch
+
+from bayescl.axes import Float, Tensor
+from bayescl.functional.latent_classes import (
+    LatentClasses,
+    class_responsibilities,
+    fit_latent_classes,
+    further_views,
+    signatures,
+    trust_of_share,
+    view_agreement,
+)
+
+COMPONENTS_PER_CLASS = (2.0, 4.0)
+"""Components of each mixture per expected class. Transitions of views rejoin the parts of a split
+class, but nothing separates two classes merged in one component."""
+
+MOST_COMPONENTS = 384
+"""In a mixture. It bounds the cost of a step and of a fit, whatever the number of classes."""
+
+SCALES = (5, 10, 20, 40, 80, 160)
+"""Numbers of classes that are tried where none is given."""
+
+_ITEMS_PER_COMPONENT = 2
+"""A mixture is fitted once the memory holds this many items per component."""
+
+_LARGEST_MEMORY = 8192
+"""More items are worth little, since the encoder changes while they come."""
+
+_FIT_PRODUCTS = 2**27
+"""Items x components x coordinates that a fit may take; beyond it, a random part of the items."""
+
+_HELD_OUT = 0.25
+"""Share of the latest items that no fit sees where numbers of classes are compared."""
+
+
+def memory_for(tau_plus: float) -> int:
+    """Return how many items a memory must hold to fit components at a class prior.
+
+    A power of two with at least sixteen items of each class.
+
+    Example:
+        >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
+        (1024, 2048, 8192)
+    """
+    size = 1024
+    while size < _LARGEST_MEMORY and size * tau_plus < 16:
+        size *= 2
+    return size
+
+
+def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
+    """Components of each mixture for classes of a prior, with as many items to fit to.
+
+    Example:
+        >>> mixture_sizes(0.1, 1024), mixture_sizes(0.001, 8192)
+        ((20, 40), (384, 384))
+    """
+    most = max(1, min(MOST_COMPONENTS, items // _ITEMS_PER_COMPONENT))
+    wanted = (min(each / tau_plus, MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf
+    return tuple(max(1, min(most, max(2, round(each)))) for each in wanted)
+
+
+def enough_items(tau_plus: float | None, memory: int) -> int:
+    """Number of items needed for a fit: with fewer, each would get a component of its own."""
+    prior = 1 / SCALES[1] if tau_plus is None else tau_plus
+    return min(_ITEMS_PER_COMPONENT * max(mixture_sizes(prior, memory)), memory)
+
+
+def is_hopeless(tau_plus: float, memory: int) -> bool:
+    """Whether so few components would merge so many classes that none could be believed."""
+    most = max(mixture_sizes(tau_plus, memory))
+    return float(trust_of_share(torch.tensor(1 / most), tau_plus)) == 0
+
+
+def fitted_classes(
+    items: Float[Tensor, "items two_dim"],
+    tau_plus: float,
+    *,
+    seed: int,
+    labelled: tuple[Tensor, Tensor, Tensor] | None,
+) -> LatentClasses:
+    """Latent classes of items, of a random part of them where there are very many.
+
+    Args:
+        items: both views of each, side by side, the oldest first.
+        tau_plus: probability that two items are of one class.
+        seed: of all draws.
+        labelled: both views of some items and their labels.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    sizes = mixture_sizes(tau_plus, len(items))
+    most = max(2 * max(sizes), 2 * _FIT_PRODUCTS // (sum(sizes) * items.shape[1]))
+    if len(items) > most:
+        kept = torch.randperm(len(items), generator=generator)[:most].sort().values
+        items = items[kept.to(items.device)]
+    view_1, view_2 = items.chunk(2, dim=1)
+    return fit_latent_classes(view_1, view_2, sizes, generator=generator, labelled=labelled)
+
+
+def agreement_in(
+    classes: LatentClasses,
+    first: Float[Tensor, "items components"],
+    second: Float[Tensor, "items components"],
+) -> Float[Tensor, " mixtures"]:
+    """How far views and mixtures agree in a fit, from outlooks of both, whatever labels say."""
+    both = torch.cat([first, second])[:, : sum(classes.sizes)]
+    first, second = signatures(both, classes.moves, hops=0).chunk(2)
+    return view_agreement(first, second, classes.sizes) * classes.alignment
+
+
+def fits_at_scales(
+    items: Float[Tensor, "items two_dim"],
+    last: int | None,
+    *,
+    seed: int,
+    labelled: tuple[Tensor, Tensor, Tensor] | None,
+) -> dict[int, tuple[LatentClasses, float]]:
+    """Fits at several of :data:`SCALES`, and how far views and mixtures agree in each.
+
+    A number of classes is right where views of items that no fit has seen lie in one class, and
+    coarse and fine mixtures tell the same items apart.
+
+    Args:
+        items: both views of each, side by side, the oldest first; the latest are held out.
+        last: the scale to try again, with one next to it; all if None.
+        seed: of all draws.
+        labelled: both views of some items and their labels.
+    """
+    latest = int(_HELD_OUT * len(items))
+    seen, held_out = items.split([len(items) - latest, latest])
+    largest = max(1, sum(4 * _ITEMS_PER_COMPONENT * scale <= len(seen) for scale in SCALES))
+    tried = set(range(largest)) if last is None else {last, last + (1 if seed % 2 else -1)}
+    fits = {}
+    for scale in sorted(tried & set(range(largest))):
+        classes = fitted_classes(seen, 1 / SCALES[scale], seed=seed, labelled=labelled)
+        first, second = (
+            further_views(class_responsibilities(view, classes).nan_to_num(0.0), classes.moves)
+            for view in held_out.chunk(2, dim=1)
+        )
+        fits[scale] = classes, float(agreement_in(classes, first, second).mean())
+    return fits

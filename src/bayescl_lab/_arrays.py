@@ -1,0 +1,99 @@
+"""Arrays in ``.npy`` and ``.npz`` files, checked before they take memory, never unpickled."""
+
+from __future__ import annotations
+
+import math
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl_lab._cores import usable_memory
+
+UNREADABLE = (
+    *(ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError, RuntimeError),
+    *(tokenize.TokenError, IndexError, AttributeError),
+)
+"""What a damaged file raises, depending on its damage."""
+
+_LARGEST_RATIO = 1100
+"""Deflate makes no file smaller than this many times."""
+
+
+def unreadable(path: Path, error: BaseException) -> ValueError:
+    """The error to raise for one of :data:`UNREADABLE`, in one line that names the file."""
+    reason = str(error).partition("\n")[0] or "it is damaged"
+    if isinstance(error, RecursionError):
+        reason = "its header is nested too deeply"
+    if "Object arrays" in reason or "Python objects" in reason or "pickle" in reason:
+        reason = "it holds Python objects, which may run code when loaded"
+    return ValueError(f"cannot read {path}: {reason[:200]}")
+
+
+def array_names(path: Path) -> list[str]:
+    """Names of the arrays in an ``.npz`` file.
+
+    Raises:
+        ValueError: if it cannot be read, or says that it unpacks to more than it can hold.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
+    if any(entry.file_size > _LARGEST_RATIO * entry.compress_size + 1024 for entry in entries):
+        raise ValueError(f"cannot read {path}: it is damaged, an array cannot be so large")
+    names = [entry.filename for entry in entries]
+    return [name.removesuffix(".npy") for name in names if name.endswith(".npy")]
+
+
+def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]) -> NDArray[Any]:
+    """One array of an ``.npz`` file, or that of an ``.npy`` file, mapped into memory.
+
+    Args:
+        path: the file.
+        name: of the array; None for an ``.npy`` file.
+        dimensions: numbers of dimensions that it may have.
+
+    Raises:
+        ValueError: if it is missing or damaged, holds Python objects, has another number of
+            dimensions, or does not fit into memory.
+    """
+    try:
+        if name is None:
+            with path.open("rb") as file:
+                _check_header(file, path.stat().st_size, dimensions)
+            return np.lib.format.open_memmap(path, mode="r")
+        with zipfile.ZipFile(path) as archive:
+            size = archive.getinfo(f"{name}.npy").file_size
+            with archive.open(f"{name}.npy") as packed:
+                _check_header(packed, size, dimensions)
+            if size > usable_memory():
+                raise ValueError(f"{name} needs {size / 1e9:.1f} GB, more than there is memory")
+            with archive.open(f"{name}.npy") as packed:
+                array: NDArray[Any] = np.lib.format.read_array(packed, allow_pickle=False)
+                return array
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
+
+
+def _check_header(file: IO[bytes], size: int, dimensions: Sequence[int]) -> None:
+    """Refuse an array by its header; ``size`` is the declared size of its file."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    else:
+        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if len(shape) not in dimensions:
+        allowed = " or ".join(map(str, dimensions))
+        raise ValueError(f"the number of dimensions must be {allowed}, got shape {shape}")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - file.tell():
+        raise ValueError(f"it is damaged: it does not hold the shape {shape} of its header")

@@ -1,1 +1,0 @@
-"""Losses compared on images: comparisons, tuning and the plans behind them."""

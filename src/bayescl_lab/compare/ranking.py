@@ -1,0 +1,163 @@
+"""Comparison of losses on interactions, and the choice of settings for the ranking table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bayescl_lab.compare.comparison import Comparison, Results
+from bayescl_lab.compare.ranking_plans import RankingPlan
+from bayescl_lab.compare.summary import (
+    ALIKE,
+    SPREAD,
+    baseline_summary,
+    loss_summary,
+)
+from bayescl_lab.compare.tuning import Trials, Values, best, tune
+from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.parallel import Progress, Train
+from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
+from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
+from bayescl_lab.runs.ranking.settings import (
+    EASE_NAME,
+    IALS_NAME,
+    POPULARITY,
+    AnyBaseline,
+    BaselineSettings,
+    IALSSettings,
+    RankingSettings,
+)
+from bayescl_lab.runs.ranking.watch import CRITERION
+
+KIND = "compare ranking"
+"""The kind of run: the command that makes it."""
+
+
+@dataclass(frozen=True)
+class RankingComparison(Comparison[RankingSettings, RankingLoss]):
+    """Losses to compare on the same interactions; see :class:`.Comparison`.
+
+    Raises:
+        ValueError: also if nothing would be left to evaluate.
+    """
+
+    kind = KIND
+    settings_type = RankingSettings
+    loss_type = RankingLoss
+    kept = ("metrics", "epochs", "best_epoch", "seconds_per_epoch", "loss")
+    unsaid = ("devices", "num_nodes")  # one, always
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shared.processes.count > 1:
+            raise ValueError(
+                "devices must be 1 in a comparison, which trains runs side by side, "
+                f"got {self.shared.processes.count}"
+            )
+        if self.shared.data.split == "none":
+            raise ValueError("split must leave something to evaluate, got 'none'")
+
+    @property
+    def train(self) -> Train:
+        """Trains one run in its folder."""
+        return train_ranking
+
+    def open_data(self, out: Path) -> RankingParts:
+        """The interactions to evaluate on, which the first run recorded if it began already."""
+        name, settings = next(iter(self.runs().items()))
+        folder = RunFolder(out / "runs" / name, RankingRun.kind)
+        return RankingRun(settings, **RankingRun.restore(folder)).parts
+
+    def figures(self, results: Results, data: RankingParts) -> dict[str, Any]:
+        """Losses and baselines in the form of a cell of the ranking table."""
+        by_loss: dict[str, list[Mapping[str, Any]]] = {}
+        for result in results.values():
+            by_loss.setdefault(result["settings"]["loss"], []).append(result)
+        baselines = evaluate_baselines(data)
+        example = next(iter(results.values()))
+        return {
+            "data": self.shared.data.title,
+            "encoder": self.shared.encoder,
+            "seeds": self.seeds,
+            "spread": SPREAD,
+            **{key: example[key] for key in ALIKE},
+            "losses": {loss: loss_summary(some) for loss, some in by_loss.items()},
+            "baselines": {
+                name: baseline_summary(one) for name, one in baselines.items() if "metrics" in one
+            },
+            "remarks": [one["left_out"] for one in baselines.values() if "left_out" in one],
+        }
+
+
+def tune_cell(
+    plan: RankingPlan,
+    losses: Sequence[str],
+    folder: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Try all settings of a plan for some losses, and choose on the validation part.
+
+    Finished runs in the folder are kept.
+
+    Returns:
+        As :func:`.tune`; each loss also has its number of ``epochs``, and its
+        ``item_norm_exponent`` with the scores of all that were tried, without training again.
+    """
+    trials = Trials(folder, plan.seeds, train=train_ranking, workers=workers, progress=progress)
+    tuning = tune(plan, losses, trials)
+    for entry in tuning["losses"].values():
+        run = f"{best(entry['scores'])}-seed{plan.seeds[0]}"
+        entry["epochs"] = trials.results[run]["best_epoch"]
+        entry |= _item_norm_exponent(folder / run, plan.item_norm_exponents)
+    return tuning
+
+
+def tuned_baselines(
+    plan: RankingPlan, folder: Path
+) -> dict[str, tuple[AnyBaseline, dict[str, Any]]]:
+    """Every baseline of a plan, ready for test, with the choice of its settings.
+
+    Finished runs in the folder are kept.
+
+    Returns:
+        By name, the settings for test, and the ``choice`` with the ``scores`` of all that was
+        tried; nothing is tried for popularity.
+    """
+    data = plan.fixed.data
+    settings: dict[str, AnyBaseline] = {
+        EASE_NAME: BaselineSettings(EASE_NAME, data),
+        IALS_NAME: IALSSettings(data, dim=plan.fixed.dim),
+    }
+    tried: dict[str, Sequence[Values]] = {
+        EASE_NAME: [{"regularization": value} for value in plan.regularizations],
+        IALS_NAME: plan.ials_settings,
+    }
+
+    def make(name: str, values: Values, _: int) -> AnyBaseline:
+        return replace(settings[name], evaluate_on="validation", **values)
+
+    some = {name: values for name, values in tried.items() if values}
+    chosen = Trials(folder, [0], train=fit_baseline).choose(some, make)
+    final = {name: (replace(settings[name], **it["choice"]), it) for name, it in chosen.items()}
+    return {POPULARITY: (BaselineSettings(POPULARITY, data), {}), **final}
+
+
+def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:
+    """The exponent with which a finished run ranks best, and the scores of all."""
+    if len(exponents) == 1:
+        return {"item_norm_exponent": exponents[0]}
+    _, run, _ = RankingRun.reopen(folder)
+    scores = {}
+    for exponent in exponents:
+        run.model.item_norm_exponent = exponent
+        scores[exponent] = run.evaluate()["metrics"][CRITERION]
+    return {
+        "item_norm_exponent": max(scores, key=scores.__getitem__),
+        "item_norm_exponent_scores": {f"{key:g}": score for key, score in scores.items()},
+    }

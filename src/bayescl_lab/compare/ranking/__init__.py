@@ -1,1 +1,0 @@
-"""Losses compared on recommenders: comparisons, tuning and the plans behind them."""

@@ -1,0 +1,342 @@
+"""Choose settings on a validation part, with as many tries for every loss.
+
+Validation images or interactions are taken out of the training part; the test part plays no role,
+and the seeds are not those of the comparison. A :class:`Plan` names grids of settings for one data
+set; :func:`search` needs no plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.runs.losses import BASELINE
+from bayescl_lab.runs.parallel import Progress, Train, train_runs
+
+if TYPE_CHECKING:
+    from bayescl_lab.compare.comparison import Comparison
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.ranking.settings import RankingSettings
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try, by the name of a setting; every combination is tried."""
+
+Values = Mapping[str, Any]
+"""One of them."""
+
+Settings = TypeVar("Settings", "ImageSettings", "RankingSettings")
+
+TUNING_SEED = 1000
+"""How far the seed of tried runs lies above the first one of a comparison."""
+
+_CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@20",))
+"""Measures whose mean is a setting's score; the first that a run has."""
+
+_ALTERNATIVES: Grid = {
+    "tau_plus": (0.05, 0.2, 0.01),
+    "alpha": (1.0, 0.8),
+    "beta": (0.5, 0.7, 0.6),
+    "concentration": (0.1, 0.5, 0.25),
+    "attraction": (2.0, 0.5),
+}
+"""Values of a loss's own hyper-parameters that :func:`search` tries, the most promising first."""
+
+
+@dataclass(frozen=True)
+class Plan(Generic[Settings]):
+    """What is tried with one data set.
+
+    Attributes:
+        fixed: settings of every run, apart from the loss and what is tried.
+        loss_grids: hyper-parameters tried for each loss.
+        shared_grid: settings tried with InfoNCE before; the choice holds for all losses.
+        shared_loss: hyper-parameters of InfoNCE for that.
+        seeds: of every setting; none of them is a seed of the comparison.
+        name: of the data set's results and of its recorded choice.
+
+    Raises:
+        ValueError: if one loss would get more settings than another.
+    """
+
+    fixed: Settings
+    loss_grids: Mapping[str, Grid]
+    shared_grid: Grid = field(default_factory=dict)
+    shared_loss: Mapping[str, float] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (TUNING_SEED,)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_same_budget(self.loss_grids)
+
+    def settings(
+        self,
+        loss: str,
+        hyperparameters: Values,
+        shared: Values,
+        *,
+        seed: int | None = None,
+        data: Any = None,
+    ) -> Settings:
+        """The settings of a run on the validation part; ``data`` replaces the plan's own."""
+        changes: dict[str, Any] = {**shared, **({} if data is None else {"data": data})}
+        changes["loss"] = type(self.fixed.loss)(loss, dict(hyperparameters))
+        changes["seed"] = self.seeds[0] if seed is None else seed
+        return replace(self.fixed, evaluate_on="validation", **changes)
+
+
+class Trials:
+    """Runs on the validation part, and the choice between their settings.
+
+    Args:
+        folder: of the run folders; finished runs in it are kept.
+        seeds: of every setting.
+        train: trains one run.
+        workers: processes that train at a time.
+        progress: called after every epoch.
+
+    Attributes:
+        results: the ``result.json`` of every run by its name.
+        epochs: number of epochs of all finished runs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        seeds: Sequence[int],
+        *,
+        train: Train,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> None:
+        self.folder, self.seeds, self.train = folder, seeds, train
+        self.workers, self.progress = workers, progress
+        self.results: dict[str, dict[str, Any]] = {}
+        self.epochs = 0
+
+    def choose(
+        self, tried: Mapping[str, Sequence[Values]], make: Callable[[str, Values, int], Any]
+    ) -> dict[str, dict[str, Any]]:
+        """Train every setting with every seed and choose the best one of each group.
+
+        Args:
+            tried: the settings by group, such as a loss.
+            make: makes a run's settings of a group, its values and a seed.
+
+        Returns:
+            By group, the ``choice`` and the ``scores`` of all that was tried.
+        """
+        runs = {
+            f"{group}-{name_of(values)}-seed{seed}": make(group, values, seed)
+            for group, settings in tried.items()
+            for values in settings
+            for seed in self.seeds
+        }
+        if runs:
+            self.results |= train_runs(
+                runs,
+                self.folder,
+                train=self.train,
+                workers=self.workers,
+                progress=later(self.progress, self.epochs),
+            )
+        self.epochs += sum(settings.epochs for settings in runs.values())
+        chosen = {}
+        for group, settings in tried.items():
+            scores = {f"{group}-{name_of(values)}": {"values": values} for values in settings}
+            for name, entry in scores.items():
+                entry |= _score([self.results[f"{name}-seed{seed}"] for seed in self.seeds])
+            chosen[group] = {"choice": scores[best(scores)]["values"], "scores": scores}
+        return chosen
+
+    def record(self, losses: Mapping[str, Any]) -> dict[str, Any]:
+        """The content of a result file: what was chosen for every loss, by which score."""
+        names = _criterion(next(iter(self.results.values()))) if self.results else ()
+        measure = f"mean of {' and '.join(names)}" if len(names) > 1 else "".join(names)
+        return {
+            "criterion": f"{measure} on the validation part",
+            "seeds": list(self.seeds),
+            "spread": "standard deviation over seeds",
+            "losses": dict(losses),
+            "commits_of_runs": sorted({str(result["commit"]) for result in self.results.values()}),
+        }
+
+
+def tune(
+    plan: Plan[Any],
+    losses: Sequence[str],
+    trials: Trials,
+    *,
+    shared: Mapping[str, Any] | None = None,
+    data: Any = None,
+) -> dict[str, Any]:
+    """Try the settings of a plan: first those that losses share, then those of each loss.
+
+    Args:
+        plan: the plan.
+        losses: the losses to choose settings for.
+        trials: trains and scores.
+        shared: an earlier choice of shared settings, which is kept; default: choose now.
+        data: replaces the plan's own.
+
+    Returns:
+        What :meth:`Trials.record` says, and the choice of ``shared`` settings.
+    """
+    if shared is None:
+        grid = settings_of(plan.shared_grid)
+        shared = {"choice": grid[0], "scores": {}}
+        if len(grid) > 1:
+            shared = trials.choose(
+                {"shared": grid},
+                lambda _, values, seed: plan.settings(
+                    BASELINE, plan.shared_loss, values, seed=seed, data=data
+                ),
+            )["shared"]
+    common = shared["choice"]
+    chosen = trials.choose(
+        {loss: settings_of(plan.loss_grids[loss]) for loss in losses},
+        lambda loss, values, seed: plan.settings(loss, values, common, seed=seed, data=data),
+    )
+    return {**trials.record(chosen), "shared": shared}
+
+
+def search(comparison: Comparison[Any, Any], trials: Trials) -> dict[str, Any]:
+    """Choose the hyper-parameters of every loss of a comparison, the best of as many for each.
+
+    The first setting is the comparison's own. Others differ in the temperature, from a quarter to
+    twice the first one. Up to half of the settings have the best of these temperatures, and one
+    other value of one of the loss's own hyper-parameters each; a loss without some gets more
+    temperatures. Everything is in a fixed order.
+
+    Args:
+        comparison: the comparison; its ``tune`` is the number of settings for each loss.
+        trials: trains and scores.
+
+    Returns:
+        What :meth:`Trials.record` says.
+    """
+    first = comparison.hyperparameters()
+    changes = {loss: other_values(values)[: comparison.tune // 2] for loss, values in first.items()}
+    tried = {
+        loss: [
+            {**values, "temperature": temperature}
+            for temperature in temperatures(
+                values["temperature"], comparison.tune - len(changes[loss])
+            )
+        ]
+        for loss, values in first.items()
+    }
+    chosen = trials.choose(tried, comparison.tried)
+    tried = {
+        loss: [{**chosen[loss]["choice"], **change} for change in some]
+        for loss, some in changes.items()
+        if some
+    }
+    for loss, entry in trials.choose(tried, comparison.tried).items():
+        scores = {**chosen[loss]["scores"], **entry["scores"]}
+        chosen[loss] = {"choice": scores[best(scores)]["values"], "scores": scores}
+    return trials.record(chosen)
+
+
+def temperatures(first: float, count: int) -> list[float]:
+    """Temperatures to try; however many there are, they cover the range evenly.
+
+    Args:
+        first: the first of them; the others are from a quarter to twice as large.
+        count: number of temperatures.
+
+    Example:
+        >>> temperatures(0.5, 4)
+        [0.5, 0.354, 0.21, 0.595]
+    """
+    # Van der Corput's sequence: 1/2, 1/4, 3/4, 1/8, 5/8, ...
+    places = [int(bin(k)[:1:-1], 2) / 2 ** k.bit_length() for k in range(1, count)]
+    return [first, *(float(f"{first * 2 ** (3 * place - 2):.3g}") for place in places)]
+
+
+def other_values(values: Values) -> list[dict[str, float]]:
+    """Other values of own hyper-parameters: the first ones of each, the second ones, and so on."""
+    others = [
+        [{name: value} for value in some if value != values[name]]
+        for name, some in _ALTERNATIVES.items()
+        if name in values
+    ]
+    rounds = itertools.zip_longest(*others)
+    return [change for changes in rounds for change in changes if change is not None]
+
+
+def _criterion(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """The measures whose mean is a run's score."""
+    measures = result.get("probes") or result["metrics"]
+    return next(names for names in _CRITERIA if set(names) <= measures.keys())
+
+
+def _score(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The score of a setting, from its runs."""
+    names = _criterion(results[0])
+    measures = [result.get("probes") or result["metrics"] for result in results]
+    return {
+        "score": mean_and_spread(
+            [sum(measure[name] for name in names) / len(names) for measure in measures]
+        ),
+        **{name: mean_and_spread([measure[name] for measure in measures]) for name in names},
+        "seconds": sum(map(_seconds, results)),
+    }
+
+
+def _seconds(result: Mapping[str, Any]) -> float:
+    """The seconds of training a model, or of fitting a baseline."""
+    if "fit_seconds" in result:
+        return float(result["fit_seconds"])
+    return float(result["seconds_per_epoch"] * result["epochs"])
+
+
+def later(progress: Progress | None, epochs: int) -> Progress | None:
+    """Progress of runs that follow a number of epochs of other runs."""
+    if progress is None:
+        return None
+    told = progress
+    return lambda name, epoch, done: told(name, epoch, epochs + done)
+
+
+def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """The name of the highest mean score; the first of equal ones.
+
+    Example:
+        >>> best({"a": {"score": {"mean": 0.5}}, "b": {"score": {"mean": 0.6}}})
+        'b'
+    """
+    return max(scores, key=lambda name: float(scores[name]["score"]["mean"]))
+
+
+def settings_of(grid: Grid) -> list[dict[str, Any]]:
+    """Every combination of a grid.
+
+    Example:
+        >>> settings_of({"a": (1.0, 2.0), "b": ("x",)})
+        [{'a': 1.0, 'b': 'x'}, {'a': 2.0, 'b': 'x'}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def name_of(values: Values) -> str:
+    """Values as a part of a file name.
+
+    Example:
+        >>> name_of({"lr": 0.010, "split": "last"})
+        'lr0.01-split-last'
+    """
+    return "-".join(
+        f"{name}{value:g}" if isinstance(value, (int, float)) else f"{name}-{value}"
+        for name, value in values.items()
+    )
+
+
+def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:
+    """Require the same number of settings for every loss."""
+    sizes = {loss: len(settings_of(grid)) for loss, grid in loss_grids.items()}
+    if len(set(sizes.values())) != 1:
+        raise ValueError(f"every loss must get the same number of settings, got {sizes}")

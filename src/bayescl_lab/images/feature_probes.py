@@ -1,0 +1,338 @@
+"""Probes of frozen features: k-NN, and linear classifiers from all labels or from a few.
+
+All linear classifiers are L2-penalised softmax regressions, many small problems at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_count, check_positive
+
+TOP = 5
+"""Number of guesses in the second score."""
+
+PROBLEMS_AT_ONCE = 50
+"""Largest number of draws fitted at a time; it does not affect the draws."""
+
+WEIGHTS_AT_ONCE = 1 << 21
+"""Largest number of weights fitted at a time. L-BFGS keeps up to 200 copies of them: 1.7 GB."""
+
+
+class ProbeData(NamedTuple):
+    """What a probe learns from, and what it is scored on.
+
+    Attributes:
+        train_features: features of the training images.
+        train_labels: their classes.
+        features: features of the evaluation images.
+        labels: their classes.
+        num_classes: number of classes.
+    """
+
+    train_features: Float[Tensor, "train features"]
+    train_labels: Int[Tensor, " train"]
+    features: Float[Tensor, "rows features"]
+    labels: Int[Tensor, " rows"]
+    num_classes: int
+
+
+class TopScore(NamedTuple):
+    """Accuracy of a classifier with one guess and with five.
+
+    Attributes:
+        top_1: share of images whose class is the most probable one.
+        top_5: share of images whose class is among the five most probable; None if there are at
+            most five classes.
+    """
+
+    top_1: float
+    top_5: float | None
+
+
+class FewLabelScore(NamedTuple):
+    """Accuracy over draws of the labelled images.
+
+    Attributes:
+        mean: mean accuracy, in [0, 1].
+        spread: standard deviation over draws.
+    """
+
+    mean: float
+    spread: float
+
+
+@torch.no_grad()
+def knn_probe(
+    data: ProbeData, *, k: int = 200, temperature: float = 0.1, chunk_size: int = 1024
+) -> float:
+    r"""Accuracy of a vote among the nearest training images.
+
+    Neighbours have the highest cosine similarity, and each votes with weight
+    :math:`e^{\cos / \text{temperature}}`.
+
+    Args:
+        data: features and labels.
+        k: number of neighbours; at most the mean number of training images per class, since further
+            neighbours must be of other classes.
+        temperature: temperature of the vote, positive; small values favour the nearest.
+        chunk_size: rows per step; does not affect the result.
+
+    Returns:
+        The share of correct predictions, in [0, 1].
+
+    Example:
+        >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> labels = torch.tensor([0, 0, 1, 1])
+        >>> knn_probe(ProbeData(train, labels, torch.tensor([[2.0, 0.2]]), torch.tensor([0]), 2))
+        1.0
+    """
+    check_count("k", k, 1)
+    check_positive("temperature", temperature)
+    k = max(1, min(k, len(data.train_features) // data.num_classes))
+    train = F.normalize(data.train_features.float(), dim=1)
+    features = F.normalize(data.features.float(), dim=1)
+    correct = 0
+    for chunk, truth in zip(features.split(chunk_size), data.labels.split(chunk_size), strict=True):
+        similarity, neighbours = (chunk @ train.T).topk(k, dim=1)
+        # [chunk, k]; 1 is the largest cosine, so that no weight overflows
+        weight = ((similarity - 1) / temperature).exp()
+        votes = weight.new_zeros(len(chunk), data.num_classes)
+        votes.scatter_add_(1, data.train_labels[neighbours], weight)
+        correct += int((votes.argmax(dim=1) == truth).sum())
+    return correct / len(data.labels)
+
+
+def linear_probe(data: ProbeData, *, inverse_penalty: float = 0.1) -> TopScore:
+    """Accuracy of a linear classifier trained on all training labels.
+
+    A softmax regression on standardised features; nothing in it is random.
+
+    Args:
+        data: features and labels.
+        inverse_penalty: of the regression; see :func:`fit_softmax_regression`.
+
+    Returns:
+        Shares of correct predictions, in [0, 1].
+
+    See Also:
+        :func:`~bayescl_lab.images.probes.augmented_linear_probe`, the protocol of the paper;
+        :func:`few_label_probe`, which still tells losses apart when these saturate.
+    """
+    train_features, features = standardise(data.train_features, data.features)
+    fit = fit_softmax_regression(
+        train_features[None],
+        data.train_labels[None],
+        num_classes=data.num_classes,
+        inverse_penalty=inverse_penalty,
+    )
+    return top_score(fit.logits(features)[0], data.labels)
+
+
+def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
+    """Score the logits of a classifier.
+
+    Args:
+        logits: larger for more probable classes.
+        labels: the classes.
+
+    Example:
+        >>> logits = torch.tensor([[3.0, 2.0, 1.0, 0.5, 0.4, 0.3]]).expand(4, -1)
+        >>> top_score(logits, torch.tensor([0, 1, 4, 5]))
+        TopScore(top_1=0.25, top_5=0.75)
+    """
+    top_1 = (logits.argmax(dim=1) == labels).double().mean().item()
+    if logits.shape[1] <= TOP:
+        return TopScore(top_1, None)
+    guesses = logits.topk(TOP, dim=1).indices
+    return TopScore(top_1, (guesses == labels[:, None]).any(dim=1).double().mean().item())
+
+
+def few_label_probe(
+    data: ProbeData,
+    *,
+    labels_per_class: int,
+    draws: int = 100,
+    seed: int = 0,
+    inverse_penalty: float = 1.0,
+) -> FewLabelScore:
+    """Accuracy of a linear classifier trained on a few labels per class.
+
+    The labelled images are drawn ``draws`` times, and a softmax regression is fitted to each draw.
+    Draws depend only on ``seed`` and the labels, so encoders are compared on the same ones.
+    Features are standardised over all training images, without labels.
+
+    Args:
+        data: features and labels.
+        labels_per_class: labelled images of each class, at least 1.
+        draws: number of draws, at least 1.
+        seed: fixes the draws.
+        inverse_penalty: of the regression; see :func:`fit_softmax_regression`.
+
+    Raises:
+        ValueError: if a class has fewer training images than ``labels_per_class``.
+    """
+    check_count("draws", draws, 1)
+    chosen = few_label_draws(
+        data.train_labels,
+        num_classes=data.num_classes,
+        labels_per_class=labels_per_class,
+        draws=draws,
+        seed=seed,
+    )
+    train_features, features = standardise(data.train_features, data.features)
+    weights = train_features.shape[1] * data.num_classes
+    at_once = max(1, min(PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE // weights))
+    accuracies = []
+    for rows in chosen.split(at_once):
+        fit = fit_softmax_regression(
+            train_features[rows],
+            data.train_labels[rows],
+            num_classes=data.num_classes,
+            inverse_penalty=inverse_penalty,
+        )
+        guesses = fit.logits(features).argmax(dim=-1)
+        accuracies.append((guesses == data.labels).double().mean(dim=1))
+    accuracy = torch.cat(accuracies)
+    return FewLabelScore(accuracy.mean().item(), accuracy.std().item() if draws > 1 else 0.0)
+
+
+def few_label_draws(
+    labels: Int[Tensor, " train"],
+    *,
+    num_classes: int,
+    labels_per_class: int,
+    draws: int,
+    seed: int,
+) -> Int[Tensor, "draws chosen"]:
+    """Rows of ``labels_per_class`` images of every class, drawn several times.
+
+    Args:
+        labels: the class of each row.
+        num_classes: number of classes.
+        labels_per_class: rows of each class, without repetition.
+        draws: number of draws.
+        seed: fixes the draws.
+
+    Returns:
+        The rows of each draw, on the device of ``labels``.
+
+    Raises:
+        ValueError: if a class has fewer rows than ``labels_per_class``.
+    """
+    check_count("labels_per_class", labels_per_class, 1)
+    generator = torch.Generator().manual_seed(seed)
+    columns = []
+    for label in range(num_classes):
+        rows = (labels.cpu() == label).nonzero().squeeze(1)
+        if len(rows) < labels_per_class:
+            raise ValueError(
+                f"labels_per_class must be at most the training images of every class, "
+                f"got {labels_per_class} for {len(rows)} images of class {label}"
+            )
+        order = torch.rand(draws, len(rows), generator=generator).argsort(dim=1)
+        columns.append(rows[order[:, :labels_per_class]])
+    return torch.cat(columns, dim=1).to(labels.device)
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression:
+    """Linear classifiers, one per problem.
+
+    Attributes:
+        weight: weights of features for each class.
+        bias: bias of each class.
+    """
+
+    weight: Float[Tensor, "problems features classes"]
+    bias: Float[Tensor, "problems 1 classes"]
+
+    def logits(
+        self, features: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, "problems rows classes"]:
+        """Unnormalised log-probabilities of the classes, by each problem's classifier."""
+        return features @ self.weight + self.bias
+
+
+def fit_softmax_regression(
+    features: Float[Tensor, "problems rows features"],
+    labels: Int[Tensor, "problems rows"],
+    *,
+    num_classes: int,
+    inverse_penalty: float = 1.0,
+    max_iter: int = 200,
+) -> SoftmaxRegression:
+    r"""Fit one L2-penalised softmax regression per problem.
+
+    Each problem minimises :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`, as
+    scikit-learn's ``LogisticRegression`` does; the bias is not penalised. The problems are
+    independent, so L-BFGS on their sum solves them all at once.
+
+    Args:
+        features: the rows of each problem, standardised. Not differentiated.
+        labels: the class of each row, in [0, num_classes).
+        num_classes: number of classes.
+        inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
+        max_iter: largest number of L-BFGS steps.
+
+    Returns:
+        The fitted classifiers.
+
+    Example:
+        >>> features = torch.tensor([[[-1.0], [-0.5], [0.5], [1.0]]])
+        >>> labels = torch.tensor([[0, 0, 1, 1]])
+        >>> fit = fit_softmax_regression(features, labels, num_classes=2)
+        >>> fit.logits(torch.tensor([[-2.0], [2.0]])).argmax(dim=-1)
+        tensor([[0, 1]])
+    """
+    check_count("num_classes", num_classes, 2)
+    check_positive("inverse_penalty", inverse_penalty)
+    features = features.detach().float()
+    problems, rows, dim = features.shape
+    weight = features.new_zeros(problems, dim, num_classes, requires_grad=True)
+    bias = features.new_zeros(problems, 1, num_classes, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [weight, bias],
+        max_iter=max_iter,
+        tolerance_grad=1e-4,
+        tolerance_change=1e-7,
+        line_search_fn="strong_wolfe",
+    )
+    targets = labels.flatten()
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        logits = torch.baddbmm(bias, features, weight)
+        misfit = F.cross_entropy(logits.flatten(0, 1), targets, reduction="sum")
+        # Per row, so that one line search suits problems of any size.
+        value = (inverse_penalty * misfit + 0.5 * weight.square().sum()) / rows
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(objective)
+    return SoftmaxRegression(weight.detach(), bias.detach())
+
+
+def standardise(
+    train: Float[Tensor, "rows features"], *others: Float[Tensor, "_ features"]
+) -> tuple[Tensor, ...]:
+    """Shift and scale features to mean 0, deviation 1 over the training rows.
+
+    Args:
+        train: the rows to measure.
+        others: rows to transform in the same way.
+
+    Returns:
+        ``train`` and ``others``, standardised; a constant feature becomes 0.
+    """
+    deviation, mean = torch.std_mean(train, dim=0, correction=0)
+    # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
+    alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
+    scale = torch.where(alive, deviation, torch.inf)
+    return tuple((rows - mean) / scale for rows in (train, *others))

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder, feature_dim_of
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "dim"), [("resnet18", 512), ("resnet34", 512), ("resnet50", 2048)]
+)
+def test_a_resnet_is_that_of_torchvision_but_for_stem_and_classifier(name, dim):
+    encoder = TorchvisionEncoder(name, channels=3, image_size=32)
+    plain = torchvision.models.get_model(name, weights=None)
+    assert encoder.feature_dim == dim
+    lost = parameters(plain.fc) + (7 * 7 - 3 * 3) * 3 * 64
+    assert parameters(encoder) == parameters(plain) - lost
+
+
+def test_the_stem_for_small_images_keeps_their_size_and_the_ordinary_one_quarters_it():
+    images, sizes = torch.zeros(1, 3, 64, 64), []
+    for image_size in (64, 65):
+        network = TorchvisionEncoder("resnet18", image_size=image_size).eval().network
+        network.layer1.register_forward_hook(lambda _m, inputs, _o: sizes.append(inputs[0].shape))
+        network(images)
+    assert [tuple(size[2:]) for size in sizes] == [(64, 64), (16, 16)]
+
+
+def test_features_are_what_goes_into_the_classifier():
+    torch.manual_seed(0)
+    encoder = TorchvisionEncoder("resnet18", image_size=224).eval()
+    plain = torchvision.models.resnet18(weights=None).eval()
+    plain.load_state_dict(encoder.network.state_dict(), strict=False)
+    images, seen = torch.rand(2, 3, 70, 70), []
+    plain.fc.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0]))
+    plain(images)
+    torch.testing.assert_close(encoder(images), seen[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "size"),
+    [
+        ("resnet18", 1, 32),
+        ("resnet18", 4, 80),
+        ("mobilenet_v3_small", 1, 64),
+        ("shufflenet_v2_x0_5", 3, 64),
+        ("densenet121", 3, 64),
+        ("googlenet", 3, 64),
+        ("efficientnet_b0", 3, 64),
+        ("swin_t", 3, 64),
+    ],
+)
+def test_other_networks_and_channels_give_one_feature_per_image(name, channels, size):
+    encoder = TorchvisionEncoder(name, channels=channels, image_size=size).eval()
+    with torch.no_grad():
+        features = encoder(torch.rand(2, channels, size, size))
+    assert features.shape == (2, encoder.feature_dim)
+    assert not torch.equal(*features)
+
+
+@pytest.mark.parametrize("name", ["resnet1", "small2", "fasterrcnn_resnet50_fpn"])
+def test_an_unknown_network_is_refused(name):
+    with pytest.raises(ValueError, match=f"a network of torchvision, such as .* got '{name}'"):
+        TorchvisionEncoder(name)
+
+
+def test_a_network_without_linear_classifier_is_refused():
+    with pytest.raises(ValueError, match="linear classifier, but squeezenet1_1 does not"):
+        TorchvisionEncoder("squeezenet1_1")
+
+
+def test_the_feature_length_of_any_module_is_found():
+    own = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten())
+    before = own[1].running_mean.clone()
+    assert feature_dim_of(own, (1, 6, 6)) == 3 * 4 * 4
+    assert torch.equal(own[1].running_mean, before)
+    assert own.training
+    assert feature_dim_of(SmallConvEncoder(width=5), (1, 6, 6)) == 20
+
+
+def test_a_module_that_makes_no_rows_is_refused():
+    with pytest.raises(ValueError, match=r"\[2, features\], got \[2, 3, 4, 4\]"):
+        feature_dim_of(nn.Conv2d(1, 3, 3), (1, 6, 6))

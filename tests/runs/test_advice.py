@@ -1,0 +1,208 @@
+"""What ``bayescl inspect`` recommends in situations whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayescl.diagnostics import diagnose_embeddings
+from bayescl_lab.runs.advice import Advice, advise
+
+Rows = np.ndarray[Any, Any]
+
+
+@dataclass
+class Situation:
+    """Embeddings, and what one knows of them."""
+
+    first: Rows
+    second: Rows | None = None
+    labels: Rows | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def advice(self) -> Advice:
+        found = diagnose_embeddings(
+            self.first, self.second, labels=self.labels, batch_size=128, items=256, **self.options
+        )
+        return advise(found, self.first, self.second)
+
+
+def items(classes: int = 10, count: int = 1000, within: float = 0.5) -> tuple[Rows, Rows]:
+    """Items in classes that are clear, and their classes."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(count) % classes
+    centres = generator.normal(size=(classes, 32))
+    return centres[labels] + within * generator.normal(size=(count, 32)), labels
+
+
+def view(rows: Rows, seed: int, noise: float = 0.2) -> Rows:
+    return rows + noise * np.random.default_rng(seed).normal(size=rows.shape)
+
+
+def views(rows: Rows, **known: Any) -> Situation:
+    return Situation(view(rows, 1), view(rows, 2), **known)
+
+
+def some(labels: Rows, known: int) -> Rows:
+    """Labels of the first items only."""
+    return np.where(np.arange(len(labels)) < known, labels, -1)
+
+
+def other_classes(known: int) -> Situation:
+    """Items whose clear classes are not those of the labels, as speakers are not words."""
+    rows, labels = items()
+    return views(rows, labels=some(labels // 2 + np.arange(1000) // 10 % 2 * 5, known))
+
+
+def of_one_class() -> Situation:
+    """Pairs of two items of one class, the second no closer than any other."""
+    rows, _ = items()
+    order = np.arange(1000).reshape(100, 10)
+    return Situation(rows, rows[np.roll(order, 1, axis=0).ravel()], options={"layout": "in_batch"})
+
+
+def popular(skew: float) -> Situation:
+    """Queries and documents; with skew, few documents answer many queries."""
+    generator = np.random.default_rng(5)
+    documents, _ = items(count=800)
+    share = np.arange(1, 801) ** -skew
+    chosen = documents[generator.choice(800, size=1000, p=share / share.sum())]
+    return Situation(view(chosen, 1), chosen, options={"layout": "in_batch"})
+
+
+CLOUD = np.random.default_rng(1).normal(size=(1000, 32))
+CLEAR, CLASSES = items()
+IN_BATCH = {"layout": "in_batch"}
+
+SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
+    # situation: embeddings, loss, what each call takes, words of the reason
+    "two views, clear classes": (
+        lambda: views(CLEAR),
+        "LatentClassContrastiveLoss",
+        (),
+        "trust is 1.00",
+    ),
+    "two views, four classes": (
+        lambda: views(items(4)[0]),
+        "LatentClassContrastiveLoss",
+        (),
+        "about 4 classes",
+    ),
+    "two views, no classes": (
+        lambda: views(CLOUD),
+        "InfoNCELoss",
+        (),
+        "Latent classes would change nothing",
+    ),
+    "two halves of a cloud": (lambda: views(CLOUD[:, :4]), None, (), "--num-classes"),
+    "exact pairs with classes": (
+        lambda: views(CLEAR, options=IN_BATCH),
+        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
+        (),
+        "the exact partner stays first",
+    ),
+    "pairs of one class": (of_one_class, "InfoNCELoss", (), "bring the class together"),
+    "labels of a few": (
+        lambda: views(CLEAR, labels=some(CLASSES, 100)),
+        "LatentClassContrastiveLoss",
+        ("labels",),
+        "100 of 1,000 labels",
+    ),
+    "labels of all": (
+        lambda: views(CLEAR, labels=CLASSES),
+        "AttractingOracleContrastiveLoss",
+        ("groups",),
+        "If labels are only here to judge, use LatentClassContrastiveLoss",
+    ),
+    "labels of all pairs": (
+        lambda: views(CLEAR, labels=CLASSES, options=IN_BATCH),
+        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
+        ("labels",),
+        "the exact partner stays first",
+    ),
+    "labels of one view": (
+        lambda: Situation(CLEAR, labels=CLASSES),
+        "AttractingOracleContrastiveLoss",
+        ("groups",),
+        "the labels say which",
+    ),
+    "a few labels contradict the classes found": (
+        lambda: other_classes(200),
+        "LatentClassContrastiveLoss",
+        ("labels",),
+        "are not yours",
+    ),
+    "all labels contradict the classes found": (
+        lambda: other_classes(1000),
+        "AttractingOracleContrastiveLoss",
+        ("groups",),
+        "are not yours",
+    ),
+    "too few items": (lambda: views(CLEAR[:60]), None, (), "at least 160, or labels"),
+    "one view": (lambda: Situation(CLEAR), None, (), "a second view of each item (--second-view)"),
+    "copies": (
+        lambda: Situation(*(np.repeat(view(CLEAR, seed), 2, axis=0) for seed in (1, 2))),
+        "LatentClassContrastiveLoss",
+        ("groups",),
+        "occur more than once",
+    ),
+    "labels of very many classes": (
+        lambda: views(CLOUD, labels=np.arange(1000) // 2),
+        "InfoNCELoss",
+        (),
+        "too few to matter",
+    ),
+    "very many classes, as somebody says": (
+        lambda: Situation(CLOUD, options={"num_classes": 5000}),
+        "InfoNCELoss",
+        (),
+        "too few to matter",
+    ),
+    "popular documents": (
+        lambda: popular(0.8),
+        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
+        ("groups", "log_q"),
+        "far more frequent",
+    ),
+    "documents drawn evenly": (
+        lambda: popular(0.0),
+        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
+        ("groups",),
+        "occur more than once",
+    ),
+    "collapsed": (
+        lambda: Situation(1 + 1e-3 * CLOUD, 1 + 1e-3 * view(CLOUD, 1)),
+        None,
+        (),
+        "have collapsed",
+    ),
+    "a view beside itself": (lambda: Situation(CLEAR, CLEAR), None, (), "both views are the same"),
+    "views in another order": (
+        lambda: Situation(view(CLOUD, 1), view(CLOUD, 2)[::-1].copy()),
+        None,
+        (),
+        "in the same order",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
+    make, loss, pass_on, words = SITUATIONS[name]
+    advice = make().advice()
+    text = " ".join(advice.sentences)
+    assert advice.pass_on == pass_on, text
+    if loss is None:
+        assert advice.call is None, text
+        assert text.startswith("Cannot be told from this, because ")
+        assert "ive me " in text
+    else:
+        assert advice.call is not None, text
+        assert advice.call.startswith(loss)
+        assert text.startswith(f"Use {advice.call}")
+    assert words in text
+    assert len(text) < 600
