@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -346,10 +347,12 @@ def _latent_classes(
         refit_every=_NEVER,
     )
     # The first call is remembered and fitted, the second one says how far its views agree.
-    for rows in (fitted, scored):
-        loss.in_batch(sample.first[rows], sample.second[rows])
-        if loss.memory.classes is None:
-            break
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of too many classes: explained as a result
+        for rows in (fitted, scored):
+            loss.in_batch(sample.first[rows], sample.second[rows])
+            if loss.memory.classes is None:
+                break
     return loss.eval()
 
 
