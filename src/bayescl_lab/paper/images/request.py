@@ -90,8 +90,8 @@ class TableRequest(StoredSettings):
         for table, by in offered.items():
             own = {what: [one for one in wanted[what] if one in by[what]] for what in wanted}
             if all(own[what] or not wanted[what] for what in own):
-                words = {what: ",".join(names) for what, names in own.items()}
-                requests[table] = replace(self, **words)  # type: ignore[arg-type]
+                words: dict[str, Any] = {what: ",".join(names) for what, names in own.items()}
+                requests[table] = replace(self, **words)
         return requests
 
     def _wanted(self) -> dict[str, list[str]]:
