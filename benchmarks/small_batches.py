@@ -181,6 +181,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2, help="from 1; settings are chosen with 0")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--cells", type=int, default=len(CELLS), help="the first so many only")
     parser.add_argument("--runs", type=Path, default=Path("runs/small-batches.jsonl"))
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
@@ -190,7 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
     file = options.results / "small-batches.json"
     work = partial(record_of, seeds=options.seeds, runs=options.runs)
     with ProcessPoolExecutor(options.workers, get_context("fork")) as pool:
-        for record in pool.map(work, CELLS):
+        for record in pool.map(work, CELLS[: options.cells]):
             records.append(record)
             content = {"seeds": options.seeds, "records": records, **origin}
             file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
