@@ -76,6 +76,13 @@ COMPARED = ("digits", "words", "speakers", "questions")
 CHOSEN_ON = {"speakers": "words"}
 """Sets whose settings are those of another."""
 
+SHORT = {
+    (TITLES["info_nce"], "0"),
+    *((TITLES["latent"], labels) for labels in ("0", "5")),
+    (TITLES["attracting_oracle"], "all"),
+}
+"""Methods and labels of the shortest table."""
+
 JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
 """Methods whose labels a classifier uses, too."""
 
@@ -297,15 +304,24 @@ def choice(data: str, records: Records) -> dict[str, dict[str, Any]]:
 def summary(records: Records) -> dict[str, Any]:
     """Means and spreads over seeds, in percent and percentage points."""
     chosen = {data: choice(data, records) for data in COMPARED}
+    finished = {data for data, values in chosen.items() if len(values) == len(GRIDS)}
     runs = {
-        data: records.of(comparison(data, values))
-        for data, values in chosen.items()
-        if len(values) == len(GRIDS)
+        data: of_data
+        for data in COMPARED
+        if data in finished
+        and (of_data := records.of(comparison(data, chosen[data])))
+        and {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}
     }
     compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
     return {
         "choice": chosen,
         "comparison": compared,
+        "short": [
+            {"data": data, "neighbours": row.get("knn", row.get("precision_10")), **row}
+            for data, rows in compared.items()
+            for row in rows
+            if (row["method"], row["labels"]) in SHORT and data != "speakers"
+        ],
         "own": own_rows(compared, {data: spreading(of_data) for data, of_data in runs.items()}),
         "harm": {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))},
         "trust": trust_rows(records),
@@ -325,7 +341,7 @@ def compared_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         known = "all" if "oracle" in name or labels == ALL else str(labels)
         row: dict[str, Any] = {"method": TITLES[name], "labels": known, "seeds": len(runs)}
         for score in runs[0]["scores"]:
-            row[score] = mean_and_spread([100 * run["scores"][score] for run in runs])
+            row[score] = _text([100 * run["scores"][score] for run in runs])
             row[f"{score}_gain"] = _gain(runs, baseline, score)
             whole = _gain(ceiling, baseline, score)["mean"]
             row[f"{score}_way"] = row[f"{score}_gain"]["mean"] / whole
@@ -374,8 +390,7 @@ def own_rows(
             accuracies[TITLES["spreading"]] = spread[data].get(count)
             for name, values in accuracies.items():
                 if values and name in JUDGED:
-                    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-                    row[name] = f"{statistics.mean(values):.1f}{deviation}"
+                    row[name] = _text(values)
             if any(row[method] for method in JUDGED):
                 rows.append(row)
     return rows
@@ -403,7 +418,7 @@ def harm_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "seeds": len(runs),
                 "gains": gains,
                 "mean": statistics.mean(gain["mean"] for gain in gains.values()),
-                "lowest": {"score": lowest, **gains[lowest]},
+                "lowest": f"{_text(gains[lowest]['values'], '+')} ({lowest})",
                 **_beliefs(runs),
             }
         )
@@ -435,6 +450,12 @@ def trust_rows(records: Records) -> list[dict[str, Any]]:
                     }
                 )
     return rows
+
+
+def _text(values: list[float], sign: str = "") -> str:
+    """Mean and standard deviation; the latter only of several values."""
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):{sign}.1f}{deviation}"
 
 
 def _gain(runs: list[dict[str, Any]], baseline: list[dict[str, Any]], score: str) -> dict[str, Any]:
