@@ -18,6 +18,7 @@ _NEEDED = {
     "src/bayescl_lab/integrations/timm.py": "timm",
 }
 collect_ignore_glob = [pattern for pattern, library in _NEEDED.items() if not find_spec(library)]
+collect_ignore = ["tests/alone.py"]  # a program of its own
 
 
 @pytest.fixture(autouse=True)

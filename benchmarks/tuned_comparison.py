@@ -24,15 +24,15 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.compare.tuning import (
     Grid,
-    Scores,
-    Trial,
+    Values,
+    best,
     check_same_budget,
-    choose_settings,
     name_of,
     settings_of,
 )
 from bayescl_lab.report.tables import Table, mean_text
 from bayescl_lab.runs.folder import RunFolder, as_json
+from bayescl_lab.runs.losses import BASELINE
 from bayescl_lab.runs.parallel import train_runs
 from bayescl_lab.runs.provenance import provenance
 
@@ -159,36 +159,38 @@ def _tune(
 ) -> dict[str, Any]:
     """Choose what all methods share, then each one's hyper-parameters, on the validation part."""
 
-    def score(trials: Mapping[str, Trial]) -> Scores:
-        """Train every setting with every seed of tuning, and take the mean of the criterion."""
-        names = {name: _run_name(*trial) for name, trial in trials.items()}
-        runs = {
-            f"{names[name]}-seed{seed}": plan.settings(
-                method, values, shared=shared, seed=seed, evaluate_on="validation"
-            )
-            for name, (method, values, shared) in trials.items()
-            for seed in plan.tuning_seeds
-        }
-        results = train("tuning", runs)
-
-        def criterion(run: str) -> float:
-            return sum(results[run]["scores"][key] for key in plan.criterion) / len(plan.criterion)
-
-        return {
-            name: {
-                "score": mean_and_spread(
-                    [criterion(f"{run}-seed{seed}") for seed in plan.tuning_seeds]
+    def choose(trials: Sequence[tuple[str, Values, Values]], part: int) -> dict[str, Any]:
+        """Train every setting with every seed of tuning, and choose that part of the best."""
+        results = train(
+            "tuning",
+            {
+                f"{_run_name(method, values, shared)}-seed{seed}": plan.settings(
+                    method, values, shared=shared, seed=seed, evaluate_on="validation"
                 )
-            }
-            for name, run in names.items()
-        }
+                for method, values, shared in trials
+                for seed in plan.tuning_seeds
+            },
+        )
+        scores: dict[str, dict[str, Any]] = {}
+        for trial in trials:
+            name = _run_name(*trial)
+            runs = [results[f"{name}-seed{seed}"]["scores"] for seed in plan.tuning_seeds]
+            means = [sum(run[key] for key in plan.criterion) / len(plan.criterion) for run in runs]
+            scores[name] = {"values": trial[part], "score": mean_and_spread(means)}
+        return {"choice": scores[best(scores)]["values"], "scores": scores}
 
-    grids = {method: plan.grids[method] for method in methods if method in plan.grids}
-    shared, chosen = choose_settings(plan.shared_grid, grids, score, shared_loss=plan.shared_values)
+    grid = settings_of(plan.shared_grid)
+    shared = {"choice": grid[0], "scores": {}}
+    if len(grid) > 1:
+        shared = choose([(BASELINE, plan.shared_values, values) for values in grid], 2)
+    chosen: dict[str, Any] = {}
     for method in methods:
-        if method not in chosen:
+        if method in plan.grids:
+            tried = settings_of(plan.grids[method])
+            chosen[method] = choose([(method, values, shared["choice"]) for values in tried], 1)
+        else:
             chosen[method] = {"choice": dict(plan.recorded.get(method, {})), "recorded": True}
-    return {"shared": shared, "methods": {method: chosen[method] for method in methods}}
+    return {"shared": shared, "methods": chosen}
 
 
 def _compare(

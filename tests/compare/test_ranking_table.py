@@ -22,11 +22,11 @@ from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.paper.ranking.reproduction import reproduce_cell
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.quoting import refreshed
+from bayescl_lab.report.ranking.figure import collect
 from bayescl_lab.report.ranking.table import (
     above_paper,
     against_paper,
     cell_markdown,
-    collect,
     paired_differences,
     read_cells,
     tables_markdown,

@@ -94,13 +94,18 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
             each class, up to 8,192.
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
-            fit saw; for 2 x 256 views and a memory of 1,024, every 8 steps.
+            fit saw, or up to four times in batches below 128 items; for a memory of 1,024, every 8
+            steps of 2 x 256 views and every 64 of 2 x 64.
         **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
             :class:`~bayescl.losses.ContrastiveLoss`. The default temperature is 0.25. The fused
             engine cannot compute this loss.
 
     Raises:
         ValueError: if an argument is out of range.
+
+    Warns:
+        UserWarning: once, if there are too many classes to look for, or if nothing was trusted in a
+            hundred fits.
 
     Example:
         >>> loss = LatentClassContrastiveLoss(num_classes=10)

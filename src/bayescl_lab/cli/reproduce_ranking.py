@@ -36,7 +36,7 @@ def command(
     from bayescl_lab.cli._console import EpochBar, say
     from bayescl_lab.cli._tables import print_guesses
     from bayescl_lab.paper.ranking.reproduction import KIND, check_cell, reproduce_cell
-    from bayescl_lab.report.ranking.table import collect
+    from bayescl_lab.report.ranking.figure import collect
     from bayescl_lab.runs.folder import RunFolder
 
     cells = request.cells()

@@ -1,4 +1,4 @@
-"""The ranking table as one picture."""
+"""The ranking table as one picture, and a folder of its cells with table and picture."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayescl.figures import NEUTRAL, panels
-from bayescl_lab._files import save_figure
-from bayescl_lab.report.ranking.table import cell_title, theirs
+from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab.report.ranking.table import cell_title, read_cells, tables_markdown, theirs
 from bayescl_lab.report.titles import loss_title, measure_title
+from bayescl_lab.runs.folder import as_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 _SHOWN = ("recall@20", "ndcg@20")
 _OURS, _THEIRS = "#c0392b", "#2a7fb8"
+
+
+def collect(folder: Path, name: str, cell: Mapping[str, Any]) -> None:
+    """Put a cell into the folder and update ``table.md`` and ``ranking.png`` of all cells."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"{name}.json", as_json(cell))
+    cells = read_cells(folder)
+    write_atomically(folder / "table.md", tables_markdown(cells))
+    draw_cells(cells, folder / "ranking.png")
 
 
 def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:

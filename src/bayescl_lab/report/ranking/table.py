@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.paper.ranking.printed import (
     METRICS,
@@ -19,7 +18,7 @@ from bayescl_lab.paper.ranking.printed import (
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.report.tables import Table, bold, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
-from bayescl_lab.runs.folder import as_json, read_json
+from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
 
@@ -40,17 +39,6 @@ _SETTINGS = (
 )
 PAGE_METRICS = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
 """The metrics that fit a page; the Markdown table has all."""
-
-
-def collect(folder: Path, name: str, cell: Mapping[str, Any]) -> None:
-    """Put a cell into the folder and update ``table.md`` and ``ranking.png`` of all cells."""
-    from bayescl_lab.report.ranking.figure import draw_cells
-
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{name}.json", as_json(cell))
-    cells = read_cells(folder)
-    write_atomically(folder / "table.md", tables_markdown(cells))
-    draw_cells(cells, folder / "ranking.png")
 
 
 def read_cells(folder: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,483 @@
+"""Where which loss helps: data sets, temperatures, numbers of classes and of labels, and rivals.
+
+    BAYESCL_DATA=data python benchmarks/evidence.py
+    BAYESCL_DATA=data python benchmarks/evidence.py --parts tune compare --sets digits
+
+Three parts, each resumable; every finished run is a line of ``benchmarks/results/evidence.jsonl``:
+
+- ``tune``: every method has as many settings, and one is chosen on a validation part with five
+  labels of each class, by the mean of all scores.
+- ``compare``: the chosen settings on the test part, with no label, 1, 5, 20 or all of each class.
+- ``harm``: the latent-class loss with its defaults beside InfoNCE at the same temperature, with
+  half, the right and double the number of classes and without one, with and without a projection
+  head. How many of the pairs that attract are of one class is measured as training goes on.
+
+``own`` is the accuracy of a linear classifier learned from the labels that the loss knew; for
+methods without labels, from the same labels. Writes ``benchmarks/results/evidence.json``: means and
+spreads over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from evidence_methods import (
+    LABELLED_BATCH,
+    TITLES,
+    LibraryLoss,
+    Step,
+    label_spreading,
+    method,
+    own_classifier,
+)
+from evidence_sets import CLASSES, SETS, DataSet, data_set
+from rich.console import Console
+from sound import known
+from torch import Tensor, nn
+
+from bayescl_lab._files import write_atomically
+from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.runs.provenance import provenance
+
+RESULTS = Path(__file__).parent / "results"
+LABELS = (1, 5, 20)
+ALL = 10**6
+"""Labels of each class when all are known."""
+
+LABEL_FREE = ("info_nce", "bayesian", "oracle", "attracting_oracle")
+RIVALS = ("cross_entropy", "supcon", "pseudo")
+TUNING_SEED = 1000
+_TEMPERATURES = (0.1, 0.3, 0.5)
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "info_nce": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
+    "bayesian": {"temperature": _TEMPERATURES, "alpha": (0.8, 1.0)},
+    "latent": {"temperature": _TEMPERATURES, "attraction": (1.0, 2.0)},
+    **{rival: {"temperature": _TEMPERATURES, "weight": (0.3, 1.0)} for rival in RIVALS},
+    "oracle": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
+    "attracting_oracle": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
+}
+"""Six settings of each method."""
+
+SEEDS = {"digits": 4, "words": 2, "speakers": 2, "questions": 3}
+COMPARED = ("digits", "words", "speakers", "questions")
+"""Sets on which methods are compared; on the others only harm is looked for."""
+
+CHOSEN_ON = {"speakers": "words"}
+"""Sets whose settings are those of another."""
+
+JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
+"""Methods whose labels a classifier uses, too."""
+
+BELIEFS = ("trust", "precision")
+MARKS = (0.2, 0.4, 0.6, 0.8, 1.0)
+"""Shares of training at whose ends attracting pairs are counted."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run.
+
+    Attributes:
+        data: one of :data:`~evidence_sets.SETS`.
+        method: a key of :data:`GRIDS`.
+        values: its hyper-parameters.
+        labels: of each class that it knows.
+        seed: of weights, views, order and which labels are known.
+        evaluate_on: "validation" or "test".
+        head: whether there is a projection head.
+    """
+
+    data: str
+    method: str
+    values: dict[str, Any] = field(default_factory=dict)
+    labels: int = 0
+    seed: int = 0
+    evaluate_on: str = "test"
+    head: bool = True
+
+    @property
+    def key(self) -> str:
+        """The same for the same run."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def run(case: Case) -> dict[str, Any]:
+    """Train, judge and return the record of a case."""
+    start = time.perf_counter()
+    data = data_set(case.data, case.evaluate_on)
+    torch.manual_seed(case.seed)
+    encoder, head = data.network()
+    head = head if case.head else nn.Identity()
+    labels = known(data.labels, case.labels, case.seed)
+    with torch.no_grad():
+        length = encoder.eval()(data.plain(torch.arange(2))).shape[1]
+    loss = method(
+        case.method,
+        case.values,
+        classes=CLASSES[case.data],
+        features=length,
+        pairs=data.pairs,
+    )
+    traces, seconds = _train(data, encoder, head, loss, labels)
+    encoder.eval()
+    features, unseen = data.features(encoder)
+    record: dict[str, Any] = {"scores": data.judged(features, unseen), "traces": traces}
+    arrays = (unseen, data.evaluated)
+    if case.labels:
+        record["own"] = {str(case.labels): own_classifier(features, labels, *arrays)}
+        if hasattr(loss, "classifier"):
+            with torch.no_grad():
+                guesses = loss.classifier(unseen).argmax(1)
+            record["classifier"] = float((guesses == data.evaluated).float().mean())
+    else:
+        record["own"], record["spreading"] = {}, {}
+        for count in LABELS:
+            drawn = known(data.labels, count, case.seed)
+            record["own"][str(count)] = own_classifier(features, drawn, *arrays)
+            wanted = (case.seed == TUNING_SEED and count == 5) or case.evaluate_on == "test"
+            if case.method == "info_nce" and wanted:
+                record["spreading"][str(count)] = label_spreading(features, drawn, *arrays)
+    if isinstance(loss, LibraryLoss) and case.method == "latent":
+        record["readings"] = loss.loss.readings()
+    record |= {"loss_seconds": seconds, "seconds": time.perf_counter() - start}
+    return asdict(case) | record
+
+
+def _train(
+    data: DataSet, encoder: nn.Module, head: nn.Module, loss: nn.Module, labels: Tensor
+) -> tuple[list[dict[str, float]], float]:
+    """Train in place; the counts of attracting pairs at each mark, and the seconds in the loss."""
+    parameters = [*encoder.parameters(), *head.parameters(), *loss.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=data.learning_rate)
+    labelled = (labels >= 0).nonzero().squeeze(1)
+    steps = len(data.labels) // data.batch_size
+    total = steps * data.epochs
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
+    traces: list[dict[str, float]] = []
+    counts, seconds = [0.0, 0.0, 0.0, 0.0], 0.0
+    for module in (encoder, head, loss):
+        module.train()
+    for number in range(total):
+        if number % steps == 0:
+            order = torch.randperm(len(data.labels))
+        rows = order[number % steps * data.batch_size :][: data.batch_size]
+
+        def embedded(rows: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+            first, second = (encoder(view) for view in data.views(rows))
+            return (first, second), (head(first), head(second))
+
+        features, embeddings = embedded(rows)
+        drawn = None
+        if loss.wants_labelled and len(labelled):
+            some = labelled[torch.randperm(len(labelled))[:LABELLED_BATCH]]
+            drawn = (*embedded(some), labels[some])
+        step = Step(
+            features,
+            embeddings,
+            labels[rows],
+            data.labels[rows],
+            drawn,
+            lambda rows=rows: encoder(data.plain(rows)),
+            number / total,
+        )
+        if isinstance(loss, LibraryLoss):
+            pairs = loss.precision(step)
+            if pairs is not None:
+                counts = [a + b for a, b in zip(counts, (1, *pairs), strict=True)]
+        began = time.thread_time()
+        value = loss(step)
+        seconds += time.thread_time() - began
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        schedule.step()
+        if counts[0] and number + 1 in {round(mark * total) for mark in MARKS}:
+            calls, trust, attracting, right = counts
+            precision = right / attracting if attracting else None
+            traces.append(
+                {"trust": trust / calls, "pairs": attracting / calls, "precision": precision}
+            )
+            counts = [0.0, 0.0, 0.0, 0.0]
+    return traces, seconds
+
+
+def tuning(data: str) -> Iterator[Case]:
+    """The settings of every method."""
+    for name, grid in GRIDS.items():
+        for values in product(*grid.values()):
+            labels = 0 if name in LABEL_FREE else 5
+            setting = dict(zip(grid, values, strict=True))
+            yield Case(data, name, setting, labels, TUNING_SEED, "validation")
+    yield Case(data, "latent", {"temperature": 0.3}, 0, TUNING_SEED, "validation")
+
+
+def comparison(data: str, chosen: dict[str, dict[str, Any]]) -> Iterator[Case]:
+    """The chosen settings with every number of labels, seed by seed."""
+    for seed in range(SEEDS[data]):
+        for name in LABEL_FREE:
+            yield Case(data, name, chosen[name], 0, seed)
+        for labels in (0, 5) if data == "speakers" else (0, 5, ALL, 1, 20):
+            yield Case(data, "latent", chosen["latent"], labels, seed)
+        for name in RIVALS:
+            for labels in LABELS if seed == 0 and data != "speakers" else (5,):
+                yield Case(data, name, chosen[name], labels, seed)
+
+
+def harm(data: str) -> Iterator[Case]:
+    """The latent-class loss's defaults beside InfoNCE at the same temperature.
+
+    Digits at every temperature with every number of classes; the others with half, double and no
+    number of classes at one temperature, and photographs with the right number alone.
+    """
+    right, digits = CLASSES[data], data == "digits"
+    more = (right // 2, 2 * right, None)
+    has_head = data not in ("questions", "intents", "cifar10-jpeg")
+    for seed, temperature in product(range(3 if digits else 2), (0.05, 0.1, 0.25, 0.5)):
+        shared = {"temperature": temperature}
+        for head in (True, False) if has_head and (digits or temperature == 0.25) else (True,):
+            every = head and (digits or (temperature == 0.25 and data != "cifar10-jpeg"))
+            yield Case(data, "info_nce", shared, 0, seed, "validation", head)
+            for count in (right, *(more if every else ())):
+                values = shared | {"num_classes": count}
+                yield Case(data, "latent", values, 0, seed, "validation", head)
+
+
+class Records:
+    """Finished runs in a file, by their case."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self.by_key = {}
+        for line in lines:
+            record = json.loads(line)
+            names = Case.__dataclass_fields__
+            self.by_key[Case(**{name: record[name] for name in names}).key] = record
+
+    def add(self, case: Case, record: dict[str, Any]) -> None:
+        """Keep a finished run."""
+        self.by_key[case.key] = record
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def of(self, cases: Iterator[Case]) -> list[dict[str, Any]]:
+        """The records of those cases that are finished."""
+        return [self.by_key[case.key] for case in cases if case.key in self.by_key]
+
+
+def value_of(record: dict[str, Any]) -> float:
+    """The mean of all scores, which chooses a setting."""
+    own = record["own"].get("5", record["own"].get(str(record["labels"])))
+    return statistics.mean([*record["scores"].values(), own])
+
+
+def choice(data: str, records: Records) -> dict[str, dict[str, Any]]:
+    """The best setting of every method."""
+    data = CHOSEN_ON.get(data, data)
+    best: dict[str, tuple[float, dict[str, Any]]] = {}
+    tried = [case for case in tuning(data) if case.method != "latent" or case.labels]
+    for record in records.of(iter(tried)):
+        value, name = value_of(record), record["method"]
+        if name not in best or value > best[name][0]:
+            best[name] = value, record["values"]
+    return {name: values for name, (_, values) in best.items()}
+
+
+def summary(records: Records) -> dict[str, Any]:
+    """Means and spreads over seeds, in percent and percentage points."""
+    chosen = {data: choice(data, records) for data in COMPARED}
+    runs = {
+        data: records.of(comparison(data, values))
+        for data, values in chosen.items()
+        if len(values) == len(GRIDS)
+    }
+    compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
+    return {
+        "choice": chosen,
+        "comparison": compared,
+        "own": own_rows(compared, {data: spreading(of_data) for data, of_data in runs.items()}),
+        "harm": {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))},
+        "trust": trust_rows(records),
+        "runs": len(records.by_key),
+    }
+
+
+def compared_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each method and number of labels."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for record in records:
+        groups.setdefault((record["method"], record["labels"]), []).append(record)
+    baseline, ceiling = groups["info_nce", 0], groups["attracting_oracle", 0]
+    order = list(TITLES)
+    rows = []
+    for (name, labels), runs in sorted(groups.items(), key=lambda g: (order.index(g[0][0]), g[0])):
+        known = "all" if "oracle" in name or labels == ALL else str(labels)
+        row: dict[str, Any] = {"method": TITLES[name], "labels": known, "seeds": len(runs)}
+        for score in runs[0]["scores"]:
+            row[score] = mean_and_spread([100 * run["scores"][score] for run in runs])
+            row[f"{score}_gain"] = _gain(runs, baseline, score)
+            whole = _gain(ceiling, baseline, score)["mean"]
+            row[f"{score}_way"] = row[f"{score}_gain"]["mean"] / whole
+        row["own"] = {
+            count: [100 * max(run["own"][count], run.get("classifier", 0)) for run in runs]
+            for count in map(str, LABELS)
+            if all(count in run["own"] for run in runs)
+        }
+        row |= _beliefs(runs)
+        rows.append(row)
+    return rows
+
+
+def spreading(records: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Accuracies by label spreading on InfoNCE's features, with its best setting for each count."""
+    runs = [record for record in records if record["method"] == "info_nce"]
+    return {
+        count: max(
+            ([100 * run["spreading"][count][name] for run in runs] for name in tried),
+            key=statistics.mean,
+        )
+        for count, tried in runs[0]["spreading"].items()
+    }
+
+
+def _beliefs(runs: list[dict[str, Any]]) -> dict[str, str]:
+    """Mean trust at the end, and precision of the pairs that attract, where there are any."""
+    last = [run["traces"][-1] for run in runs if run["traces"]]
+    values = {name: [each[name] for each in last if each[name] is not None] for name in BELIEFS}
+    return {name: f"{statistics.mean(of):.2f}" if of else "" for name, of in values.items()}
+
+
+def own_rows(
+    compared: dict[str, list[dict[str, Any]]], spread: dict[str, dict[str, list[float]]]
+) -> list[dict[str, Any]]:
+    """Accuracy of a classifier from the labels that the loss knew, by data, labels and method."""
+    rows = []
+    for data, of_data in compared.items():
+        for count in map(str, LABELS):
+            row: dict[str, Any] = {"data": data, "labels": int(count), **dict.fromkeys(JUDGED, "")}
+            accuracies = {
+                each["method"]: each["own"].get(count)
+                for each in of_data
+                if each["labels"] == count or each["method"] == TITLES["info_nce"]
+            }
+            accuracies[TITLES["spreading"]] = spread[data].get(count)
+            for name, values in accuracies.items():
+                if values and name in JUDGED:
+                    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+                    row[name] = f"{statistics.mean(values):.1f}{deviation}"
+            if any(row[method] for method in JUDGED):
+                rows.append(row)
+    return rows
+
+
+def harm_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each temperature, number of classes told and head."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for record in records:
+        values = record["values"]
+        told = values.get("num_classes", 0) if record["method"] == "latent" else "InfoNCE"
+        groups.setdefault((record["head"], values["temperature"], told), []).append(record)
+    rows = []
+    for (head, temperature, told), runs in groups.items():
+        baseline = groups.get((head, temperature, "InfoNCE"))
+        if told == "InfoNCE" or not baseline:
+            continue
+        gains = {score: _gain(runs, baseline, score) for score in runs[0]["scores"]}
+        lowest = min(gains, key=lambda score: gains[score]["mean"])
+        rows.append(
+            {
+                "head": "yes" if head else "no",
+                "temperature": temperature,
+                "told": told or "estimated",
+                "seeds": len(runs),
+                "gains": gains,
+                "mean": statistics.mean(gain["mean"] for gain in gains.values()),
+                "lowest": {"score": lowest, **gains[lowest]},
+                **_beliefs(runs),
+            }
+        )
+    return rows
+
+
+def trust_rows(records: Records) -> list[dict[str, Any]]:
+    """How often pairs were right where trust was high, over all runs that a loss steered alone."""
+    rows = []
+    for data in SETS:
+        marks = [
+            (trace["trust"], trace["precision"])
+            for record in records.by_key.values()
+            if record["data"] == data and record["method"] == "latent" and not record["labels"]
+            for trace in record["traces"]
+            if trace["precision"] is not None
+        ]
+        for low, high in ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0)):
+            some = [right for trust, right in marks if low < trust <= high]
+            if some:
+                rows.append(
+                    {
+                        "data": data,
+                        "trust": f"{low:g} to {high:g}",
+                        "marks": len(some),
+                        "precision": statistics.median(some),
+                        "lowest_tenth": sorted(some)[len(some) // 10],
+                        "at_least_60": sum(right >= 0.6 for right in some) / len(some),
+                    }
+                )
+    return rows
+
+
+def _gain(runs: list[dict[str, Any]], baseline: list[dict[str, Any]], score: str) -> dict[str, Any]:
+    """Mean and spread of the difference to InfoNCE with the same seed, in points."""
+    by_seed = {run["seed"]: run["scores"][score] for run in baseline}
+    both = [run for run in runs if run["seed"] in by_seed]
+    return mean_and_spread([100 * (run["scores"][score] - by_seed[run["seed"]]) for run in both])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train what is missing, then summarise."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=("tune", "compare", "harm"), default=None)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args(arguments)
+    parts = options.parts or ("tune", "compare", "harm")
+    records, console = Records(options.results / "evidence.jsonl"), Console()
+    pool = ProcessPoolExecutor(options.workers, get_context("spawn"), torch.set_num_threads, (1,))
+    for part, data in product(parts, options.sets):
+        if part != "harm" and data not in COMPARED:
+            continue
+        if part == "harm":
+            cases = harm(data)
+        elif part == "tune":
+            cases = tuning(CHOSEN_ON.get(data, data))
+        else:
+            cases = comparison(data, choice(data, records))
+        missing = {pool.submit(run, c): c for c in cases if c.key not in records.by_key}
+        for finished in as_completed(missing):
+            case = missing[finished]
+            records.add(case, finished.result())
+            said = records.by_key[case.key]
+            figures = ", ".join(f"{k} {100 * v:.1f}" for k, v in said["scores"].items())
+            trace = said["traces"][-1] if said["traces"] else ""
+            console.print(
+                f"{case.key}: {figures}; {trace}; {said['seconds']:.0f} s", soft_wrap=True
+            )
+    pool.shutdown()
+    content = summary(records) | provenance()
+    write_atomically(options.results / "evidence.json", json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
