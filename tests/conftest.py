@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,3 +39,10 @@ def settings(shapes) -> ImageSettings:
         width=4,
         device="cpu",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _settled() -> None:
+    """Keep what was imported out of every later collection of garbage, which runs ask for."""
+    gc.collect()
+    gc.freeze()
