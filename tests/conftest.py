@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bayescl_lab.runs.images.settings import ImageSettings
 
 
@@ -42,7 +44,9 @@ def settings(shapes) -> ImageSettings:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _settled() -> None:
+def _settled() -> Iterator[None]:
     """Keep what was imported out of every later collection of garbage, which runs ask for."""
     gc.collect()
     gc.freeze()
+    yield
+    gc.unfreeze()

@@ -49,12 +49,14 @@ CASES: dict[str, dict[str, Any]] = {
         "encoder": "lightgcn",
         "loss": RankingLoss("latent", {"tau_plus": 0.3}),
         "candidates": "all",
+        "epochs": 12,
     },
     "lightgcn, shared, bpr": {"encoder": "lightgcn", "loss": RankingLoss("bpr")},
     "lightgcn, in-batch, latent": {
         "encoder": "lightgcn",
         "loss": RankingLoss("latent", {"tau_plus": 0.3}),
         "candidates": "in-batch",
+        "epochs": 12,
     },
     "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},
 }
