@@ -372,7 +372,7 @@ def test_gradients_are_right_while_the_posterior_stays() -> None:
         "weights": torch.full((4,), 0.25),
         "kappa": torch.tensor([60.0]),
         "transitions": eye.flatten(),
-        "known": torch.zeros(4, 0),
+        "known": None,
         "alignment": torch.ones(1),
         "closeness": torch.ones(()),
         "share": torch.tensor(0.25),
@@ -726,7 +726,7 @@ def damaged(state: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
             if name not in ("items", "labelled", "labels", "share"):
                 yield name, torch.full_like(value, torch.nan), f"{name} must be finite, got NaN"
                 yield name, torch.full_like(value, torch.inf), f"{name} must be finite, got NaN"
-            if name not in ("agreement", "labelled"):
+            if name not in ("agreement", "labelled", "known"):
                 yield name, None, "(items|labels|labelled|" + name + ") must "
         elif name not in ("sizes", "scores"):
             for bad in (-1, "many", None, float("nan"), [3]):

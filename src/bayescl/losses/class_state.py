@@ -174,9 +174,7 @@ def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
         if each.name in _FIT
     }
     tensors["transitions"] = torch.cat([matrix.flatten() for matrix in classes.transitions])
-    if classes.known is None:
-        tensors["known"] = classes.center.new_zeros(sum(classes.sizes), 0)
-    return tensors
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentClasses:
@@ -190,7 +188,7 @@ def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentCla
         tensors["alignment"],
         tensors["closeness"],
         tensors["share"],
-        tensors["known"] if tensors["known"].shape[1] else None,
+        tensors.get("known"),
     )
 
 
@@ -241,7 +239,7 @@ def _checked_tensors(
         "known": (count, known_columns),
     }
     needed = {*(_FIT if sizes else ()), *(("labels",) if "labelled" in tensors else ())}
-    if missing := sorted(needed - tensors.keys()):
+    if missing := sorted(needed - tensors.keys() - {"known"}):  # only labels make it known
         raise ValueError(f"{missing[0]} must be a tensor, got None")
     for name, tensor in tensors.items():
         if tuple(tensor.shape) != shapes[name] or wide % 2:
