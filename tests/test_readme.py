@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from bayescl_lab.cli._app import COMMANDS
-from bayescl_lab.report.images.markdown import comparison_markdown
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_table_is_that_of_the_committed_comparison() -> None:
-    result = json.loads((ROOT / "results/digits/comparison.json").read_text())
-    assert comparison_markdown(result) in README
 
 
 def test_every_command_that_the_readme_shows_exists() -> None:

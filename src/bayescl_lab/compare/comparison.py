@@ -192,7 +192,9 @@ def compare(
         )
         tuning: dict[str, Any] = {}
         if comparison.tune:
-            tuning = {"tuning": search(comparison, trials)}
+            first = comparison.hyperparameters()
+            chosen = search(first, comparison.tune, comparison.tried, trials)
+            tuning = {"tuning": chosen}
             losses = [
                 comparison.tried(loss, entry["choice"], 0).loss
                 for loss, entry in tuning["tuning"]["losses"].items()

@@ -18,7 +18,6 @@ from bayescl_lab.runs.losses import BASELINE
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 
 if TYPE_CHECKING:
-    from bayescl_lab.compare.comparison import Comparison
     from bayescl_lab.runs.images.settings import ImageSettings
     from bayescl_lab.runs.ranking.settings import RankingSettings
 
@@ -203,39 +202,43 @@ def tune(
     return {**trials.record(chosen), "shared": shared}
 
 
-def search(comparison: Comparison[Any, Any], trials: Trials) -> dict[str, Any]:
+def search(
+    first: Mapping[str, Values],
+    count: int,
+    make: Callable[[str, Values, int], Any],
+    trials: Trials,
+) -> dict[str, Any]:
     """Choose the hyper-parameters of every loss of a comparison, the best of as many for each.
 
-    The first setting is the comparison's own. Others differ in the temperature, from a quarter to
+    The first setting is the one given. Others differ in the temperature, from a quarter to
     twice the first one. Up to half of the settings have the best of these temperatures, and one
     other value of one of the loss's own hyper-parameters each; a loss without some gets more
     temperatures. Everything is in a fixed order.
 
     Args:
-        comparison: the comparison; its ``tune`` is the number of settings for each loss.
+        first: a setting of every loss, such as a comparison's own.
+        count: number of settings for each loss.
+        make: makes a run's settings of a loss, its values and a seed.
         trials: trains and scores.
 
     Returns:
         What :meth:`Trials.record` says.
     """
-    first = comparison.hyperparameters()
-    changes = {loss: other_values(values)[: comparison.tune // 2] for loss, values in first.items()}
+    changes = {loss: other_values(values)[: count // 2] for loss, values in first.items()}
     tried = {
         loss: [
             {**values, "temperature": temperature}
-            for temperature in temperatures(
-                values["temperature"], comparison.tune - len(changes[loss])
-            )
+            for temperature in temperatures(values["temperature"], count - len(changes[loss]))
         ]
         for loss, values in first.items()
     }
-    chosen = trials.choose(tried, comparison.tried)
+    chosen = trials.choose(tried, make)
     tried = {
         loss: [{**chosen[loss]["choice"], **change} for change in some]
         for loss, some in changes.items()
         if some
     }
-    for loss, entry in trials.choose(tried, comparison.tried).items():
+    for loss, entry in trials.choose(tried, make).items():
         scores = {**chosen[loss]["scores"], **entry["scores"]}
         chosen[loss] = {"choice": scores[best(scores)]["values"], "scores": scores}
     return trials.record(chosen)
