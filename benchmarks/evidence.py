@@ -341,6 +341,7 @@ def summary(records: Records) -> dict[str, Any]:
         and {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}
     }
     compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
+    harms = {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))}
     return {
         "choice": chosen,
         "comparison": compared,
@@ -351,7 +352,18 @@ def summary(records: Records) -> dict[str, Any]:
             if (row["method"], row["labels"]) in SHORT and data in IN_SHORT
         ],
         "own": own_rows(compared, {data: spreading(of_data) for data, of_data in runs.items()}),
-        "harm": {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))},
+        "harm": harms,
+        "harm_by_set": [
+            {
+                "data": data,
+                "settings": len(rows),
+                "seeds": min(row["seeds"] for row in rows),
+                "mean": statistics.mean(row["mean"] for row in rows),
+                "largest": max(row["mean"] for row in rows),
+                "lowest": min(rows, key=lambda row: row["lowest_gain"])["lowest"],
+            }
+            for data, rows in harms.items()
+        ],
         "trust": trust_rows(records),
         "measured": measured_rows(runs),
         "runs": len(records.by_key),
@@ -447,6 +459,7 @@ def harm_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "seeds": len(runs),
                 "gains": gains,
                 "mean": statistics.mean(gain["mean"] for gain in gains.values()),
+                "lowest_gain": gains[lowest]["mean"],
                 "lowest": f"{_text(gains[lowest]['values'], '+')} ({lowest})",
                 **_beliefs(runs),
             }
