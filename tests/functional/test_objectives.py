@@ -161,8 +161,8 @@ def test_a_perfect_oracle_is_what_the_bayesian_loss_tends_to() -> None:
     false_negative = torch.rand(count, generator=generator) < tau_plus
     cdf = torch.where(
         false_negative,
-        F.false_negative_quantile(uniform, alpha=alpha),
-        F.true_negative_quantile(uniform, alpha=alpha),
+        F.PairMixture.false_negatives(alpha).quantile(uniform),
+        F.PairMixture.true_negatives(alpha).quantile(uniform),
     )
     logits = 2 * cdf - 1
     true_mean = logits[~false_negative].exp().mean()

@@ -37,8 +37,8 @@ def test_the_posterior_is_the_share_of_true_negatives_among_draws(
     false_negative = torch.rand(400_000, generator=generator) < tau_plus
     proposal = torch.where(
         false_negative,
-        F.false_negative_quantile(uniform, alpha=alpha),
-        F.true_negative_quantile(uniform, alpha=alpha),
+        F.PairMixture.false_negatives(alpha).quantile(uniform),
+        F.PairMixture.true_negatives(alpha).quantile(uniform),
     )
     low, high = 0.6, 0.7
     inside = (proposal > low) & (proposal < high)
@@ -53,7 +53,7 @@ def test_the_mean_weight_over_unlabeled_candidates_is_one(
 ) -> None:
     def weighted_density(x: float) -> float:
         cdf = torch.tensor([x], dtype=torch.float64)
-        density = F.unlabeled_density(torch.ones_like(cdf), cdf, alpha=alpha, tau_plus=tau_plus)
+        density = F.PairMixture.unlabeled(alpha, tau_plus).density(torch.ones_like(cdf), cdf)
         weight = F.importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
         return (weight * density).item()
 
