@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import latent as reference
+from reference import objectives as reference
 from torch import Tensor
 
 from bayescl import functional as F

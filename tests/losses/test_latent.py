@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import latent as reference
+from reference import objectives as reference
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 

@@ -31,28 +31,23 @@ class Excluded:
     columns: Int[Tensor, "rows excluded"] | None = None
     mask: Bool[Tensor, "rows candidates"] | None = None
 
+    @property
+    def few(self) -> int:
+        """Number of excluded columns of each row, without a mask."""
+        return 0 if self.columns is None else self.columns.shape[1]
+
     def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
         """Number of remaining candidates: one for each anchor, or one for all."""
         if self.mask is not None:
             return candidates - self.mask.sum(dim=1)
-        few = 0 if self.columns is None else self.columns.shape[1]
-        return torch.full((1,), candidates - few, device=device)
-
-    def log_counts(
-        self, candidates: int, device: torch.device, dtype: torch.dtype
-    ) -> Float[Tensor, "#rows"]:
-        """Log of :meth:`counts`; -inf for an anchor with none."""
-        if self.mask is not None:
-            return self.counts(candidates, device).to(dtype).log()
-        few = candidates - (0 if self.columns is None else self.columns.shape[1])
-        return torch.full((1,), math.log(few) if few else -math.inf, dtype=dtype, device=device)
+        return torch.full((1,), candidates - self.few, device=device)
 
     def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
         if self.mask is not None:
             starts = np.arange(0, self.mask.numel() + 1, candidates)
             return candidates - np.diff(np.searchsorted(places, starts))
-        return np.array([candidates - (0 if self.columns is None else self.columns.shape[1])])
+        return np.array([candidates - self.few])
 
     def places(self, candidates: int) -> NDArray[np.int64]:
         """Flat places in the rows laid end to end, ``[rows, excluded]`` of columns. On the CPU."""
@@ -131,10 +126,7 @@ class CandidateRule:
 
     @cached_property
     def positive_places(self) -> NDArray[np.int64]:
-        """Where the positives stand in the rows of logits laid end to end. On the CPU.
-
-        Only where anchors are the columns.
-        """
+        """Where positives stand in the rows of logits, laid end to end, of anchors as columns."""
         columns: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         if self.positive is not None:
             columns = self.positive.numpy()
@@ -150,17 +142,12 @@ class CandidateRule:
         for key in range(self.num_keys):
             yield self.anchor_groups[:, key], self.candidate_groups[..., key]
 
-    def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
-        """Return the columns that are not candidates of some anchors.
+    def excluded(self, rows: slice) -> Excluded:
+        """Return the columns that are not candidates of some anchors, a slice with start and stop.
 
         Without groups or single pairs these are a few columns, and no mask is built.
-
-        Args:
-            rows: the anchors in question, a slice with start and stop.
-            candidates: number of columns.
-            device: device of the result.
         """
-        if self.valid is None and self.anchor_groups is None:
+        if self.valid is None and self.num_keys == 0:
             few = self._columns_alone
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
@@ -169,10 +156,7 @@ class CandidateRule:
             same = _equal(mine[rows, None], groups[None] if groups.ndim == 1 else groups[rows])
             mask = same if mask is None else mask | same
         for index in (self.own, self.positive):
-            if index is not None:
-                if mask is None:
-                    size = (rows.stop - rows.start, candidates)
-                    mask = torch.zeros(size, dtype=torch.bool, device=device)
+            if index is not None and mask is not None:
                 mask = mask.scatter(1, index[rows, None], True)
         return Excluded(mask=mask)
 
@@ -192,7 +176,7 @@ class CandidateRule:
             tensor([[False,  True, False],
                     [ True, False, False]])
         """
-        excluded = self.excluded(rows, candidates, device)
+        excluded = self.excluded(rows)
         if excluded.mask is not None:
             return ~excluded.mask
         if excluded.columns is None:
@@ -323,8 +307,12 @@ class ContrastiveBatch:
 
     def excluded(self, rows: slice) -> Excluded:
         """Columns that are not candidates of some anchors."""
-        return self.rule.excluded(rows, self.num_candidates, self.anchors.device)
+        return self.rule.excluded(rows)
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
         """Log of the number of candidates of some anchors; -inf for an anchor with none."""
-        return self.excluded(rows).log_counts(self.num_candidates, self.anchors.device, dtype)
+        excluded, device = self.excluded(rows), self.anchors.device
+        if excluded.mask is not None:
+            return excluded.counts(self.num_candidates, device).to(dtype).log()
+        left = self.num_candidates - excluded.few
+        return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
