@@ -98,21 +98,6 @@ def test_em_equals_the_slow_loop() -> None:
         )
 
 
-@each("seed", range(4))
-def test_em_never_loses_likelihood_at_a_fixed_kappa(seed: int) -> None:
-    rows, _ = clusters(rows=60, dim=6, noise=0.2, seed=seed)
-    mixture = started(rows, 4, source=generator(seed), max_kappa=2.0)
-    before = -math.inf
-    for _ in range(12):
-        assert float(mixture.kappa) == 2.0
-        now = reference.log_likelihood(
-            list(rows), list(mixture.directions), mixture.weights.tolist(), 2.0
-        )
-        assert now >= before - 1e-12
-        before = now
-        mixture = refitted(rows, mixture, 1, max_kappa=2.0)
-
-
 def test_two_antipodal_clusters_are_found_exactly() -> None:
     direction = torch.tensor([3.0, 4.0], dtype=torch.float64) / 5
     rows = torch.stack([direction] * 6 + [-direction] * 2)
@@ -143,15 +128,6 @@ def test_kappa_runs_from_none_to_its_largest_value() -> None:
     assert kappa[-1] == 500
     assert (kappa.diff() >= 0).all()
     assert F.mean_kappa(torch.tensor(1.0 + 1e-7), dim=3) == 60
-
-
-def test_mixtures_side_by_side_are_those_fitted_alone() -> None:
-    rows, _ = clusters(noise=0.5)
-    start = started(rows, 3, 4)
-    both = refitted(rows, start, 4)
-    alone = F.Mixtures(start.directions[3:], start.weights[3:], start.kappa[1:], (4,))
-    part = F.Mixtures(both.directions[3:], both.weights[3:], both.kappa[1:], (4,))
-    assert_same(part, refitted(rows, alone, 4))
 
 
 @settings(max_examples=20, deadline=None)
@@ -306,17 +282,6 @@ def test_the_metric_undoes_the_scatter_of_views_and_of_components() -> None:
     torch.testing.assert_close(classes.transform @ classes.transform.T, expected)
 
 
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 99))
-def test_neither_order_nor_names_of_views_matter_to_the_metric(seed: int) -> None:
-    view_1, view_2, _ = views(seed=seed)
-    order = torch.randperm(len(view_1), generator=generator(seed))
-    first = F.fit_latent_classes(view_1, view_2, [1], generator=generator())
-    other = F.fit_latent_classes(3 * view_2[order], view_1[order], [1], generator=generator())
-    torch.testing.assert_close(first.center, other.center)
-    torch.testing.assert_close(first.transform, other.transform)
-
-
 @each("kind", ["equal views", "one item", "opposite", "NaN", "zero", "denormal"])
 def test_hopeless_views_give_finite_classes(kind: str) -> None:
     view_1, view_2, _ = (value.float() for value in views(items=16))
@@ -456,21 +421,6 @@ def test_the_posterior_equals_the_slow_loop(hops: int) -> None:
             rows = first[i, columns].tolist(), second[j, columns].tolist()
             expected += float(share) / 2 * reference.same_class(*rows, matrix.tolist(), hops)
         assert float(posterior[i, j]) == pytest.approx(expected)
-
-
-def test_components_that_views_move_between_merge() -> None:
-    # Views of the first class lie in either of two components; those of the second stay.
-    first = torch.eye(3).double()[[0, 1, 0, 1, 2, 2]]
-    second = torch.eye(3).double()[[0, 0, 1, 1, 2, 2]]
-    moves = component_transitions(first, second, [3])
-    trust = torch.ones(1).double()
-    apart, merged = (
-        F.same_class(first, first, trust=trust, transitions=moves, hops=hops)[0, 1]
-        for hops in (0, 2)
-    )
-    assert apart == 0
-    assert merged == pytest.approx(1.0)
-    assert F.same_class(first, first, trust=trust, transitions=moves)[0, 4] == 0
 
 
 @settings(max_examples=20, deadline=None)

@@ -95,18 +95,6 @@ def test_the_corner_of_a_perfect_encoder_without_false_negatives_is_its_limit() 
     assert torch.equal(F.posterior(cdf, alpha=1.0, tau_plus=0.0), torch.ones_like(cdf))
 
 
-def test_weights_stay_finite_and_non_negative_over_the_whole_square() -> None:
-    cdf = torch.linspace(0, 1, 101)
-    for alpha in (0.5, 0.5 + 1e-7, 0.75, 1 - 1e-7, 1.0):
-        for beta in (0.5, 0.75, 1 - 1e-7, 1.0):
-            if alpha == beta == 1:
-                continue
-            for tau_plus in (0.0, 1e-9, 0.1, 0.5, 0.999):
-                weights = F.importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
-                assert weights.isfinite().all()
-                assert (weights >= 0).all()
-
-
 @each(("alpha", "beta", "tau_plus"), SETTINGS)
 def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: float) -> None:
     logits = torch.randn(1, 17, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
@@ -142,11 +130,20 @@ def test_weights_carry_no_gradient() -> None:
 def test_weights_at_the_edge_of_float32_are_those_of_float64() -> None:
     cdf = torch.linspace(0, 1, 9, dtype=torch.float64)
     near = 1 - 1e-12
-    for alpha, beta in ((near, near), (1.0, 0.5), (near, 0.5), (0.5, 1.0)):
+    corners = (
+        (near, near),
+        (1.0, 0.5),
+        (near, 0.5),
+        (0.5, 1.0),
+        (0.5, 0.5),
+        (0.5 + 1e-7, 1 - 1e-7),
+    )
+    for alpha, beta in corners:
         for tau_plus in (0.0, 1e-300, 1e-40, 1e-12, 0.1, near):
             given_ = {"alpha": alpha, "beta": beta, "tau_plus": tau_plus}
             for function in (weights_of_cdf, F.importance_weights):
                 exact = function(cdf, **given_)
+                assert (exact >= 0).all()
                 torch.testing.assert_close(
                     function(cdf.float(), **given_).double(), exact, rtol=1e-4, atol=1e-5
                 )

@@ -40,27 +40,6 @@ def em_step(
     )
 
 
-def log_likelihood(
-    rows: list[Tensor], directions: list[Tensor], weights: list[float], kappa: float
-) -> float:
-    """The normaliser, which no call of the library needs, comes from a Bessel function."""
-    from scipy.special import ive
-
-    order = len(rows[0]) / 2 - 1
-    constant = (
-        order * math.log(kappa)
-        - (order + 1) * math.log(2 * math.pi)
-        - (math.log(ive(order, kappa)) + kappa)
-    )
-    total = 0.0
-    for row in rows:
-        density = 0.0
-        for direction, weight in zip(directions, weights, strict=True):
-            density += weight * math.exp(constant + kappa * float(row @ direction / row.norm()))
-        total += math.log(density)
-    return total / len(rows)
-
-
 def agreement(first: list[list[float]], second: list[list[float]]) -> float:
     items, components = len(first), len(first[0])
     same = confidence = chance = 0.0
