@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.engines.batch import ContrastiveBatch, Excluded
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 

@@ -10,8 +10,9 @@ from torch.nn.functional import logsigmoid
 
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import Sums, exponentiate, exponentiate_weighted, sums_of
-from bayescl.engines.batch import ContrastiveBatch, Excluded
+from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import contrast, softplus
 from bayescl.functional.objective import LogSumObjective, PairTerms, as_data
 from bayescl.functional.sigmoid import Sigmoid
