@@ -201,13 +201,13 @@ def _pair_row_losses(objective: LogSumObjective, chunk: Chunk) -> Result:
         losses += taken * positive - terms.share * torch.linalg.vecdot(terms.pulls, logits)
     drawn = rest = None
     if terms.members is not None and terms.others is not None:
-        sharp: Sums | None = plain
+        sharp = plain
         if terms.sharpness != 1:
             sharp = _unweighted(logits, excluded, terms.sharpness)
         rest = sharp.weighted(terms.others)
-        if rest is None:
-            sharp, rest = None, exponentiate_weighted(logits * terms.sharpness, terms.others)
-        behind, drawn = _drawn(terms, logits, sharp, rest)
+        exact = None if rest is None else sharp
+        rest = rest or exponentiate_weighted(logits * terms.sharpness, terms.others)
+        behind, drawn = _drawn(terms, logits, exact, rest)
         losses += behind
     if not chunk.differentiate:
         return losses, None
