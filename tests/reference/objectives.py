@@ -125,7 +125,7 @@ def hard(
     log_count = math.log(len(logits))
     total = log_sum((1 + concentration) * logits)
     total = total - (log_sum(concentration * logits) - log_count)
-    rest = floor = torch.tensor(log_count + minimum_logit, dtype=torch.float64)
+    rest = floor = log_count + minimum_logit + 0 * total  # which autograd is asked for
     if tau_plus == 0:
         rest = total
     elif (share := math.log(tau_plus) + log_count + positive - total) < 0:
