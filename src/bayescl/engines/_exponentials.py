@@ -110,9 +110,9 @@ def _sums_in_order(
     total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     step = max(1, _BLOCK // logits.shape[1])
     for start in range(0, len(logits), step):
-        some = slice(start, start + step)
-        add_log_weights(objective, logits[some], excluded.of(some))
-        _, total[some], log[some] = exponentiate(logits[some])[0]
+        block = slice(start, start + step)
+        add_log_weights(objective, logits[block], excluded.of(block))
+        _, total[block], log[block] = exponentiate(logits[block])[0]
     return Sums(logits, total, log)
 
 

@@ -44,12 +44,12 @@ _LARGEST_POWER = 60.0
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
     """Default number of anchors per chunk."""
-    each = batch.num_candidates
+    numbers = batch.num_candidates
     if batch.candidates.ndim == 3:
-        each *= batch.candidates.shape[-1]
+        numbers *= batch.candidates.shape[-1]
     if batch.anchors.device.type == "cpu":
-        return max(128, _CPU_LOGITS // max(1, each))
-    return max(128, _DEVICE_LOGITS // max(1, each))
+        return max(128, _CPU_LOGITS // max(1, numbers))
+    return max(128, _DEVICE_LOGITS // max(1, numbers))
 
 
 def chunked_loss(

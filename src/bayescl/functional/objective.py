@@ -339,7 +339,7 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
         return True
-    return any(each.name == "valid" or each.kind is each.VAR_KEYWORD for each in arguments)
+    return any(named.name == "valid" or named.kind is named.VAR_KEYWORD for named in arguments)
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:
