@@ -10,7 +10,7 @@ import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count, check_interval
-from bayescl.functional.latent_classes import LatentClasses, Mixtures
+from bayescl.functional import LatentClasses, Mixtures
 from bayescl.losses.class_fits import SCALES
 
 _COUNTS = ("calls", "next", "filled", "seen", "since", "scale")
