@@ -28,34 +28,6 @@ def rows(count: int, seed: int) -> Tensor:
     return torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
 
 
-@names
-@engines
-def test_a_temperature_per_call_is_the_one_used_and_receives_its_gradient(
-    name: str, engine: str
-) -> None:
-    views = rows(5, 0), rows(5, 1)
-    learnable = bayescl.LearnableTemperature(0.3)
-    usual = LOSSES[name](temperature=learnable, engine=engine, chunk_size=3)
-    expected = usual(*views)
-    scale = learnable().detach().requires_grad_()
-    loss = LOSSES[name](temperature=0.7, engine=engine, chunk_size=3)
-    value = loss(*views, temperature=scale)
-    torch.testing.assert_close(value, expected)
-    (ours,) = torch.autograd.grad(value, scale)
-    slope = torch.autograd.grad(learnable(), learnable.logit)[0]
-    (through,) = torch.autograd.grad(expected, learnable.logit)
-    torch.testing.assert_close(ours * slope, through)
-    pairs = rows(5, 2), rows(5, 3)
-    cold = LOSSES[name](temperature=0.3)
-    calls: list[Callable[..., Tensor]] = [
-        lambda one, **k: one.in_batch(*pairs, both_directions=True, **k),
-        lambda one, **k: one.sampled(*pairs, rows(7, 4), **k),
-        lambda one, **k: one.from_logits(torch.zeros(2), rows(2, 5), **k),
-    ]
-    for call in calls:
-        torch.testing.assert_close(call(loss, temperature=0.3), call(cold))
-
-
 @each(
     ("temperature", "words"),
     [

@@ -151,21 +151,6 @@ def test_fits_are_seeded_by_the_number_of_calls_alone() -> None:
     assert torch.equal(*fits)
 
 
-def test_nothing_is_known_of_rows_that_are_not_finite() -> None:
-    memory = ClassMemory(24, refit_every=100)
-    memory.remember(*views(24), tau_plus=TAU_PLUS)
-    rows = views(4, 1)[0]
-    outlook = memory.outlook(rows)
-    memory.observe(outlook, outlook)
-    assert memory.trust > 0
-    rows[2, 1] = torch.nan
-    outlook = memory.outlook(rows)
-    assert outlook[2].isnan().all()
-    factors = memory.factors(outlook)
-    assert torch.equal(factors[2], torch.zeros(sum(SIZES)))
-    assert (factors[[0, 1, 3]].sum(dim=1) > 0).all()
-
-
 def test_what_is_remembered_takes_no_gradient_and_float32() -> None:
     memory = ClassMemory(24, refit_every=1)
     first, second = (some.double().requires_grad_() for some in views(24))

@@ -329,52 +329,6 @@ def test_values_and_gradients_equal_the_slow_loop() -> None:
                 assert close, (layout, aim, labels, engine)
 
 
-def test_gradients_are_right_while_the_posterior_stays() -> None:
-    """Components so far apart that a small step moves no responsibility."""
-    eye = torch.eye(4)
-    state = state_of(make(memory_size=2)) | {
-        "calls": 1,
-        "seen": 2,
-        "came": 2,
-        "prior": 0.25,
-        "sizes": [4],
-        "ring": torch.zeros(2, 8),
-        "agreement": torch.tensor([0.64]),
-        "center": torch.zeros(4),
-        "transform": eye,
-        "directions": eye,
-        "weights": torch.full((4,), 0.25),
-        "kappa": torch.tensor([60.0]),
-        "transitions": eye.flatten(),
-        "known": None,
-        "alignment": torch.ones(1),
-        "closeness": torch.ones(()),
-        "share": torch.tensor(0.25),
-    }
-    generator = torch.Generator().manual_seed(2)
-    of_class = torch.tensor([0, 1, 0, 2, 1])
-    views = [
-        eye[of_class].double() + 0.05 * torch.randn(5, 4, dtype=torch.float64, generator=generator)
-        for _ in range(3)
-    ]
-    inputs = [view.requires_grad_() for view in views]
-    labels = torch.tensor([0, 1, -1, -1, 2])
-    for engine, aim in product(ENGINES, AIMS):
-        loss = make(engine=engine, memory_size=2, attraction=1.3, aim=aim).eval()
-        loss.memory.set_extra_state(state)
-        posterior = loss.same_class(views[0], views[1])
-        torch.testing.assert_close(posterior, 0.7 * (of_class[:, None] == of_class).float())
-        for known in (None, labels):
-
-            def turned(*x: Tensor, loss: Any = loss, known: Tensor | None = known) -> Tensor:
-                both = loss.in_batch(*x[:2], both_directions=True, labels=known)
-                return both + loss(*x[:2], labels=known) + loss.sampled(*x, labels=known)
-
-            assert torch.autograd.gradcheck(turned, inputs, fast_mode=True), (engine, aim)
-        if engine == "dense":
-            assert torch.autograd.gradgradcheck(loss, inputs[:2], fast_mode=True)
-
-
 def test_a_class_is_pulled_together_and_others_are_pushed_apart() -> None:
     eye = torch.eye(DIM)
     views = [eye[[0, 0, 1]] + 0.1 * eye[[4, 5, 6]] for _ in range(2)]

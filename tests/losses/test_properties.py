@@ -23,17 +23,6 @@ def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float3
 
 
 @names
-def test_one_anchor_with_drawn_candidates_is_fine(name: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    value = MAKERS[name]().sampled(
-        torch.randn(1, 4, generator=generator),
-        torch.randn(1, 4, generator=generator),
-        torch.randn(1, 1, 4, generator=generator),
-    )
-    assert value.isfinite()
-
-
-@names
 @each("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch.dtype) -> None:
     loss = MAKERS[name](temperature=0.1)
@@ -87,26 +76,26 @@ def test_a_learnable_temperature_stays_between_its_bounds() -> None:
         assert temperature().item() == pytest.approx(0.01 if logit < 0 else 0.5)
 
 
-def test_hyperparameters_travel_in_state_dict() -> None:
-    source = bayescl.BayesianContrastiveLoss(alpha=0.8, beta=0.6, tau_plus=0.2, temperature=0.3)
-    target = bayescl.BayesianContrastiveLoss()
-    target.load_state_dict(source.state_dict())
-    assert (target.alpha, target.beta, target.tau_plus) == (0.8, 0.6, 0.2)
-    assert target.temperature == 0.3
-    view_1, view_2 = views(5, 6)
-    assert torch.equal(source(view_1, view_2), target(view_1, view_2))
+@names
+def test_one_anchor_with_one_drawn_candidate_is_fine(name: str) -> None:
+    rows = views(1, 0)
+    assert MAKERS[name]().sampled(*rows, rows[0][None]).isfinite()
 
 
-def test_a_saved_state_loads_without_unpickling_code(tmp_path) -> None:
+def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> None:
+    settings = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}
     learnable = bayescl.LearnableTemperature(0.2)
-    loss = torch.nn.ModuleDict({"loss": bayescl.HardContrastiveLoss(temperature=learnable)})
-    torch.save(loss.state_dict(), tmp_path / "state.pt")
-    state = torch.load(tmp_path / "state.pt", weights_only=True)
-    fresh = torch.nn.ModuleDict(
-        {"loss": bayescl.HardContrastiveLoss(temperature=bayescl.LearnableTemperature(0.5))}
-    )
-    fresh.load_state_dict(state)
-    assert fresh["loss"].learnable_temperature().item() == pytest.approx(0.2, rel=1e-6)
+    source = bayescl.BayesianContrastiveLoss(**settings, temperature=learnable)
+    torch.save(source.state_dict(), tmp_path / "state.pt")
+    other = bayescl.LearnableTemperature(0.5)
+    target = bayescl.BayesianContrastiveLoss(num_classes=20, temperature=other)
+    assert (target.tau_plus, target.beta) == (0.05, 0.5)
+    target.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert {name: getattr(target, name) for name in settings} == settings
+    assert target.temperature == pytest.approx(0.2, rel=1e-6)
+    assert torch.equal(source(*views(5, 6)), target(*views(5, 6)))
+    assert "alpha=0.8, beta=0.6" in repr(target)
+    assert "temperature=0.3" in repr(bayescl.HardContrastiveLoss(temperature=0.3))
 
 
 def test_a_schedule_may_set_hyperparameters_between_steps() -> None:
@@ -119,12 +108,6 @@ def test_a_schedule_may_set_hyperparameters_between_steps() -> None:
         bayescl.BayesianContrastiveLoss(alpha=0.95, beta=0.5, tau_plus=0.1)(view_1, view_2),
     )
     assert not torch.allclose(loss(view_1, view_2), before)
-
-
-def test_a_number_of_classes_sets_the_priors() -> None:
-    bayesian = bayescl.BayesianContrastiveLoss(num_classes=20)
-    assert (bayesian.tau_plus, bayesian.beta) == (0.05, 0.5)
-    assert bayescl.HardContrastiveLoss(num_classes=4).tau_plus == 0.25
 
 
 def test_logits_of_minus_infinity_do_not_count() -> None:
@@ -147,12 +130,6 @@ def test_torch_func_grad_agrees_with_autograd() -> None:
     view_1.requires_grad_()
     loss(view_1, view_2).backward()
     torch.testing.assert_close(functional, view_1.grad)
-
-
-def test_a_loss_shows_its_settings() -> None:
-    shown = repr(bayescl.BayesianContrastiveLoss(alpha=0.8, temperature=0.2))
-    assert "alpha=0.8" in shown
-    assert "temperature=0.2" in shown
 
 
 @pytest.mark.slow

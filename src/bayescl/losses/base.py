@@ -18,7 +18,6 @@ from bayescl.checks import (
     check_count,
     check_finite,
     check_floating,
-    check_mask,
     check_shape,
 )
 from bayescl.engines import (
@@ -433,10 +432,8 @@ class ContrastiveLoss(nn.Module):
             check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
             if unlabeled.numel() == 0:
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
-            if valid is not None:
-                check_mask("valid", valid, unlabeled.shape, positive.device)
-                layouts.check_some(valid)
-            elif self.needs_groups:
+            layouts.check_valid(valid, unlabeled.shape, positive.device, False)
+            if valid is None and self.needs_groups:
                 raise ValueError(
                     f"{type(self).__name__} needs valid: True where a candidate is a true negative"
                 )

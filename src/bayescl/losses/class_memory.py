@@ -28,7 +28,7 @@ from bayescl.losses.class_fits import (
     mixture_sizes,
 )
 from bayescl.losses.class_state import checked_state, classes_of, state_of, tensors_of
-from bayescl.losses.class_trust import Precision, evidence, trust_by_mixture
+from bayescl.losses.class_trust import WORTH_OF_TRUST, Precision, trust_by_mixture
 from bayescl.losses.queue import write_latest
 
 _RENEWALS = 2
@@ -112,7 +112,7 @@ class ClassMemory(nn.Module):
     @property
     def evidence(self) -> float:
         """Weight of the measured precision in the trust, in [0, 1); 0 without labels."""
-        return evidence(self.right + self.wrong)
+        return self.precision.pairs / (self.precision.pairs + WORTH_OF_TRUST)
 
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:

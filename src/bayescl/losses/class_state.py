@@ -50,11 +50,14 @@ def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentCla
     """The fit of :func:`tensors_of`."""
     squares = torch.split(tensors["transitions"], [size * size for size in sizes])
     return LatentClasses(
-        mixtures=Mixtures(*(tensors[name] for name in _OF_MIXTURES), tuple(sizes)),
-        transitions=tuple(
-            square.view(size, size) for square, size in zip(squares, sizes, strict=True)
-        ),
-        **{name: tensors.get(name) for name in _FIT if name not in _OF_MIXTURES},
+        tensors["center"],
+        tensors["transform"],
+        Mixtures(tensors["directions"], tensors["weights"], tensors["kappa"], tuple(sizes)),
+        tuple(square.view(size, size) for square, size in zip(squares, sizes, strict=True)),
+        tensors["alignment"],
+        tensors["closeness"],
+        tensors["share"],
+        tensors.get("known"),
     )
 
 

@@ -18,7 +18,7 @@ from bayescl.losses.class_fits import MOST_COMPONENTS, is_hopeless
 if TYPE_CHECKING:
     from bayescl.losses.class_memory import ClassMemory
 
-_WORTH_OF_TRUST = 10.0
+WORTH_OF_TRUST = 10.0
 """Pairs with known labels that weigh as much as what views and mixtures say."""
 
 _Z = 1.64
@@ -50,11 +50,6 @@ class Precision(NamedTuple):
         middle = (share + square / 2) / (1 + square)
         half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
         return cls(share, max(0.0, middle - half), min(1.0, middle + half), count)
-
-
-def evidence(pairs: float) -> float:
-    """Weight of a precision measured on so many pairs in the trust, in [0, 1)."""
-    return pairs / (pairs + _WORTH_OF_TRUST)
 
 
 def trust_by_mixture(memory: ClassMemory) -> Float[Tensor, " mixtures"] | None:

@@ -15,7 +15,6 @@ from bayescl.checks import check_choice, check_count, check_interval
 from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
-from bayescl.functional.sorting import can_look
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
 from bayescl.losses.class_memory import ClassMemory
@@ -244,7 +243,6 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             # What is remembered changes with every call: traced, it would be compiled each time.
             value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
             return value
-        batches = [_without_unknown(batch) for batch in batches]
         first, memory = batches[0], self.memory
         device = first.anchors.device
         # A transform's values must not outlive it.
@@ -336,7 +334,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if self.memory.classes is None:
             return None
         if batch.candidates is batch.anchors:
-            return _Outlooks(*candidates.chunk(2), candidates)
+            first, second = candidates.chunk(2)
+            return _Outlooks(first, second, candidates)
         place = batch.rule.positive
         positives = of(batch.positives) if place is None else candidates[place]
         return _Outlooks(of(batch.anchors), positives, candidates)
@@ -374,12 +373,3 @@ class _Outlooks(NamedTuple):
     anchors: Float[Tensor, "items components"]
     positives: Float[Tensor, "items components"]
     candidates: Float[Tensor, "candidates components"]
-
-
-def _without_unknown(batch: ContrastiveBatch) -> ContrastiveBatch:
-    """The same batch, without labels if none is known: the loss is then the same bit for bit."""
-    labels = batch.labels
-    if labels is None or not can_look(labels.anchors):
-        return batch
-    known = bool((labels.anchors >= 0).any()) or bool((labels.candidates >= 0).any())
-    return batch if known else replace(batch, labels=None)

@@ -103,8 +103,9 @@ def two_views(
         own = torch.arange(2 * batch, device=rows.device)
         both = None if groups is None else torch.cat([groups, groups])
         rule = CandidateRule(own, own.roll(batch), both, both, valid)
-    known = None if labels is None else Labels(*2 * (torch.cat([labels, labels]).long(),))
-    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule, labels=known)
+    known = None if labels is None else torch.cat([labels, labels])
+    labels_of_rows = None if known is None else _some_known(known, known)
+    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule, labels=labels_of_rows)
 
 
 @lru_cache(maxsize=8)
@@ -217,8 +218,14 @@ def _labels_of(
             raise ValueError(f"{name} needs labels")
         return None
     check_labels(name, others, shape, anchors.device)
-    others = labels.new_full(shape, -1) if others is None else others
-    return Labels(labels.long(), others.long())
+    return _some_known(labels, labels.new_full(shape, -1) if others is None else others)
+
+
+def _some_known(anchors: Tensor, candidates: Tensor) -> Labels | None:
+    """Labels, or None if surely none is known: the loss is then as without, bit for bit."""
+    if can_look(anchors) and not (bool((anchors >= 0).any()) or bool((candidates >= 0).any())):
+        return None
+    return Labels(anchors.long(), candidates.long())
 
 
 def turned_mask(
@@ -248,14 +255,8 @@ def check_valid(
     if valid is not None:
         columns = "candidates of all processes" if gather and spread else shape[1]
         check_mask("valid", valid, (shape[0], columns), device)
-        if not gather:
-            check_some(valid)
-
-
-def check_some(valid: Tensor) -> None:
-    """Refuse a mask that leaves no row a candidate, if it is on the CPU."""
-    if can_look(valid) and not valid.numpy().any():
-        raise ValueError("valid must leave at least one row a candidate, got False everywhere")
+        if not gather and can_look(valid) and not valid.numpy().any():
+            raise ValueError("valid must leave at least one row a candidate, got False everywhere")
 
 
 def check_groups(
