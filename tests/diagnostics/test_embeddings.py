@@ -39,6 +39,9 @@ def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
     assert found.false_negatives == pytest.approx(198 * 99 / 599)
     counted = found.losses["InfoNCE"].diagnosis.measured_tau_plus
     assert counted == pytest.approx(found.tau_plus, abs=0.01)
+    # Latent classes are judged on other items than those that they are fitted to.
+    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100, items=600)
+    assert found.fitted == found.batches * found.batch_size == 300
 
 
 def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(labelled) -> None:
@@ -79,13 +82,6 @@ def test_views_that_share_no_classes_are_not_trusted() -> None:
     assert bool((weights[~weights.isnan()] == 1).all())
 
 
-def test_latent_classes_are_judged_on_items_that_they_were_not_fitted_to(clusters) -> None:
-    first, second, _ = clusters
-    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100, items=600)
-    assert found.fitted == 300
-    assert found.batches * found.batch_size == 300
-
-
 def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> None:
     first, _, labels = clusters
     found = diagnose_embeddings(first, labels=labels, batch_size=100)
@@ -111,33 +107,25 @@ def test_only_items_with_a_label_are_scored(clusters) -> None:
     assert (found.batches, found.batch_size, found.labelled_items) == (2, 100, 200)
     assert found.fitted == 400
     assert found.tau_plus == pytest.approx(tau_plus_of_labels(some[some >= 0]))
-
-
-def test_all_labels_different_mean_no_false_negatives(clusters) -> None:
-    first, second, _ = clusters
+    # All labels different: there are no false negatives.
     found = diagnose_embeddings(first, second, labels=torch.arange(600), batch_size=100)
     assert (found.tau_plus, found.false_negatives, found.nearest_false) == (0, 0, 0)
     assert found.losses["Bayesian"].false_share == 0
 
 
-def test_any_numbers_of_any_scale_give_the_same(clusters, labelled) -> None:
-    (first, second, labels), expected = clusters, labelled.figures()
-    other = diagnose_embeddings(
-        1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
-    ).figures()
-    assert other["false_negatives"] == expected["false_negatives"]
-    assert other["trust"] == pytest.approx(expected["trust"], abs=1e-3)
-
-
-def test_figures_are_plain_numbers_and_the_same_each_time(clusters, labelled) -> None:
+def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:
     first, second, labels = clusters
     again = diagnose_embeddings(first, second, labels=labels, batch_size=100)
-    found = [labelled, again]
-    texts = [json.dumps(one.figures(), allow_nan=False) for one in found]
+    texts = [json.dumps(found.figures(), allow_nan=False) for found in (labelled, again)]
     assert texts[0] == texts[1]
-    assert png(similarity_figure(found[0])) == png(similarity_figure(found[1]))
+    assert png(similarity_figure(labelled)) == png(similarity_figure(again))
     without = diagnose_embeddings(first, batch_size=100)
     assert png(similarity_figure(without)).startswith(b"\x89PNG")
+    other = diagnose_embeddings(
+        1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
+    )
+    assert other.false_negatives == labelled.false_negatives
+    assert other.trust == pytest.approx(labelled.trust, abs=1e-3)
 
 
 @each(
