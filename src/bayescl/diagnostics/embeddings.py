@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -122,13 +122,9 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        plain = (
-            *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
-            *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
-            *("nearest_false", "labelled_items", "fitted", "trust", "found", "explanation"),
-        )
         return {
-            **{name: getattr(self, name) for name in plain},
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "false_negatives": self.false_negatives,
             "similarity": self.similarity.figures(),
             "losses": {
                 title: {
