@@ -22,7 +22,7 @@ _SHOWN = ("R@20", "NDCG@20", "R@10", "NDCG@10")
 
 
 def run(
-    comparison: Comparison[Any, Any], folder: Path, place: Place, workers: Workers
+    comparison: Comparison[Any], folder: Path, place: Place, workers: Workers
 ) -> dict[str, Any]:
     """Make or resume a comparison under a progress bar, and return its result."""
     from bayescl_lab.compare.comparison import compare

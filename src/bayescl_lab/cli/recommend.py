@@ -63,12 +63,7 @@ def command(
     from bayescl_lab.cli._console import console, say
 
     whom = "somebody new" if items else f"user {_printable(user)}"
-    if all or many:
-        popular = recommender.untrained(many)
-    elif items:
-        popular = int(recommender.says_nothing(items))
-    else:
-        popular = int(user is not None and not recommender.is_trained_on(user))
+    popular = recommender.popular_lists(many or user, items=items or None)
     if file is None:
         console().print(_table(lists, f"for {whom}"))
         if popular:

@@ -14,15 +14,11 @@ from bayescl_lab.cli._losses import (
 )
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
-    DEFAULT_REGULARIZATION,
     IALS_NAME,
-    AnyBaseline,
     BaselineSettings,
-    IALSSettings,
     RankingOptions,
     RankingSettings,
 )
@@ -44,7 +40,6 @@ def command(
     unobserved_weight: Positive = 0.1,
     frequency_exponent: NonNegative = 1.0,
     typed: Typed,
-    processes: Annotated[Processes, FLAT] = Processes(),
     metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
@@ -63,7 +58,6 @@ def command(
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
         frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
         typed: options on the command line.
-        processes: the devices that train together.
         metrics: where metrics are logged.
         place: the run folder.
     """
@@ -73,7 +67,7 @@ def command(
     from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
-    is_first = processes.this().rank == 0
+    is_first = settings.this_process().rank == 0
     if not place.resume and is_first:
         print_guesses(data.guessed_columns())
     if encoder not in ENCODERS:
@@ -82,21 +76,17 @@ def command(
         if unused := typed & {"loss", *vars(hyperparameters)}:
             option = min(unused).replace("_", "-")
             raise ValueError(f"{encoder} is fitted without a loss: leave out --{option}")
-        penalty = regularization or DEFAULT_REGULARIZATION.get(encoder, 1.0)
-        fitted: AnyBaseline
-        if encoder == IALS_NAME:
-            fitted = IALSSettings(
-                data,
-                settings.dim,
-                penalty,
-                unobserved_weight,
-                frequency_exponent,
-                settings.epochs,
-                settings.seed,
-                settings.evaluate_on,
-            )
-        else:
-            fitted = BaselineSettings(encoder, data, penalty, settings.evaluate_on)
+        fitted = BaselineSettings(
+            encoder,
+            data,
+            regularization,
+            settings.evaluate_on,
+            settings.dim,
+            unobserved_weight,
+            frequency_exponent,
+            settings.epochs,
+            settings.seed,
+        )
         folder = place.folder(f"{encoder}-{data.data}")
         result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
         print_ranking(result, folder)
@@ -106,7 +96,6 @@ def command(
         loss=RankingLoss(loss, given(hyperparameters)),
         data=data,
         encoder=encoder,
-        processes=processes,
     )
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):

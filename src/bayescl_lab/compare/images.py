@@ -27,7 +27,7 @@ from bayescl_lab.runs.folder import as_json, read_json
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, takes
-from bayescl_lab.runs.parallel import Progress, Train
+from bayescl_lab.runs.parallel import Progress
 from bayescl_lab.runs.provenance import provenance
 
 KIND = "compare images"
@@ -37,18 +37,13 @@ _CHOICES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class ImageComparison(Comparison[ImageSettings, LossSettings]):
+class ImageComparison(Comparison[ImageSettings]):
     """Losses to compare on the same images; see :class:`.Comparison`."""
 
     kind = KIND
     settings_type = ImageSettings
-    loss_type = LossSettings
+    train = staticmethod(train_images)
     kept = ("settings", "images", "labels_known", "probes", "seconds_per_epoch")
-
-    @property
-    def train(self) -> Train:
-        """Trains one run in its folder."""
-        return train_images
 
     def with_loss(self, loss: LossSettings, seed: int) -> ImageSettings:
         """The settings of one run; a schedule of alpha applies to the losses that have one."""
@@ -58,7 +53,11 @@ class ImageComparison(Comparison[ImageSettings, LossSettings]):
     def open_data(self, out: Path) -> None:
         """Refuse images that cannot be used, or have no labels."""
         del out
-        for settings in self.examples():
+        first, seed = self.losses[0], self.shared.seed
+        examples = [self.with_loss(first, seed)]
+        if self.tune:
+            examples.append(self.tried(first.loss, first.hyperparameters, seed))
+        for settings in examples:
             if not ImageRun(settings).parts.has_labels:
                 raise ValueError(
                     f"{self.shared.data}: a comparison needs labels to evaluate encoders"
@@ -232,7 +231,7 @@ def tune_images(
     """
     origin = provenance()
     earlier: Mapping[str, Any] = recorded or {"losses": {}, "commits_of_runs": ()}
-    trials = Trials(runs, plan.seeds, train=train_images, workers=workers, progress=progress)
+    trials = Trials(runs, plan.seeds, train_images, workers, progress)
     tuning = tune(plan, list(plan.loss_grids), trials, shared=earlier.get("shared"), data=data)
     shared, losses = tuning["shared"]["choice"], {**earlier["losses"], **tuning["losses"]}
     example = plan.settings("info_nce", {}, shared, data=data).as_config()

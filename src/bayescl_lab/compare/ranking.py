@@ -18,27 +18,23 @@ from bayescl_lab.compare.summary import (
 from bayescl_lab.compare.tuning import Trials, Values, best, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.parallel import Progress, Train
+from bayescl_lab.runs.parallel import Progress
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
-from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
+from bayescl_lab.runs.ranking.run import CRITERION, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
     EASE_NAME,
     IALS_NAME,
     POPULARITY,
-    AnyBaseline,
     BaselineSettings,
-    IALSSettings,
     RankingSettings,
 )
-from bayescl_lab.runs.ranking.watch import CRITERION
 
 KIND = "compare ranking"
 """The kind of run: the command that makes it."""
 
 
 @dataclass(frozen=True)
-class RankingComparison(Comparison[RankingSettings, RankingLoss]):
+class RankingComparison(Comparison[RankingSettings]):
     """Losses to compare on the same interactions; see :class:`.Comparison`.
 
     Raises:
@@ -47,24 +43,13 @@ class RankingComparison(Comparison[RankingSettings, RankingLoss]):
 
     kind = KIND
     settings_type = RankingSettings
-    loss_type = RankingLoss
+    train = staticmethod(train_ranking)
     kept = ("metrics", "epochs", "best_epoch", "seconds_per_epoch", "loss")
-    unsaid = ("devices", "num_nodes")  # one, always
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shared.processes.count > 1:
-            raise ValueError(
-                "devices must be 1 in a comparison, which trains runs side by side, "
-                f"got {self.shared.processes.count}"
-            )
         if self.shared.data.split == "none":
             raise ValueError("split must leave something to evaluate, got 'none'")
-
-    @property
-    def train(self) -> Train:
-        """Trains one run in its folder."""
-        return train_ranking
 
     def open_data(self, out: Path) -> RankingParts:
         """The interactions to evaluate on, which the first run recorded if it began already."""
@@ -109,7 +94,7 @@ def tune_cell(
         As :func:`.tune`; each loss also has its number of ``epochs``, and its
         ``item_norm_exponent`` with the scores of all that were tried, without training again.
     """
-    trials = Trials(folder, plan.seeds, train=train_ranking, workers=workers, progress=progress)
+    trials = Trials(folder, plan.seeds, train_ranking, workers, progress)
     tuning = tune(plan, losses, trials)
     for entry in tuning["losses"].values():
         run = f"{best(entry['scores'])}-seed{plan.seeds[0]}"
@@ -120,7 +105,7 @@ def tune_cell(
 
 def tuned_baselines(
     plan: RankingPlan, folder: Path
-) -> dict[str, tuple[AnyBaseline, dict[str, Any]]]:
+) -> dict[str, tuple[BaselineSettings, dict[str, Any]]]:
     """Every baseline of a plan, ready for test, with the choice of its settings.
 
     Finished runs in the folder are kept.
@@ -130,16 +115,16 @@ def tuned_baselines(
         tried; nothing is tried for popularity.
     """
     data = plan.fixed.data
-    settings: dict[str, AnyBaseline] = {
+    settings: dict[str, BaselineSettings] = {
         EASE_NAME: BaselineSettings(EASE_NAME, data),
-        IALS_NAME: IALSSettings(data, dim=plan.fixed.dim),
+        IALS_NAME: BaselineSettings(IALS_NAME, data, dim=plan.fixed.dim),
     }
     tried: dict[str, Sequence[Values]] = {
         EASE_NAME: [{"regularization": value} for value in plan.regularizations],
         IALS_NAME: plan.ials_settings,
     }
 
-    def make(name: str, values: Values, _: int) -> AnyBaseline:
+    def make(name: str, values: Values, _: int) -> BaselineSettings:
         return replace(settings[name], evaluate_on="validation", **values)
 
     some = {name: values for name, values in tried.items() if values}

@@ -87,34 +87,27 @@ class Plan(Generic[Settings]):
         return replace(self.fixed, evaluate_on="validation", **changes)
 
 
+@dataclass
 class Trials:
     """Runs on the validation part, and the choice between their settings.
 
-    Args:
+    Attributes:
         folder: of the run folders; finished runs in it are kept.
         seeds: of every setting.
         train: trains one run.
         workers: processes that train at a time.
         progress: called after every epoch.
-
-    Attributes:
         results: the ``result.json`` of every run by its name.
         epochs: number of epochs of all finished runs.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        seeds: Sequence[int],
-        *,
-        train: Train,
-        workers: int = 1,
-        progress: Progress | None = None,
-    ) -> None:
-        self.folder, self.seeds, self.train = folder, seeds, train
-        self.workers, self.progress = workers, progress
-        self.results: dict[str, dict[str, Any]] = {}
-        self.epochs = 0
+    folder: Path
+    seeds: Sequence[int]
+    train: Train
+    workers: int = 1
+    progress: Progress | None = None
+    results: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    epochs: int = field(default=0, init=False)
 
     def choose(
         self, tried: Mapping[str, Sequence[Values]], make: Callable[[str, Values, int], Any]
@@ -148,7 +141,7 @@ class Trials:
             scores = {f"{group}-{name_of(values)}": {"values": values} for values in settings}
             for name, entry in scores.items():
                 entry |= _score([self.results[f"{name}-seed{seed}"] for seed in self.seeds])
-            chosen[group] = {"choice": scores[best(scores)]["values"], "scores": scores}
+            chosen[group] = _with_choice(scores)
         return chosen
 
     def record(self, losses: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,8 +232,7 @@ def search(
         if some
     }
     for loss, entry in trials.choose(tried, make).items():
-        scores = {**chosen[loss]["scores"], **entry["scores"]}
-        chosen[loss] = {"choice": scores[best(scores)]["values"], "scores": scores}
+        chosen[loss] = _with_choice({**chosen[loss]["scores"], **entry["scores"]})
     return trials.record(chosen)
 
 
@@ -271,30 +263,38 @@ def other_values(values: Values) -> list[dict[str, float]]:
     return [change for changes in rounds for change in changes if change is not None]
 
 
+def _with_choice(scores: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Scores with the values of the best."""
+    return {"choice": scores[best(scores)]["values"], "scores": dict(scores)}
+
+
+def _measures(result: Mapping[str, Any]) -> Mapping[str, float]:
+    """What a run was measured by."""
+    measures: Mapping[str, float] = result.get("probes") or result["metrics"]
+    return measures
+
+
 def _criterion(result: Mapping[str, Any]) -> tuple[str, ...]:
     """The measures whose mean is a run's score."""
-    measures = result.get("probes") or result["metrics"]
-    return next(names for names in _CRITERIA if set(names) <= measures.keys())
+    return next(names for names in _CRITERIA if set(names) <= _measures(result).keys())
 
 
 def _score(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The score of a setting, from its runs."""
     names = _criterion(results[0])
-    measures = [result.get("probes") or result["metrics"] for result in results]
+    by_run = [[_measures(result)[name] for name in names] for result in results]
     return {
-        "score": mean_and_spread(
-            [sum(measure[name] for name in names) / len(names) for measure in measures]
+        "score": mean_and_spread([sum(values) / len(values) for values in by_run]),
+        **{
+            name: mean_and_spread(list(values))
+            for name, values in zip(names, zip(*by_run, strict=True), strict=True)
+        },
+        # Of training a model, or of fitting a baseline.
+        "seconds": sum(
+            float(run.get("fit_seconds", run.get("seconds_per_epoch", 0.0) * run.get("epochs", 1)))
+            for run in results
         ),
-        **{name: mean_and_spread([measure[name] for measure in measures]) for name in names},
-        "seconds": sum(map(_seconds, results)),
     }
-
-
-def _seconds(result: Mapping[str, Any]) -> float:
-    """The seconds of training a model, or of fitting a baseline."""
-    if "fit_seconds" in result:
-        return float(result["fit_seconds"])
-    return float(result["seconds_per_epoch"] * result["epochs"])
 
 
 def later(progress: Progress | None, epochs: int) -> Progress | None:
