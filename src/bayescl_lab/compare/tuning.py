@@ -53,7 +53,6 @@ class Plan(Generic[Settings]):
         fixed: settings of every run, apart from the loss and what is tried.
         loss_grids: hyper-parameters tried for each loss.
         shared_grid: settings tried with InfoNCE before; the choice holds for all losses.
-        shared_loss: hyper-parameters of InfoNCE for that.
         seeds: of every setting; none of them is a seed of the comparison.
         name: of the data set's results and of its recorded choice.
 
@@ -64,27 +63,17 @@ class Plan(Generic[Settings]):
     fixed: Settings
     loss_grids: Mapping[str, Grid]
     shared_grid: Grid = field(default_factory=dict)
-    shared_loss: Mapping[str, float] = field(default_factory=dict)
     seeds: tuple[int, ...] = (TUNING_SEED,)
     name: str = ""
 
     def __post_init__(self) -> None:
         check_same_budget(self.loss_grids)
 
-    def settings(
-        self,
-        loss: str,
-        hyperparameters: Values,
-        shared: Values,
-        *,
-        seed: int | None = None,
-        data: Any = None,
-    ) -> Settings:
-        """The settings of a run on the validation part; ``data`` replaces the plan's own."""
-        changes: dict[str, Any] = {**shared, **({} if data is None else {"data": data})}
-        changes["loss"] = type(self.fixed.loss)(loss, dict(hyperparameters))
-        changes["seed"] = self.seeds[0] if seed is None else seed
-        return replace(self.fixed, evaluate_on="validation", **changes)
+    def settings(self, loss: str, values: Values, shared: Values, seed: int) -> Settings:
+        """The settings of a run on the validation part."""
+        made = type(self.fixed.loss)(loss, dict(values))
+        changes: dict[str, Any] = {"loss": made, "seed": seed, "evaluate_on": "validation"}
+        return replace(self.fixed, **{**shared, **changes})
 
 
 @dataclass
@@ -157,40 +146,21 @@ class Trials:
         }
 
 
-def tune(
-    plan: Plan[Any],
-    losses: Sequence[str],
-    trials: Trials,
-    *,
-    shared: Mapping[str, Any] | None = None,
-    data: Any = None,
-) -> dict[str, Any]:
+def tune(plan: Plan[Any], losses: Sequence[str], trials: Trials) -> dict[str, Any]:
     """Try the settings of a plan: first those that losses share, then those of each loss.
-
-    Args:
-        plan: the plan.
-        losses: the losses to choose settings for.
-        trials: trains and scores.
-        shared: an earlier choice of shared settings, which is kept; default: choose now.
-        data: replaces the plan's own.
 
     Returns:
         What :meth:`Trials.record` says, and the choice of ``shared`` settings.
     """
-    if shared is None:
-        grid = settings_of(plan.shared_grid)
-        shared = {"choice": grid[0], "scores": {}}
-        if len(grid) > 1:
-            shared = trials.choose(
-                {"shared": grid},
-                lambda _, values, seed: plan.settings(
-                    BASELINE, plan.shared_loss, values, seed=seed, data=data
-                ),
-            )["shared"]
-    common = shared["choice"]
+    grid = settings_of(plan.shared_grid)
+    shared: dict[str, Any] = {"choice": grid[0], "scores": {}}
+    if len(grid) > 1:
+        shared = trials.choose(
+            {"shared": grid}, lambda _, values, seed: plan.settings(BASELINE, {}, values, seed)
+        )["shared"]
     chosen = trials.choose(
         {loss: settings_of(plan.loss_grids[loss]) for loss in losses},
-        lambda loss, values, seed: plan.settings(loss, values, common, seed=seed, data=data),
+        lambda loss, values, seed: plan.settings(loss, values, shared["choice"], seed),
     )
     return {**trials.record(chosen), "shared": shared}
 
@@ -227,9 +197,9 @@ def search(
     }
     chosen = trials.choose(tried, make)
     tried = {
-        loss: [{**chosen[loss]["choice"], **change} for change in some]
-        for loss, some in changes.items()
-        if some
+        loss: [{**chosen[loss]["choice"], **change} for change in own]
+        for loss, own in changes.items()
+        if own
     }
     for loss, entry in trials.choose(tried, make).items():
         chosen[loss] = _with_choice({**chosen[loss]["scores"], **entry["scores"]})
@@ -255,8 +225,8 @@ def temperatures(first: float, count: int) -> list[float]:
 def other_values(values: Values) -> list[dict[str, float]]:
     """Other values of own hyper-parameters: the first ones of each, the second ones, and so on."""
     others = [
-        [{name: value} for value in some if value != values[name]]
-        for name, some in _ALTERNATIVES.items()
+        [{name: value} for value in alternatives if value != values[name]]
+        for name, alternatives in _ALTERNATIVES.items()
         if name in values
     ]
     rounds = itertools.zip_longest(*others)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from typing_extensions import Self, TypedDict
+from typing_extensions import Self
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.provenance import provenance
@@ -19,9 +19,8 @@ from bayescl_lab.runs.weights import read_checkpoint, write_weights
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
-    from lightning.pytorch.loggers import Logger
 
-    from bayescl_lab.runs.loop import Journal, Progress, Pulse
+    from bayescl_lab.runs.loop import Journal
 
 Result = dict[str, Any]
 """The content of ``result.json``."""
@@ -109,25 +108,6 @@ class RunStart:
         return result
 
 
-class Watching(TypedDict, total=False):
-    """How a run is monitored and saved; affects only its seconds.
-
-    Attributes:
-        checkpoint_every: epochs between checkpoints; default: 1.
-        checkpoint_every_steps: steps between checkpoints within an epoch, for runs on images;
-            default: none.
-        progress: called after every epoch.
-        pulse: called with the progress within an epoch.
-        loggers: Lightning's, given every row of ``metrics.csv``.
-    """
-
-    checkpoint_every: int
-    checkpoint_every_steps: int | None
-    progress: Progress | None
-    pulse: Pulse | None
-    loggers: Sequence[Logger]
-
-
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
@@ -213,14 +193,20 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
     @classmethod
     def train(
-        cls, settings: AnySettings, out: Path, watching: Watching, *, resume: bool, **given: Any
+        cls,
+        settings: AnySettings,
+        out: Path,
+        watching: Mapping[str, Any],
+        *,
+        resume: bool,
+        **given: Any,
     ) -> Result:
         """Train in a run folder, evaluate, and write the weights and the result.
 
         Args:
             settings: the settings of the run.
             out: the run folder.
-            watching: how the run is monitored and saved.
+            watching: further arguments of :meth:`fit`.
             resume: whether to continue the run in ``out``.
             **given: what the run is given besides its settings.
 

@@ -9,7 +9,6 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from torch import nn
-from typing_extensions import Unpack
 
 from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
@@ -26,7 +25,7 @@ from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import KIND, ImageSettings
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.run import Result, Rows, TrainedRun, Watching, write_evaluation
+from bayescl_lab.runs.run import Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
@@ -187,7 +186,7 @@ def train_images(
     *,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    **watching: Unpack[Watching],
+    **watching: Any,
 ) -> Result:
     """Train on images, evaluate the encoder with every probe and write both to a run folder.
 
@@ -203,7 +202,8 @@ def train_images(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. ``settings.data`` may name a new location of the
             same images. If False, ``out`` must not exist or be empty.
-        **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
+        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+            :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
         The content of ``result.json``: settings, the number of labels that the loss knew, probes,

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import Unpack
-
 from bayescl_lab.ranking.ease import EASE, ease_memory
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
@@ -25,7 +23,7 @@ from bayescl_lab.runs.ranking.settings import (
     POPULARITY,
     BaselineSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart, Watching, write_evaluation
+from bayescl_lab.runs.run import Result, RunStart, write_evaluation
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -43,7 +41,7 @@ def fit_baseline(
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Unpack[Watching],
+    **watching: Any,
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 

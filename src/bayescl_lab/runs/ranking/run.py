@@ -10,7 +10,6 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from typing_extensions import Unpack
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import PairBatches
@@ -29,7 +28,7 @@ from bayescl_lab.runs.loop import AtomicCheckpointIO
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines, ranking_figures
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
-from bayescl_lab.runs.run import Result, Rows, TrainedRun, Watching
+from bayescl_lab.runs.run import Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 __all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
@@ -220,7 +219,7 @@ def train_ranking(
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Unpack[Watching],
+    **watching: Any,
 ) -> Result:
     """Train a recommender, evaluate it by full ranking and write both to a run folder.
 
@@ -236,7 +235,8 @@ def train_ranking(
             none. A finished run is not changed. If False, ``out`` must not exist or be empty.
         baselines: whether to evaluate popularity and EASE too; see
             :func:`~bayescl_lab.runs.ranking.baselines.evaluate_baselines`.
-        **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
+        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+            :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
         The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
