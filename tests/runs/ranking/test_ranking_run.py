@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from ranking_data import write_groups
-from runs.same_run import PowerCut, assert_same_run, cut_power_at, final_state
+from runs.same_run import PowerCut, cut_power_at, final_state
 
 from bayescl_lab.ranking.candidates import SharedCandidates
 from bayescl_lab.runs.folder import RunFolder
@@ -41,21 +41,6 @@ def settings(tmp_path) -> RankingSettings:
         epochs=4,
         device="cpu",
     )
-
-
-@pytest.mark.parametrize(("call", "watch_every", "patience"), [(1, 0, 0), (12, 2, 1)])
-def test_a_run_cut_off_and_resumed_equals_the_unbroken_run(
-    settings, tmp_path, monkeypatch, call, watch_every, patience
-):
-    settings = replace(settings, watch_every=watch_every, patience=patience)
-    train_ranking(settings, tmp_path / "unbroken")
-    with monkeypatch.context() as patch:
-        cut_power_at(patch, call, SharedCandidates, "draw")
-        with pytest.raises(PowerCut):
-            train_ranking(settings, tmp_path / "broken")
-    torch.rand(7)  # the resumed process need not stand where the unbroken one stood
-    train_ranking(settings, tmp_path / "broken", resume=True)
-    assert_same_run(tmp_path / "broken", tmp_path / "unbroken")
 
 
 @pytest.mark.parametrize("loss", ranking_losses())
