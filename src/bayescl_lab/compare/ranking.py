@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,6 @@ class RankingComparison(Comparison[RankingSettings]):
 
     def figures(self, results: Results, data: RankingParts) -> dict[str, Any]:
         """Losses and baselines in the form of a cell of the ranking table."""
-        by_loss: dict[str, list[Mapping[str, Any]]] = {}
-        for result in results.values():
-            by_loss.setdefault(result["settings"]["loss"], []).append(result)
         baselines = evaluate_baselines(data)
         example = next(iter(results.values()))
         return {
@@ -70,11 +67,16 @@ class RankingComparison(Comparison[RankingSettings]):
             "seeds": self.seeds,
             "spread": SPREAD,
             **{key: example[key] for key in ALIKE},
-            "losses": {loss: loss_summary(some) for loss, some in by_loss.items()},
-            "baselines": {
-                name: baseline_summary(one) for name, one in baselines.items() if "metrics" in one
+            "losses": {
+                loss.loss: loss_summary(
+                    [it for it in results.values() if it["settings"]["loss"] == loss.loss]
+                )
+                for loss in self.losses
             },
-            "remarks": [one["left_out"] for one in baselines.values() if "left_out" in one],
+            "baselines": {
+                name: baseline_summary(it) for name, it in baselines.items() if "metrics" in it
+            },
+            "remarks": [it["left_out"] for it in baselines.values() if "left_out" in it],
         }
 
 
@@ -88,11 +90,9 @@ def tune_cell(
 ) -> dict[str, Any]:
     """Try all settings of a plan for some losses, and choose on the validation part.
 
-    Finished runs in the folder are kept.
-
-    Returns:
-        As :func:`.tune`; each loss also has its number of ``epochs``, and its
-        ``item_norm_exponent`` with the scores of all that were tried, without training again.
+    Finished runs in the folder are kept. Returns what :func:`.tune` does; each loss also has its
+    number of ``epochs``, and its ``item_norm_exponent`` with the scores of all that were tried,
+    without training again.
     """
     trials = Trials(folder, plan.seeds, train_ranking, workers, progress)
     tuning = tune(plan, losses, trials)
@@ -106,31 +106,28 @@ def tune_cell(
 def tuned_baselines(
     plan: RankingPlan, folder: Path
 ) -> dict[str, tuple[BaselineSettings, dict[str, Any]]]:
-    """Every baseline of a plan, ready for test, with the choice of its settings.
+    """By name, the settings of every baseline of a plan for test, and how they were chosen.
 
-    Finished runs in the folder are kept.
-
-    Returns:
-        By name, the settings for test, and the ``choice`` with the ``scores`` of all that was
-        tried; nothing is tried for popularity.
+    That is the ``choice`` with the ``scores`` of all that was tried; nothing is tried for
+    popularity. Finished runs in the folder are kept.
     """
-    data = plan.fixed.data
-    settings: dict[str, BaselineSettings] = {
-        EASE_NAME: BaselineSettings(EASE_NAME, data),
-        IALS_NAME: BaselineSettings(IALS_NAME, data, dim=plan.fixed.dim),
-    }
-    tried: dict[str, Sequence[Values]] = {
+    tried: dict[Any, Sequence[Values]] = {
         EASE_NAME: [{"regularization": value} for value in plan.regularizations],
         IALS_NAME: plan.ials_settings,
     }
 
-    def make(name: str, values: Values, _: int) -> BaselineSettings:
-        return replace(settings[name], evaluate_on="validation", **values)
+    def make(name: Any, values: Values, evaluate_on: Any) -> BaselineSettings:
+        own: dict[str, Any] = {"evaluate_on": evaluate_on, "dim": plan.fixed.dim, **values}
+        return BaselineSettings(name, plan.fixed.data, **own)
 
-    some = {name: values for name, values in tried.items() if values}
-    chosen = Trials(folder, [0], train=fit_baseline).choose(some, make)
-    final = {name: (replace(settings[name], **it["choice"]), it) for name, it in chosen.items()}
-    return {POPULARITY: (BaselineSettings(POPULARITY, data), {}), **final}
+    chosen = Trials(folder, [0], train=fit_baseline).choose(
+        {name: values for name, values in tried.items() if values},
+        lambda name, values, _: make(name, values, "validation"),
+    )
+    return {
+        name: (make(name, entry.get("choice", {}), "test"), entry)
+        for name, entry in {POPULARITY: {}, **chosen}.items()
+    }
 
 
 def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:

@@ -103,12 +103,8 @@ class Trials:
     ) -> dict[str, dict[str, Any]]:
         """Train every setting with every seed and choose the best one of each group.
 
-        Args:
-            tried: the settings by group, such as a loss.
-            make: makes a run's settings of a group, its values and a seed.
-
-        Returns:
-            By group, the ``choice`` and the ``scores`` of all that was tried.
+        Groups are such as losses; ``make`` makes a run's settings of a group, its values and a
+        seed. Returns by group the ``choice`` and the ``scores`` of all that was tried.
         """
         runs = {
             f"{group}-{name_of(values)}-seed{seed}": make(group, values, seed)
@@ -149,8 +145,7 @@ class Trials:
 def tune(plan: Plan[Any], losses: Sequence[str], trials: Trials) -> dict[str, Any]:
     """Try the settings of a plan: first those that losses share, then those of each loss.
 
-    Returns:
-        What :meth:`Trials.record` says, and the choice of ``shared`` settings.
+    Returns what :meth:`Trials.record` says, and the choice of ``shared`` settings.
     """
     grid = settings_of(plan.shared_grid)
     shared: dict[str, Any] = {"choice": grid[0], "scores": {}}

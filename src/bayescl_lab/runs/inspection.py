@@ -36,13 +36,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Inspection:
-    """The result of an inspection.
-
-    Attributes:
-        diagnosis: the figures.
-        report: what ``inspection.json`` holds.
-        files: the files written to the run's folder.
-    """
+    """The figures of an inspection, what ``inspection.json`` holds, and the files written."""
 
     diagnosis: Diagnosis
     report: dict[str, Any]
@@ -68,18 +62,10 @@ def extreme_rows(
     """The candidates with the smallest and largest weights of the first anchors.
 
     InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
-    then takes their place.
-
-    Args:
-        scored: a batch.
-        valid: True where a candidate may be shown.
-        anchors: what the rows call the first anchors of the batch.
-        shown: number of candidates at each end; fewer if an anchor has not as many.
-        names: what the rows call the candidates of some columns.
-
-    Returns:
-        For each anchor, ``down`` and ``up``, the smallest and the largest weight first, with
-        ``_weights`` and ``_false``, whether each is a false negative; None without labels.
+    then takes their place. Rows begin with what ``anchors`` say of the first anchors, and ``names``
+    gives what they call the candidates of some columns: ``down`` and ``up``, the smallest and the
+    largest weight first, with ``_weights`` and ``_false``, whether each is a false negative; None
+    without labels.
     """
     if not scored.tells_apart:
         scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
@@ -110,17 +96,10 @@ def write_inspection(
     title: str,
     figures: Mapping[str, Figure] | None = None,
 ) -> Inspection:
-    """Diagnose batches, and write ``inspection.json`` and figures into a run's folder.
+    """Diagnose batches as a run's loss scores them; write ``inspection.json`` and figures.
 
-    Args:
-        folder: of the run.
-        run: the run with its weights.
-        epochs: number of epochs that they saw.
-        batches: the batches as the loss scores them.
-        rows: anchors with their candidates, from :func:`extreme_rows`.
-        about: further content of ``inspection.json``.
-        title: title of the figures.
-        figures: figures by name, besides those of every diagnosis.
+    ``rows`` come from :func:`extreme_rows`, ``epochs`` is how many the weights saw, ``about`` is
+    further content, and ``figures`` are further figures by name.
     """
     diagnosis = diagnose(batches)
     settings = run.settings.as_config()

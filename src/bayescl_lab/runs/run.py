@@ -175,15 +175,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def reopen(
         cls, path: Path, *, data: str | None = None, **given: Any
     ) -> tuple[RunFolder, Self, int]:
-        """Open a run's folder, finished or not, with the weights behind its figures.
+        """Open a run, finished or not: its folder, itself, and how many whole epochs it saw.
 
-        Args:
-            path: the run folder.
-            data: other data to evaluate on; None for the run's own.
-            **given: what the run was given besides its settings.
-
-        Returns:
-            The folder, the run with its weights, and how many whole epochs they saw.
+        It has the weights behind its figures, its own data or others to evaluate on, and what else
+        it was ``given`` besides its settings.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
@@ -201,17 +196,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
         resume: bool,
         **given: Any,
     ) -> Result:
-        """Train in a run folder, evaluate, and write the weights and the result.
+        """Train in a run folder, evaluate, write weights and result; returns ``result.json``.
 
-        Args:
-            settings: the settings of the run.
-            out: the run folder.
-            watching: further arguments of :meth:`fit`.
-            resume: whether to continue the run in ``out``.
-            **given: what the run is given besides its settings.
-
-        Returns:
-            The content of ``result.json``; empty in processes that do not write.
+        ``watching`` are further arguments of :meth:`fit`; the run is ``given`` others besides its
+        settings. Processes that do not write return nothing.
         """
         writes = settings.this_process().rank == 0
         start = RunStart(out, cls.kind, settings, resume=resume, writes=writes)

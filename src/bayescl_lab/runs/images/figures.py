@@ -27,14 +27,8 @@ def candidates_figure(
 ) -> Figure:
     """Draw one row per anchor: the anchor, then candidates of smallest and largest weight.
 
-    With labels, false negatives are framed in one colour and true ones in another.
-
-    Args:
-        store: the images that the rows count.
-        rows: the number of each ``anchor`` with its candidates, as many for each; see
-            :func:`~bayescl_lab.runs.inspection.extreme_rows`.
-        title: title of the figure.
-        weighed_by: description of the weights, for the title.
+    With labels, false negatives are framed in one colour and true ones in another. The rows hold
+    numbers of images; see :func:`~bayescl_lab.runs.inspection.extreme_rows`.
     """
     drawn: list[list[_Cell]] = []
     for row in rows:
@@ -57,12 +51,7 @@ def components_figure(
     """Draw a row of typical images for each component, beside its weight and size.
 
     With labels, images of the component's majority class are framed in one colour and the others
-    in another.
-
-    Args:
-        store: the images that the components count.
-        components: the largest weight first, as in ``inspection.json``.
-        title: title of the figure.
+    in another. The components are as in ``inspection.json``, the largest weight first.
     """
     drawn: list[list[_Cell]] = []
     for component in components[:MOST]:
