@@ -10,7 +10,7 @@ from ranking_data import write_groups
 
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.ranking import RankingComparison
-from bayescl_lab.report.ranking.table import paired_differences
+from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.data import RankingData
@@ -42,7 +42,7 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
         f"{loss}-seed{seed}" for loss in ("info_nce", "bayesian") for seed in (3, 4)
     }
     values = [result["losses"][loss]["metrics"]["ndcg@20"] for loss in ("bayesian", "info_nce")]
-    found = paired_differences(result, "ndcg@20")["bayesian"]
+    found = paired_differences(result)["bayesian"]["ndcg@20"]
     assert found["mean"] == pytest.approx(values[0]["mean"] - values[1]["mean"])
     for name in ("popularity", "ease"):
         run = fit_baseline(BaselineSettings(name, shared.data), tmp_path / name)
