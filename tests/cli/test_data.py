@@ -46,7 +46,7 @@ def small_movielens(monkeypatch, tmp_path_factory):
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
         file = RemoteFile(url, "ml-100k.zip", len(data), checksum)
         source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
-        monkeypatch.setattr("bayescl_lab.cli._data.INTERACTIONS", (source,))
+        monkeypatch.setattr("bayescl_lab.cli.data.INTERACTIONS", (source,))
         monkeypatch.setattr(catalog, "SOURCES", (source,))
         monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
         yield served
@@ -129,7 +129,7 @@ def test_an_archive_of_images_is_checked_wherever_it_may_lie(bayescl, monkeypatc
     checksum = f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
     file = RemoteFile("http://127.0.0.1:9/", "photographs.bin", len(content), checksum)
     source = DataSource("photographs", "images", "Photographs", (file,), "cite", "home")
-    monkeypatch.setattr("bayescl_lab.cli._data.IMAGES", (source,))
+    monkeypatch.setattr("bayescl_lab.cli.data.IMAGES", (source,))
     for place in (Path("data"), Path("data/photographs")):
         place.mkdir(exist_ok=True)
         (place / "photographs.bin").write_bytes(content)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bayescl_lab.cli._console import Bar
-from bayescl_lab.cli._table_runs import RunLines
+from bayescl_lab.cli.reproduce import run_lines
 from bayescl_lab.paper.images.cost import RunCost
 
 SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
@@ -109,7 +109,7 @@ def test_the_time_left_is_estimated_by_pixels():
         name: RunCost("digits", 2, 1, views, 1)
         for name, views in (("one", 100.0), ("two", 300.0), ("tiny", 1.0))
     }
-    lines = RunLines(Recorder(6), costs, dict.fromkeys((*costs, "done"), 2), lambda: next(now))
+    lines = run_lines(Recorder(6), costs, dict.fromkeys((*costs, "done"), 2), lambda: next(now))
     lines("done", 2, 2)
     lines("tiny", 2, 2)
     lines("one", 1, 3)

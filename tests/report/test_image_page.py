@@ -11,12 +11,9 @@ import pytest
 from bayescl_lab.cli._app import COMMANDS
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.summary import exceeds_noise, summarise
-from bayescl_lab.report.images.markdown import (
-    comparison_markdown,
-    comparison_part,
-    difference_table,
-)
+from bayescl_lab.report.images import comparison_markdown, comparison_part
 from bayescl_lab.report.quoting import refreshed
+from bayescl_lab.report.tables import difference_table
 from bayescl_lab.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]

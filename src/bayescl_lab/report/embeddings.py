@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayescl.diagnostics import (
+    ConfidentPairs,
     EmbeddingDiagnosis,
     reliability_figure,
     similarity_figure,
@@ -70,28 +71,28 @@ def batch_table(found: EmbeddingDiagnosis) -> Table:
         rows.append(["told by similarity, ROC-AUC", f"{told.roc_auc:.3f}", text])
     latent = found.losses.get(LATENT)
     if latent is not None and found.trust is not None and found.found is not None:
-        by_weight, pairs = latent.diagnosis.by_weight, latent.diagnosis.confident
+        by_weight = latent.diagnosis.by_weight
         if by_weight is not None:
             rows.append(["told by latent classes, ROC-AUC", f"{by_weight.roc_auc:.3f}", ""])
         text = "how far the latent classes are trusted; at 0 the loss is InfoNCE"
         rows.append(["trust", f"{found.trust:.3f}", text])
         text = "false negatives of an anchor, found without labels"
         rows.append(["expected by latent classes", f"{found.found:.1f}", text])
-        if pairs is not None:
-            text = f"candidates with a posterior above {pairs.threshold:g}"
-            rows.append(["pairs taken for one class", f"{pairs.share:.1%}", text])
-            for title, value, text in (
-                ("their precision", pairs.precision, "of them are of the anchor's class"),
-                ("their recall", pairs.recall, "of the false negatives are among them"),
-            ):
-                if value is not None:
-                    rows.append([title, f"{value:.1%}", text])
-    return Table(
-        ["figure", "value", "meaning"],
-        rows,
-        title="**False negatives in a batch**",
-        numeric=False,
-    )
+        rows += pair_rows(latent.diagnosis.confident)
+    head, title = ["figure", "value", "meaning"], "**False negatives in a batch**"
+    return Table(head, rows, title=title, numeric=False)
+
+
+def pair_rows(pairs: ConfidentPairs | None) -> list[list[str]]:
+    """The candidates that attract their anchor, and how many rightly do."""
+    if pairs is None:
+        return []
+    rows = [
+        ("candidates that attract", pairs.share, f"posterior above {pairs.threshold:g}"),
+        ("their precision", pairs.precision, "of them are of the anchor's class"),
+        ("their recall", pairs.recall, "of the false negatives are among them"),
+    ]
+    return [[name, f"{value:.1%}", text] for name, value, text in rows if value is not None]
 
 
 def losses_table(found: EmbeddingDiagnosis) -> Table:

@@ -14,22 +14,20 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
 from bayescl.figures import panels, png
-from bayescl_lab.report.images.figure import comparison_figure
-from bayescl_lab.report.images.markdown import accuracy_table, difference_table, what_was_run
-from bayescl_lab.report.images.paper_table import table_rows
-from bayescl_lab.report.ranking.figure import cells_figure
-from bayescl_lab.report.ranking.table import (
+from bayescl_lab.report.figures import cells_figure, comparison_figure
+from bayescl_lab.report.images import accuracy_table, table_rows, what_was_run
+from bayescl_lab.report.ranking import (
+    MEASURES,
     PAGE_METRICS,
     against_paper,
     baseline_sentences,
     cell_title,
-    differences_table,
     figures_table,
     note,
     read_cells,
     settings_table,
 )
-from bayescl_lab.report.tables import Table, counted
+from bayescl_lab.report.tables import Table, counted, difference_table
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
 from bayescl_lab.report.verdicts import comparison_verdict, training_verdict, trust_of_runs
 from bayescl_lab.runs.folder import RunFolder, read_json
@@ -212,7 +210,7 @@ def _cells_section(cells: list[dict[str, Any]]) -> Section:
     for cell in cells:
         title, beside = f"**{cell_title(cell)}.** {note(cell)}", against_paper(cell)
         figures = replace(figures_table(cell, PAGE_METRICS), title=title, note=beside)
-        differences = differences_table(cell)
+        differences = difference_table(cell, MEASURES)
         section.tables += [figures, *([differences] if differences.rows else [])]
         section.tables.append(settings_table(cell))
     section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]

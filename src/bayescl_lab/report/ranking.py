@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.paper.ranking.printed import (
     METRICS,
     PUBLISHED,
@@ -16,10 +15,10 @@ from bayescl_lab.paper.ranking.printed import (
     paper_figure,
 )
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.report.tables import Table, bold, mean_text
+from bayescl_lab.report.tables import Table, difference_table, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import BASELINE, RankingLoss
+from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
 
 Cell = Mapping[str, Any]
@@ -37,6 +36,9 @@ _SETTINGS = (
     "attraction",
     "item_norm_exponent",
 )
+MEASURES = ("recall@20", "ndcg@20")
+"""The metrics of figures and of differences to InfoNCE."""
+
 PAGE_METRICS = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
 """The metrics that fit a page; the Markdown table has all."""
 
@@ -62,7 +64,7 @@ def tables_markdown(cells: Sequence[Cell]) -> str:
 def cell_markdown(cell: Cell) -> str:
     """The tables of a cell, with notes."""
     parts = [note(cell), figures_table(cell).markdown(), against_paper(cell)]
-    for table in (differences_table(cell), settings_table(cell)):
+    for table in (difference_table(cell, MEASURES), settings_table(cell)):
         parts += [table.title, table.markdown() if table.rows else "", table.note]
     return "\n\n".join(part for part in parts if part)
 
@@ -111,23 +113,6 @@ def figures_table(cell: Cell, metrics: Sequence[str] = METRICS) -> Table:
         values = [_plain(f"{published[one]:.4f}") if one in published else "" for one in metrics]
         rows.append([f"*published: {name}*", *values])
     return Table(["", *map(measure_title, metrics)], rows)
-
-
-def differences_table(cell: Cell) -> Table:
-    """How far every loss lies above InfoNCE, paired by seed; empty for a single seed."""
-    metrics = ("recall@20", "ndcg@20")
-    columns = [paired_differences(cell, metric) for metric in metrics]
-    if cell["seeds"] == 1 or not columns[0]:
-        return Table([], [])
-    rows = [
-        [
-            loss_title(loss),
-            *(bold(mean_text(one[loss], "+.4f"), one[loss]["certain"]) for one in columns),
-        ]
-        for loss in columns[0]
-    ]
-    head = ["above InfoNCE, paired by seed", *map(measure_title, metrics)]
-    return Table(head, rows, note="Bold: at least two standard errors from 0.")
 
 
 def settings_table(cell: Cell) -> Table:
@@ -202,22 +187,6 @@ def _prior(loss: str) -> str:
 def _number(value: float | None) -> str:
     """A setting, or nothing."""
     return "" if value is None else f"{value:g}"
-
-
-def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
-    """Each loss less InfoNCE by a metric such as "ndcg@20", seed by seed; empty without InfoNCE.
-
-    ``certain`` says whether the mean is at least two standard errors from 0; None for one seed.
-    """
-    values = {loss: entry["metrics"][metric]["values"] for loss, entry in cell["losses"].items()}
-    base = values.pop(BASELINE, None)
-    if base is None:
-        return {}
-    found = {loss: paired_difference(ours, base) for loss, ours in values.items()}
-    return {
-        loss: {**one, "certain": exceeds_noise(one, len(base)) if len(base) > 1 else None}
-        for loss, one in found.items()
-    }
 
 
 def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
