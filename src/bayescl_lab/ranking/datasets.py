@@ -138,11 +138,6 @@ def read_interactions(
 ) -> RawInteractions:
     """Read a known data set from the data folder, or a file or folder given by its path.
 
-    Args:
-        data: the name or path.
-        options: how a table is read; default: everything is detected.
-        test_data: a second table with the test part.
-
     Raises:
         ValueError: if there is no such data set, options do not apply to it, or its files are
             damaged.
@@ -172,10 +167,6 @@ def read_interactions(
 
 def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
     """The columns that :func:`read_interactions` would guess; reads only a table's header.
-
-    Args:
-        data: a name or path.
-        options: how the table is read.
 
     Returns:
         The guessed column names for "user", "item", "rating" and "timestamp" that differ from these
@@ -264,9 +255,6 @@ def verify_interactions(name: str) -> list[str]:
 
     Archives and files must match their published checksums, if any; everything must be readable;
     and the numbers of users, items and interactions must be as published.
-
-    Args:
-        name: one of the names of :data:`~bayescl_lab.ranking.catalog.SOURCES`.
 
     Returns:
         One line per finding: the counts, the files whose checksum matches, and what reading left

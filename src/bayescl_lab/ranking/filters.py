@@ -26,11 +26,6 @@ def numbered_interactions(
     part, both parts have the rows and columns of all ids in either. Test pairs that are also in
     training are left out.
 
-    Args:
-        raw: result of a reader.
-        min_rating: the lowest rating that counts as an interaction.
-        k_core: see :func:`core`; only for data without a given test part. 0 leaves all.
-
     Returns:
         All interactions or their training part; the given test part or None; and a report of what
         was left out or merged, as phrase and count.
@@ -100,15 +95,9 @@ def numbered_interactions(
 
 
 def core(interactions: Interactions, k: int) -> Interactions:
-    """Repeatedly leave out users and items with fewer than ``k`` interactions until none is left.
+    """The largest set of interactions in which every user and every item has at least ``k``.
 
-    Args:
-        interactions: the interactions to start from.
-        k: the smallest number of interactions, at least 0; 0 and 1 keep everybody with any.
-
-    Returns:
-        The largest set of interactions in which every user and every item has at least ``k``; rows
-        and columns of the others are removed.
+    Rows and columns of the others are removed; 0 removes none, not even those without any.
 
     Raises:
         ValueError: if nothing is left.

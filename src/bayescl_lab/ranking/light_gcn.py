@@ -95,11 +95,7 @@ class LightGCN(Encoder):
 def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
     """The adjacency matrix of users and items, normalised by the degrees of both ends.
 
-    Args:
-        train: the edges. A user or item without any keeps an empty row.
-
-    Returns:
-        A sparse CSR tensor in float32, users first; symmetric.
+    It is sparse (CSR), symmetric and in float32, with users first.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)

@@ -33,7 +33,7 @@ INTER = ".inter"
 
 _PERHAPS_TABLES = (".txt", ".data", ".dat")
 _AT_ONCE = 1 << 20
-_LEAST_BOMB = 1 << 28
+_LEAST_BOMB = 1 << 24
 _MOST_TIMES = 200
 """No table of interactions compresses to a two-hundredth: a file that does, and unpacks to more
 than the least bomb, is meant to fill a disk. Sizes that an archive declares are not believed."""

@@ -84,16 +84,7 @@ _GUESSES: Mapping[str, Sequence[set[str]]] = {
 def chosen_columns(
     header: Sequence[str], wanted: Mapping[str, str | None], where: object
 ) -> dict[str, str]:
-    """The names of the wanted columns.
-
-    Args:
-        header: the names of the table's columns.
-        wanted: the given name for each of "user", "item", "rating" and "timestamp"; None to guess
-            it.
-        where: name of the table in messages.
-
-    Returns:
-        A name in the header for each wanted column.
+    """The names of the wanted columns in a header; those that are None are guessed.
 
     Raises:
         ValueError: if a name is not in the header, occurs twice or was given twice; or if no name,
@@ -153,17 +144,14 @@ def interaction_columns(
         frame: the columns ``row``, the number of each row in its file; ``user``, ``item`` and maybe
             ``rating`` and ``timestamp``, of any type; and maybe ``surplus``, which is not null in
             rows with too many values.
-        place: returns the location of a row for error messages, given its number; it may raise its
-            own error if the whole row is damaged.
+        place: names a row by its number, or raises its own error if the whole row is damaged.
         whole_ids: whether ids must be whole numbers.
-        skip_bad_rows: whether rows with a missing or invalid value are left out.
+        skip_bad_rows: whether rows with a missing or invalid value are left out; else the first is
+            a ``BadRowError``.
 
     Returns:
-        The columns without ``row`` and ``surplus``, ids as Int64 or Categorical; and the number of
-        rows left out.
-
-    Raises:
-        BadRowError: for the first row with a missing or invalid value.
+        The columns ``user`` and ``item``, as Int64 or Categorical, and those beside them; and the
+        number of rows left out.
     """
     types = dict(frame.collect_schema())
     del types["row"]

@@ -226,25 +226,21 @@ def read_text(
     whole_ids: bool = False,
     skip_bad_rows: bool = False,
 ) -> tuple[pl.DataFrame, int]:
-    """Read interactions from some columns of a text file.
+    """Read interactions from some columns of a text file in UTF-8.
 
     Args:
-        path: the file, in UTF-8.
+        path: the file.
         columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
             ``timestamp``. Other columns are only counted.
         separator: one character.
         header: whether the first line names the columns.
         quotes: whether values may be quoted.
         whole_ids: whether ids must be whole numbers.
-        skip_bad_rows: whether bad rows are left out.
+        skip_bad_rows: whether rows are left out that lack a value, have more values than the first
+            line, or text instead of a number; else the first is a ``BadRowError``.
 
     Returns:
         The columns, under these names, without blank lines; and the number of rows left out.
-
-    Raises:
-        BadRowError: if a line lacks a value, has more values than the first, or has text instead of
-            a number; the message names it.
-        ValueError: if the file is missing, empty, not UTF-8 or has broken quotes.
     """
     fewest = max(columns.values()) + 1
     width = max(len(first_values(path, separator, quotes=quotes)), fewest)
