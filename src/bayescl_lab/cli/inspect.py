@@ -167,8 +167,8 @@ def _inspect_run(path: Path, wanted: OfRun, seed: int) -> None:
         rows = _latent_classes(report["latent_classes"], diagnosis)
         screen.print(table("latent classes", ("figure", "value", "meaning"), rows, words=3))
     if diagnosis.posteriors:
-        head = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
-        screen.print(table("posterior of a true negative", head, _posteriors(diagnosis)))
+        names = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
+        screen.print(table("posterior of a true negative", names, _posteriors(diagnosis)))
     say(*report.get("advice", {}).get("sentences", ()), *inspection.files)
 
 
