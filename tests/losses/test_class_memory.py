@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.functional import class_agreement, class_responsibilities, same_class
+from bayescl.functional import class_responsibilities, same_class
+from bayescl.functional.latent_classes.posterior import class_agreement
 from bayescl.losses.class_fits import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,

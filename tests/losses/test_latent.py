@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import latent as reference
+from reference import objectives as reference
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
@@ -22,6 +22,7 @@ import bayescl
 from bayescl import LatentClassContrastiveLoss
 from bayescl import functional as F
 from bayescl.functional.latent import AIMS
+from bayescl.functional.latent_classes.posterior import outlook_factors, outlooks
 from bayescl.losses.class_fits import COMPONENTS_PER_CLASS, SCALES
 from bayescl.losses.latent import STRENGTHS
 
@@ -402,7 +403,7 @@ def test_labels_settle_pairs_join_components_and_measure_precision() -> None:
     two, fit = torch.eye(DIM)[:CLASSES], joined.memory.classes
     shares, whole = F.class_responsibilities(two, fit), torch.ones(len(COMPONENTS_PER_CLASS))
     alone = F.same_class(shares, shares, trust=whole, transitions=fit.transitions)
-    factors = F.outlook_factors(F.outlooks(shares, fit), whole, fit)
+    factors = outlook_factors(outlooks(shares, fit), whole, fit)
     together = factors @ factors.T
     assert together[0, 1] > alone[0, 1] + 0.2
     assert together[0, 2] < 0.5

@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.latent_classes import (
+from bayescl.functional.latent_classes.posterior import (
     LatentClasses,
     class_responsibilities,
     fit_latent_classes,
     further_views,
     signatures,
-    trust_of_share,
-    view_agreement,
 )
+from bayescl.functional.latent_classes.trust import trust_of_share, view_agreement
 
 COMPONENTS_PER_CLASS = (2.0, 4.0)
 """Components of each mixture per expected class. Transitions of views rejoin the parts of a split

@@ -9,7 +9,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
-from bayescl.functional.latent_classes import (
+from bayescl.functional.latent_classes.posterior import (
     LatentClasses,
     class_responsibilities,
     outlook_factors,

@@ -9,7 +9,7 @@ import torch
 
 from bayescl.axes import Tensor
 from bayescl.checks import check_count, check_interval, check_shape
-from bayescl.functional.latent_classes import LatentClasses, Mixtures
+from bayescl.functional import LatentClasses, Mixtures
 from bayescl.losses.class_fits import SCALES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.latent_classes import (
+from bayescl.functional.latent_classes.trust import (
     trust_of_agreement,
     trust_of_closeness,
     trust_of_share,

@@ -114,7 +114,7 @@ def _rule_of_two_views(batch: int) -> CandidateRule:
     with torch.inference_mode(mode=False):  # else autograd could not keep the indices
         own = torch.arange(2 * batch)
         rule = CandidateRule(own, own.roll(batch))
-        rule.excluded(slice(0, 2 * batch), 2 * batch, own.device)  # which the rule remembers
+        rule.excluded(slice(0, 2 * batch))  # which the rule remembers
     return rule
 
 
