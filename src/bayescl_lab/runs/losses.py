@@ -31,9 +31,6 @@ from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
 
-_FIXED = ("minimum_similarity",)
-"""A constructor argument that runs do not vary, since it follows from the similarity."""
-
 
 @dataclass(frozen=True)
 class LossRow:
@@ -71,7 +68,8 @@ class LossRow:
         """By name, the class whose constructor takes a hyper-parameter, and its type."""
         made: Any = self.images or self.ranking
         names = ("temperature", *getattr(made, "hyperparameters", ()))
-        return {name: _owner(made, name) for name in names if name not in _FIXED}
+        # The smallest similarity is no choice: it follows from how embeddings are compared.
+        return {name: _owner(made, name) for name in names if name != "minimum_similarity"}
 
 
 def _owner(made: type, name: str) -> tuple[type, type]:
