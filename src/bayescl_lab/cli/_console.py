@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +19,9 @@ from rich.progress import (
 )
 from rich.table import Table
 from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from bayescl_lab.report.tables import Table as Content
 
 MINIMUM_WIDTH = 120
 """Width of tables if there is no terminal to measure."""
@@ -37,6 +41,14 @@ def say(*lines: object, stderr: bool = False) -> None:
         console(stderr=stderr).print(str(line), soft_wrap=True, markup=False)
 
 
+def print_guesses(guessed: Mapping[str, str]) -> None:
+    """Print one line on which of a table's columns were guessed, if any."""
+    if guessed:
+        columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+        options = ", ".join(f"--{kind}-column" for kind in guessed)
+        say(f"columns guessed: {columns} ({options} to change)")
+
+
 def table(
     title: str, header: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1
 ) -> Table:
@@ -50,6 +62,13 @@ def table(
     for row in rows:
         made.add_row(*map(_literal, row))
     return made
+
+
+def show(title: str, content: Content, *, words: int = 1) -> None:
+    """Print a report's table without Markdown's marks, if it has rows."""
+    if content.rows:
+        rows = [[cell.strip("*") for cell in row] for row in content.rows]
+        console().print(table(title, content.head, rows, words=words))
 
 
 def printable(text: object) -> str:

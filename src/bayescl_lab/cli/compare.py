@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.cli._console import EpochBar, console, say, table
+from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._losses import (
     NO_IMAGE_HYPERPARAMETERS,
@@ -20,7 +21,6 @@ from bayescl_lab.cli._losses import (
     given,
 )
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
-from bayescl_lab.cli._tables import print_guesses
 from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
@@ -106,15 +106,15 @@ def images(
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)
     summary, judged = result["summary"], f"{settings.evaluate_on} part"
-    accuracies = accuracy_table(result)
-    head = [name.replace("oracle gap closed, ", "gap closed,\n") for name in accuracies.head]
+    shown = accuracy_table(result)
+    head = [name.replace("oracle gap closed, ", "gap closed,\n") for name in shown.head]
     seconds = [entry["seconds_per_epoch"]["mean"] for entry in summary["losses"].values()]
-    rows = [[*row, f"{time:.2f}"] for row, time in zip(accuracies.rows, seconds, strict=True)]
+    rows = [[*row, f"{time:.2f}"] for row, time in zip(shown.rows, seconds, strict=True)]
     title = (
         f"Accuracy in % on the {judged} of {data_title(data)}: "
         f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
     )
-    console().print(table(title, [*head, "s/epoch"], rows))
+    show(title, replace(shown, head=[*head, "s/epoch"], rows=rows))
     print_differences(difference_table(result))
     caption = f"{data_title(data)}, {judged}, accuracy in percent:"
     text = f"{caption}\n\n{comparison_markdown(result)}"
@@ -169,19 +169,15 @@ def print_cell(cell: Mapping[str, Any]) -> None:
     from bayescl_lab.report.ranking import MEASURES, PAGE_METRICS, cell_title, figures_table, note
     from bayescl_lab.report.tables import difference_table
 
-    figures = figures_table(cell, PAGE_METRICS)
-    rows = [[text.strip("*") for text in row] for row in figures.rows]
-    console().print(table(cell_title(cell), figures.head, rows))
+    show(cell_title(cell), figures_table(cell, PAGE_METRICS))
     print_differences(difference_table(cell, MEASURES))
     say(*(f"* {remark}" for remark in (note(cell), *cell.get("remarks", []))))
 
 
 def print_differences(differences: Table) -> None:
     """Print how far losses lie above InfoNCE, if that can be told."""
-    if differences.rows:
-        rows = [[text.strip("*") for text in row] for row in differences.rows]
-        title = differences.title.partition(" Bold")[0].strip("*.")
-        console().print(table(f"{title}: mean ± {SPREAD}", differences.head, rows))
+    title = differences.title.partition(" Bold")[0].strip("*.")
+    show(f"{title}: mean ± {SPREAD}", differences)
 
 
 def _compare(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayescl_lab.cli._console import console, say
+from bayescl_lab.cli._console import say, show
 from bayescl_lab.cli._folders import named_encoder
 
 
@@ -20,8 +20,8 @@ def command(run: str, *, data: str | None = None, encoder: str | None = None) ->
         data: other data to evaluate on; interactions that the run was trained on are left out.
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
-    from bayescl_lab.cli._tables import metrics_table, probe_table
-    from bayescl_lab.report.ranking import baseline_sentences
+    from bayescl_lab.report.images import probe_table
+    from bayescl_lab.report.ranking import baseline_sentences, metrics_table
     from bayescl_lab.runs.folder import RunFolder
 
     path = Path(run)
@@ -37,8 +37,8 @@ def command(run: str, *, data: str | None = None, encoder: str | None = None) ->
     after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
     title = f"{path}{after}, {result['evaluated_on']}{'' if data else ' part'}"
     if "probes" in result:
-        console().print(probe_table(result["probes"], title=title))
+        show(title, probe_table(result["probes"]))
     else:
-        console().print(metrics_table(result["metrics"], title=title))
+        show(title, metrics_table(result["metrics"]))
         say(*baseline_sentences(result))
     return 0

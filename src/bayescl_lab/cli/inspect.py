@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, Numbers, Positive, at_least
 from bayescl_lab._files import write_atomically
-from bayescl_lab.cli._console import console, say, table
+from bayescl_lab.cli._console import console, say, show, table
 from bayescl_lab.cli._files import check_table_file
 from bayescl_lab.cli._folders import named_encoder
 from bayescl_lab.cli._options import FLAT
@@ -167,8 +167,8 @@ def _inspect_run(path: Path, wanted: OfRun, seed: int) -> None:
         rows = _latent_classes(report["latent_classes"], diagnosis)
         screen.print(table("latent classes", ("figure", "value", "meaning"), rows, words=3))
     if diagnosis.posteriors:
-        head = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
-        screen.print(table("posterior of a true negative", head, _posteriors(diagnosis)))
+        names = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
+        screen.print(table("posterior of a true negative", names, _posteriors(diagnosis)))
     say(*report.get("advice", {}).get("sentences", ()), *inspection.files)
 
 
@@ -212,7 +212,7 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> None:
     figures = page.with_suffix(".json")
     write_atomically(figures, as_json({**found.figures(), "advice": advice.figures()}))
     for shown, words in ((batch_table(found), 3), (losses_table(found), 1)):
-        console().print(table(shown.title.strip("*"), shown.head, shown.rows, words=words))
+        show(shown.title.strip("*"), shown, words=words)
     say(*sentences(found), *advice.sentences, page, figures)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic.dataclasses import dataclass
 from rich.filesize import decimal
 
-from bayescl_lab.cli._console import Bar, EpochBar, console, say, table
+from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, table
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.compare.ranking_plans import RankingRequest
@@ -111,7 +111,6 @@ def ranking(
     the chosen settings, once per seed, and evaluated on the test part. The table also has
     popularity, EASE and iALS, chosen in the same way, and the paper's figures.
     """
-    from bayescl_lab.cli._tables import print_guesses
     from bayescl_lab.cli.compare import print_cell
     from bayescl_lab.paper.ranking.reproduction import KIND, check_cell, reproduce_cell
     from bayescl_lab.report.figures import collect

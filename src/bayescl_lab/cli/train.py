@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, NonNegative, Positive
-from bayescl_lab.cli._console import EpochBar, console, say
+from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._folders import Metrics, Place
 from bayescl_lab.cli._losses import (
     NO_IMAGE_HYPERPARAMETERS,
@@ -21,7 +21,6 @@ from bayescl_lab.cli._losses import (
     given,
 )
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
-from bayescl_lab.cli._tables import metrics_table, print_guesses, probe_table
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.ranking.data import RankingData
@@ -71,6 +70,7 @@ def images(
         num_classes: sets the default of tau_plus to 1/C.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
+    from bayescl_lab.report.images import probe_table
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
@@ -98,7 +98,7 @@ def images(
     if not result:  # the first process shows it
         return 0
     title = f"{loss} on {data}, {run.evaluate_on} part"
-    console().print(probe_table(result["probes"], title=title))
+    show(title, probe_table(result["probes"]))
     say(*result.get("remarks", ()), *_verdict(loss, folder))
     say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
     return 0
@@ -181,13 +181,13 @@ def ranking(
 
 def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     """Print a recommender's result, and remarks on its data."""
-    from bayescl_lab.report.ranking import baseline_sentences
+    from bayescl_lab.report.ranking import baseline_sentences, metrics_table
 
     settings = result["settings"]
     name = settings["encoder"] if "loss" not in settings else settings["loss"]
     if result["metrics"]:
         title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
-        console().print(metrics_table(result["metrics"], title=title))
+        show(title, metrics_table(result["metrics"]))
     if "note" in result:
         say(f"protocol of the paper: {result['note']}")
     elif result.get("best_epoch") is not None:

@@ -97,32 +97,26 @@ def pair_rows(pairs: ConfidentPairs | None) -> list[list[str]]:
 
 def losses_table(found: EmbeddingDiagnosis) -> Table:
     """The weights of each loss."""
-    labelled = found.labelled
-    head = ["loss"]
-    if labelled:
-        head += ["ROC-AUC", "weight of false", "weight of true", "repulsion on false"]
-    head += ["effective negatives"]
-    rows = []
-    for title, loss in found.losses.items():
-        one = loss.diagnosis
-        row = [title]
-        if labelled:
-            auc = None if one.by_weight is None else one.by_weight.roc_auc
-            row += [
-                "" if value is None else f"{value:.3f}"
-                for value in (auc, one.mean_weight_false, one.mean_weight_true)
-            ]
-            row.append("" if loss.false_share is None else f"{loss.false_share:.1%}")
-        rows.append([*row, f"{one.effective.in_gradient:.0f}"])
+    head = ["loss", "effective negatives"]
     note = (
         "Effective negatives: the number of equally weighted candidates with as even a gradient. "
         "The debiased loss weights candidates as InfoNCE does and corrects their sum."
     )
-    if labelled:
+    if found.labelled:
+        head[1:1] = ["ROC-AUC", "weight of false", "weight of true", "repulsion on false"]
         note = (
             "ROC-AUC: how well low weights find false negatives; 0.5 is chance. Repulsion on "
             f"false: share of the gradient that pushes false negatives away. {note}"
         )
+    rows = []
+    for title, loss in found.losses.items():
+        one, row = loss.diagnosis, [title]
+        if found.labelled:
+            auc = None if one.by_weight is None else one.by_weight.roc_auc
+            values = (auc, one.mean_weight_false, one.mean_weight_true)
+            row += ["" if value is None else f"{value:.3f}" for value in values]
+            row.append("" if loss.false_share is None else f"{loss.false_share:.1%}")
+        rows.append([*row, f"{one.effective.in_gradient:.0f}"])
     return Table(head, rows, title="**What each loss would weigh**", note=note)
 
 

@@ -71,9 +71,9 @@ def cells_figure(cells: Sequence[Mapping[str, Any]]) -> Figure:
     """Two metrics of every cell: each seed, the mean, baselines, and the paper's values."""
     from matplotlib.lines import Line2D
 
-    heights = [0.9 + 0.22 * len({**cell["losses"], **cell["baselines"]}) for cell in cells]
-    figure, axes = panels(len(cells), len(MEASURES), width=10.5, height=0.9 + sum(heights))
-    axes[0].get_gridspec().set_height_ratios(heights)
+    rows = sum(len({**cell["losses"], **cell["baselines"]}) for cell in cells)
+    height = 0.9 + 0.9 * len(cells) + 0.22 * rows
+    figure, axes = panels(len(cells), len(MEASURES), width=10.5, height=height)
     places = [(cell, metric) for cell in cells for metric in MEASURES]
     for axis, (cell, metric) in zip(axes, places, strict=True):
         entries = {**cell["losses"], **cell["baselines"]}

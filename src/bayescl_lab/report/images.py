@@ -15,6 +15,17 @@ _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
 """Settings in which a comparison may silently differ from its tuning."""
 
 
+def probe_table(probes: Mapping[str, float]) -> Table:
+    """Accuracy of one encoder by every probe."""
+    rows = []
+    for probe, accuracy in probes.items():
+        if not probe.endswith("_spread"):
+            spread = probes.get(f"{probe}_spread")
+            shown = "" if spread is None else f"{100 * spread:.1f}"
+            rows.append([measure_title(probe), f"{100 * accuracy:.1f}", shown])
+    return Table(["probe", "accuracy, %", "spread over draws"], rows)
+
+
 def accuracy_table(result: Result) -> Table:
     """Every probe of every loss, the paired difference on the first, and the oracle gap closed."""
     losses, probes = result["summary"]["losses"], probes_of(result)

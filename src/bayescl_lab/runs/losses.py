@@ -28,8 +28,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
 )
 from bayescl_lab._docstrings import descriptions
-from bayescl_lab.ranking.bpr import BPRLoss
-from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
+from bayescl_lab.ranking.losses import BPRLoss, ExtraPositivesDebiasedLoss
 
 
 @dataclass(frozen=True)

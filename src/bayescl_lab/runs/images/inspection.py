@@ -245,10 +245,12 @@ def candidates_figure(
             words = [f"{weight:.3f}" for weight in row[f"{end}_weights"]]
             cells += [None, *zip(row[end], true, words, strict=True)]
         drawn.append(cells)
-    words = f"{title}\nleft: anchor; middle: least weight; right: most weight ({weighed_by} below)"
+    heading = (
+        f"{title}\nleft: anchor; middle: least weight; right: most weight ({weighed_by} below)"
+    )
     labelled = rows[0]["down_false"] is not None
     legend = {"false negative": FALSE_COLOUR, "true negative": TRUE_COLOUR} if labelled else {}
-    return _pictures(store, drawn, title=words, legend=legend, pitch=1.35)
+    return _pictures(store, drawn, title=heading, legend=legend, pitch=1.35)
 
 
 def components_figure(
