@@ -59,7 +59,7 @@ def command(
             0.03, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
         hyperparameters: those given.
         settings: settings of a trained recommender.
-        regularization: L2 penalty of ease and ials; default: 300 and 0.003.
+        regularization: L2 penalty of ease and ials; default: 300 and 0.03.
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
         frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
         typed: options on the command line.

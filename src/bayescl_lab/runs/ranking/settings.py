@@ -34,7 +34,7 @@ BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines, given in place of an encoder."""
 IALS_NAME: Literal["ials"] = "ials"
 """Name of the baseline with embeddings."""
-DEFAULT_REGULARIZATION = {EASE_NAME: 300.0, IALS_NAME: 0.003}
+DEFAULT_REGULARIZATION = {EASE_NAME: 300.0, IALS_NAME: 0.03}
 PAPER: Literal["paper"] = "paper"
 
 
@@ -227,7 +227,7 @@ class IALSSettings(StoredSettings):
 
     data: RankingData = field(default_factory=RankingData)
     dim: Count = 64
-    regularization: Positive = 0.003
+    regularization: Positive = 0.03
     unobserved_weight: Positive = 0.1
     frequency_exponent: NonNegative = 1.0
     epochs: Count = 16
