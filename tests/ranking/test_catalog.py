@@ -15,12 +15,7 @@ import pytest
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import (
-    PUBLISHED,
-    SOURCES,
-    Published,
-    fetch_interactions,
-)
+from bayescl_lab.ranking.catalog import PUBLISHED, SOURCES, Published, fetch_interactions
 from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 from bayescl_lab.ranking.readers.formats import READERS
 
@@ -121,10 +116,23 @@ def test_a_damaged_download_leaves_nothing_to_trust(publish, server, tmp_path):
     assert not any((tmp_path / "data" / "ml-100k").iterdir())
 
 
-def test_what_cannot_be_downloaded_says_where_to_get_it():
-    source = next(source for source in SOURCES if source.name == "yahoo-r3")
-    with pytest.raises(ValueError, match="ask Yahoo Webscope for R3"):
-        fetch_interactions(source)
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ml-1m", "`bayescl data fetch ml-1m` downloads it, or put ratings.dat"),
+        ("yahoo-r3", "ask Yahoo Webscope for R3"),
+        ("gowalla", "put train.txt and test.txt from data/gowalla of https://github.com/"),
+    ],
+)
+def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path, name, advice):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    for read in (load_interactions, verify_interactions):
+        with pytest.raises(ValueError, match=f"{name} is not in {tmp_path / name}: {advice}"):
+            read(name)
+    [source] = (source for source in SOURCES if source.name == name)
+    if not source.files:
+        with pytest.raises(ValueError, match=f"{name} cannot be downloaded: {advice}"):
+            fetch_interactions(source)
 
 
 def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeypatch, tmp_path):
@@ -148,15 +156,13 @@ def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeyp
         verify_interactions("ml-100k")
 
 
-def test_a_copy_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match="`bayescl data fetch ml-1m` downloads it"):
-        verify_interactions("ml-1m")
-
-
 @pytest.mark.parametrize(
     ("name", "pairs", "files"),
-    [("ml-100k", "100,000", 1), ("gowalla", "810,128 + 217,242", 0)],
+    [
+        ("ml-100k", "100,000", 1),
+        ("gowalla", "810,128 + 217,242", 0),
+        ("yelp2018", "1,237,259 + 324,147", 0),
+    ],
 )
 def test_real_copies_are_as_published(real_data, name, pairs, files):
     real_data(name)
