@@ -160,7 +160,7 @@ _OWN = {
     ),
 }
 """Settings of each baseline, besides the data and the part to evaluate on."""
-_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.003}
+_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class BaselineSettings(StoredSettings):
     Attributes:
         encoder: popularity, ease or ials, which alone has embeddings.
         data: the data set and how to read it.
-        regularization: L2 penalty of ease (default: 300) and ials (default: 0.003).
+        regularization: L2 penalty of ease (default: 300) and ials (default: 0.03).
         evaluate_on: the part to evaluate on, "test" or "validation".
         dim: length of an embedding of ials.
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
