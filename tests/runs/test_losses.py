@@ -137,11 +137,6 @@ def test_a_new_row_trains_recommenders_and_is_inspected(toy, tmp_path):
     assert inspect_ranking(tmp_path / "run").files
 
 
-def test_a_row_without_a_class_is_refused():
-    with pytest.raises(ValueError, match="needs a class for images or for ranking"):
-        LossRow("nothing", "#000000")
-
-
 def test_a_hyperparameter_without_an_argument_is_refused(monkeypatch):
     class Careless(PowerLoss):
         hyperparameters = ("power", "bottom")

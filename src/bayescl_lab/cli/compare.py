@@ -181,7 +181,7 @@ def print_differences(differences: Table) -> None:
 
 
 def _compare(
-    comparison: Comparison[Any, Any], folder: Path, place: Place, workers: Workers
+    comparison: Comparison[Any], folder: Path, place: Place, workers: Workers
 ) -> dict[str, Any]:
     """Make or resume a comparison under a progress bar, and return its result."""
     from bayescl_lab.compare.comparison import compare

@@ -58,12 +58,7 @@ def command(
     )
 
     whom = "somebody new" if items else f"user {printable(user)}"
-    if all or many:
-        popular = recommender.untrained(many)
-    elif items:
-        popular = int(recommender.says_nothing(items))
-    else:
-        popular = int(user is not None and not recommender.is_trained_on(user))
+    popular = recommender.popular_lists(many or user, items=items or None)
     if file is None:
         head = [name for name in lists.columns if name != "user"]
         rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]

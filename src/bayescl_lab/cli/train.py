@@ -23,15 +23,11 @@ from bayescl_lab.cli._losses import (
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
-    DEFAULT_REGULARIZATION,
     IALS_NAME,
-    AnyBaseline,
     BaselineSettings,
-    IALSSettings,
     RankingOptions,
     RankingSettings,
 )
@@ -119,7 +115,6 @@ def ranking(
     unobserved_weight: Positive = 0.1,
     frequency_exponent: NonNegative = 1.0,
     typed: Typed,
-    processes: Annotated[Processes, FLAT] = Processes(),
     metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
 ) -> int:
@@ -139,7 +134,7 @@ def ranking(
     from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
-    is_first = processes.this().rank == 0
+    is_first = settings.this_process().rank == 0
     if not place.resume and is_first:
         print_guesses(data.guessed_columns())
     if encoder not in ENCODERS:
@@ -148,19 +143,17 @@ def ranking(
         if unused := typed & {"loss", *vars(hyperparameters)}:
             option = min(unused).replace("_", "-")
             raise ValueError(f"{encoder} is fitted without a loss: leave out --{option}")
-        penalty = regularization or DEFAULT_REGULARIZATION.get(encoder, 1.0)
-        fitted: AnyBaseline = BaselineSettings(encoder, data, penalty, settings.evaluate_on)
-        if encoder == IALS_NAME:
-            fitted = IALSSettings(
-                data,
-                settings.dim,
-                penalty,
-                unobserved_weight,
-                frequency_exponent,
-                settings.epochs,
-                settings.seed,
-                settings.evaluate_on,
-            )
+        fitted = BaselineSettings(
+            encoder,
+            data,
+            regularization,
+            settings.evaluate_on,
+            settings.dim,
+            unobserved_weight,
+            frequency_exponent,
+            settings.epochs,
+            settings.seed,
+        )
         folder = place.folder(f"{encoder}-{data.data}")
         _print_ranking(fit_baseline(fitted, folder, resume=place.resume, baselines=True), folder)
         return 0
@@ -169,7 +162,6 @@ def ranking(
         loss=RankingLoss(loss, given(hyperparameters)),
         data=data,
         encoder=encoder,
-        processes=processes,
     )
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
