@@ -17,8 +17,10 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 REFERENCE = "F.cross_entropy InfoNCE"
 COMPARISON = "Bayesian by N x N comparison"
 CUBIC_LIMIT = 300
-"""Largest batch for what needs memory cubic in it: some 70 GB for the comparison at 1,024, 34 GB
-for pytorch-metric-learning's loss."""
+"""Largest batch for the comparison, whose memory is cubic in it: some 70 GB at 1,024."""
+SLOW_LIMIT = 128
+"""Largest batch for pytorch-metric-learning's loss, which takes half a second there and four
+seconds at 256."""
 
 BY_CLASSES = 256
 """The batch at which the latent-class loss is also told other numbers of classes."""
@@ -61,7 +63,7 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
     if batch == BY_CLASSES:
         for count in (100, 1000, 10000):
             losses[f"latent classes, {count:,} of them"] = latent(count)
-    if find_spec("pytorch_metric_learning") and batch <= CUBIC_LIMIT:
+    if find_spec("pytorch_metric_learning") and batch <= SLOW_LIMIT:
         losses["pytorch-metric-learning NTXentLoss"] = _metric_learning()
     if find_spec("lightly"):
         from lightly.loss import NTXentLoss

@@ -64,16 +64,15 @@ def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--all", "--alpha", "0.4"], "alpha must lie in [0.5, 1], got 0.4"),
-        (["--all", "--tau-plus", "0"], "tau_plus must lie in (0, 1), got 0.0"),
-        (["--all", "--tau-plus", "1"], "tau_plus must lie in (0, 1), got 1.0"),
-        (["--all", "--candidates", "0"], "candidates must be a whole number of at least 1, got 0"),
-        (["--all", "--alpha", "nan"], "alpha must be finite, got nan"),
-        (["--all", "--seed", "-1"], "seed must be at least 0, got -1"),
-        (["--all", "--proposal", "beta"], 'Choose from: "slide", "script", "normal"'),
+        (["--alpha", "0.4"], "alpha must lie in [0.5, 1], got 0.4"),
+        (["--tau-plus", "0"], "tau_plus must lie in (0, 1), got 0.0"),
+        (["--tau-plus", "1"], "tau_plus must lie in (0, 1), got 1.0"),
+        (["--candidates", "0"], "candidates must be a whole number of at least 1, got 0"),
+        (["--alpha", "nan"], "alpha must be finite, got nan"),
+        (["--seed", "-1"], "seed must be at least 0, got -1"),
+        (["--proposal", "beta"], 'Choose from: "slide", "script", "normal"'),
         (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
-        (["--all", "--names", "mse"], "give either names of experiments or --all"),
-        (["--all", "--page", "/nowhere/page.md"], "No such file"),
+        (["--page", "/nowhere/page.md"], "No such file"),
     ],
 )
 def test_bad_input_gets_one_line_and_leaves_nothing(
@@ -93,7 +92,7 @@ def test_an_unwritable_folder_gets_one_line(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("in the way")
-    assert main(["simulate", "--all", "--out", str(file / "folder")]) == 2
+    assert main(["simulate", "--out", str(file / "folder")]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"bayescl: cannot write to the folder {file / 'folder'}: ")
     assert error.count("\n") == 1

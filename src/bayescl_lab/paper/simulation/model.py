@@ -86,13 +86,13 @@ def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
         score = EMPIRICAL_TEMPERATURE * edges.log()
         cdf = NormalProposals().cdf(score, torch.zeros(BINS + 1, dtype=torch.int64))
         classes = {
-            TRUE_NEGATIVE: (chunk.true_negative[0], F.true_negative_cdf(cdf, alpha=alpha)),
-            FALSE_NEGATIVE: (~chunk.true_negative[0], F.false_negative_cdf(cdf, alpha=alpha)),
+            TRUE_NEGATIVE: (chunk.true_negative[0], F.PairMixture.true_negatives(alpha)),
+            FALSE_NEGATIVE: (~chunk.true_negative[0], F.PairMixture.false_negatives(alpha)),
         }
-        for label, (member, class_cdf) in classes.items():
+        for label, (member, mixture) in classes.items():
             size = int(member.sum())
             share = torch.histogram(observation[member], edges).hist / size
-            expected = class_cdf.diff()
+            expected = mixture.cdf(cdf).diff()
             columns = {
                 "observation": (edges[1:] + edges[:-1]) / 2,
                 "density": share / width,
@@ -144,9 +144,9 @@ def acceptance(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl
         source = generator(seed, "acceptance", alpha, wanted)
         drawn = sample_by_rejection(labels, proposals, alpha=alpha, generator=source)
         exact = sample_by_inversion(labels, proposals, alpha=alpha, generator=source)
-        class_cdf = F.true_negative_cdf if wanted else F.false_negative_cdf
+        kind = F.PairMixture.true_negatives if wanted else F.PairMixture.false_negatives
         by_rejection, by_inversion = (
-            class_cdf(proposals.cdf(scores, torch.tensor(0)), alpha=alpha).flatten().numpy()
+            kind(alpha).cdf(proposals.cdf(scores, torch.tensor(0))).flatten().numpy()
             for scores in (drawn.scores, exact)
         )
         return [
