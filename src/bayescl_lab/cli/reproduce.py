@@ -13,7 +13,7 @@ from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
-    from bayescl_lab.paper.images.table import PaperTable
+    from bayescl_lab.paper.images.tables import PaperTable
     from bayescl_lab.runs.images.settings import ImageSettings
 
 

@@ -13,7 +13,7 @@ from bayescl_lab.cli._options import FLAT
 from bayescl_lab.paper.simulation.process import Settings
 
 if TYPE_CHECKING:
-    from bayescl_lab.paper.simulation.experiments import Experiment
+    from bayescl_lab.paper.simulation.frames import Experiment
 
 
 def command(

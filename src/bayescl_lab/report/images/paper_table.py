@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayescl_lab.paper.images.table import measure_title
+from bayescl_lab.paper.images.tables import measure_title
 from bayescl_lab.report.tables import Table, counted, mean_text
 
 

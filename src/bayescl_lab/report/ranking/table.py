@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bayescl_lab.compare.summary import exceeds_noise, paired_difference
-from bayescl_lab.paper.ranking.printed import (
-    METRICS,
-    PUBLISHED,
-    has_lightgcn_split,
-    is_misprint,
-    paper_figure,
-)
+from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
+from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.report.tables import Table, bold, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
@@ -69,7 +64,7 @@ def cell_markdown(cell: Cell) -> str:
 
 def cell_title(cell: Cell) -> str:
     """Data set, encoder and split of a cell."""
-    split = ", LightGCN's split" if has_lightgcn_split(cell["data"]) else ""
+    split = ", LightGCN's split" if cell["data"] in PUBLISHED else ""
     return f"{cell['data']}{split}, {encoder_title(cell['encoder'])}"
 
 
@@ -85,7 +80,7 @@ def note(cell: Cell) -> str:
         if seeds > 1
         else "One seed: no spread, and small differences mean nothing.",
     ]
-    if has_lightgcn_split(cell["data"]):
+    if cell["data"] in PUBLISHED:
         words.append("The paper's figures are from another split, so they are left out.")
     elif any(theirs(cell, loss, "ndcg@20") for loss in cell["losses"]):
         words.append("In parentheses what the paper prints, chosen on the test part.")
@@ -151,9 +146,9 @@ def settings_table(cell: Cell) -> Table:
 
 def theirs(cell: Cell, loss: str, metric: str) -> float | None:
     """The paper's figures for such a split, if any."""
-    if has_lightgcn_split(cell["data"]):
+    if cell["data"] in PUBLISHED:
         return None
-    return paper_figure(data_name(cell), cell["encoder"], loss, metric)
+    return PRINTED.get((data_name(cell), cell["encoder"], loss), {}).get(metric)
 
 
 def _shared(cell: Cell) -> str:
@@ -179,7 +174,7 @@ def _printed(cell: Cell, loss: str, metric: str) -> str:
     figure = theirs(cell, loss, metric)
     if figure is None:
         return ""
-    misprint = is_misprint(data_name(cell), cell["encoder"], loss, metric)
+    misprint = (data_name(cell), cell["encoder"], loss, metric) in MISPRINTS
     return f" ({_plain(f'{figure:.4f}')}{', misprint' * misprint})"
 
 
@@ -225,16 +220,13 @@ def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
 
     Misprints and missing figures are left out.
     """
-    if has_lightgcn_split(cell["data"]):
-        return {}
-    found: dict[str, dict[str, float]] = {}
+    gaps: dict[str, dict[str, float]] = {}
     for loss, entry in cell["losses"].items():
         for metric in METRICS:
-            place = data_name(cell), cell["encoder"], loss, metric
-            theirs = paper_figure(*place)
-            if theirs is not None and not is_misprint(*place):
-                found.setdefault(loss, {})[metric] = entry["metrics"][metric]["mean"] - theirs
-    return found
+            paper, place = theirs(cell, loss, metric), (data_name(cell), cell["encoder"])
+            if paper is not None and (*place, loss, metric) not in MISPRINTS:
+                gaps.setdefault(loss, {})[metric] = entry["metrics"][metric]["mean"] - paper
+    return gaps
 
 
 def against_paper(cell: Cell) -> str:
