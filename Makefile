@@ -36,7 +36,6 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest src -n $(PROCESSES)
 
 docs: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'

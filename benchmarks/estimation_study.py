@@ -17,7 +17,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -44,7 +46,6 @@ from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -94,24 +95,12 @@ def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
 
     Returns:
         One record per alpha and tau_plus: means and standard errors over draws.
-
-    Example:
-        >>> table = process_study(draws=2, anchors=20)
-        >>> len(table)
-        18
     """
     records: list[Record] = []
-    for tau_plus in PRIORS:
-        for alpha in ALPHAS:
-            drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
-            records.append(
-                {
-                    "alpha": alpha,
-                    "tau_plus": tau_plus,
-                    "closed_form_auc": independent_pair_auc(alpha),
-                    **_summarised(drawn, error_of_mean=True),
-                }
-            )
+    for tau_plus, alpha in product(PRIORS, ALPHAS):
+        drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
+        own = {"alpha": alpha, "tau_plus": tau_plus, "closed_form_auc": independent_pair_auc(alpha)}
+        records.append({**own, **_summarised(drawn, error_of_mean=True)})
     return frame(records)
 
 
@@ -127,24 +116,20 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     scored = score_candidates(
         BayesianContrastiveLoss(), positive, unlabeled, layout="logits", false_negative=truth
     )
-
-    def posterior(some: float) -> tuple[float, float]:
-        values = candidate_posterior(scored, alpha=some, tau_plus=tau_plus)
-        found = calibration(values, ~truth)
-        return found.ece, found.skill or 0.0
-
-    ece, skill = posterior(alpha)
-    ece_auc, skill_auc = posterior(labelled.authors)
+    by_model, by_auc = (
+        calibration(candidate_posterior(scored, alpha=value, tau_plus=tau_plus), ~truth)
+        for value in (alpha, labelled.authors)
+    )
     return {
         "auc": labelled.auc,
         "alpha_model": labelled.model,
         "alpha_authors": labelled.authors,
         "free_auc": free.auc,
         "free_alpha": free.model,
-        "ece": ece,
-        "ece_auc": ece_auc,
-        "skill": skill,
-        "skill_auc": skill_auc,
+        "ece": by_model.ece,
+        "ece_auc": by_auc.ece,
+        "skill": by_model.skill or 0.0,
+        "skill_auc": by_auc.skill or 0.0,
     }
 
 
@@ -168,33 +153,29 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
             run = ImageRun(settings)
             out = RunFolder.create(folder / f"{name}-{seed}", KIND, settings.as_config())
             for stop in stops if name in WATCHED else stops[-1:]:
-                if stop:
-                    _train_to(run, out, stop)
+                if stop:  # the learning rate follows the whole run's course
+                    fit_in_folder(
+                        run.model,
+                        run.batches,
+                        out,
+                        epochs=stop,
+                        device=run.device,
+                        evaluate=run.columns,
+                        callbacks=[] if run.alpha is None else [run.alpha],
+                    )
                 measured.setdefault((name, stop), []).append(measurements(run, stop))
             probes.setdefault(name, []).append(few_label_accuracies(run))
     by_epoch = [
         {"variant": name, "epoch": stop, "seeds": len(rows), **_summarised(rows)}
         for (name, stop), rows in measured.items()
     ]
-    by_variant = [
-        {"variant": name, **_summarised(_with_differences(rows, probes["InfoNCE"]))}
-        for name, rows in probes.items()
-    ]
+    by_variant = []
+    for name, rows in probes.items():
+        pairs = zip(rows, probes["InfoNCE"], strict=True)  # of one seed
+        above = [{f"{key}_above": row[key] - base[key] for key in row} for row, base in pairs]
+        both = [row | more for row, more in zip(rows, above, strict=True)]
+        by_variant.append({"variant": name, **_summarised(both)})
     return frame(by_epoch), frame(by_variant)
-
-
-def _train_to(run: ImageRun, folder: RunFolder, epoch: int) -> None:
-    """Go on with a run to an epoch; the learning rate follows the whole run's course."""
-    callbacks = [] if run.alpha is None else [run.alpha]
-    fit_in_folder(
-        run.model,
-        run.batches,
-        folder,
-        epochs=epoch,
-        device=run.device,
-        evaluate=run.columns,
-        callbacks=callbacks,
-    )
 
 
 def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
@@ -202,30 +183,19 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
     model, store, seed = run.model, run.parts.train, run.settings.seed
     rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
     batches = [
-        scored_batch(model, store.subset(some), seed, step) for step, some in enumerate(rows)
+        scored_batch(model, store.subset(images), seed, step) for step, images in enumerate(rows)
     ]
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
         raise ValueError("the study needs labels of several classes")
     tau_plus = found.measured_tau_plus
     part = labelled_part(store, seed=seed)
-    free = [
-        label_free_alpha(
-            one.positive, one.unlabeled, tau_plus=tau_plus, reading="model", valid=one.valid
-        ).auc
-        for one in batches
-    ]
-    biases = [
-        label_free_bias(
-            one.positive,
-            one.unlabeled,
-            one.truth,
-            auc=found.measured.auc,
-            tau_plus=tau_plus,
-            valid=one.valid,
-        )
-        for one in batches
-    ]
+    free, biases = [], []
+    for scored in batches:
+        sides = scored.positive, scored.unlabeled
+        options = {"tau_plus": tau_plus, "valid": scored.valid}
+        free.append(label_free_alpha(*sides, reading="model", **options).auc)
+        biases.append(label_free_bias(*sides, scored.truth, auc=found.measured.auc, **options))
     posteriors = {check.source: check.calibration for check in found.posteriors}
     by_model = posteriors["measured, model reading"]
     by_auc = posteriors["measured, authors' reading"]
@@ -234,9 +204,9 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
         "auc": found.measured.auc,
         "part_auc": labelled_alpha(model, epoch, images=part, reading="auc", seed=seed),
-        "free_auc": sum(free) / len(free),
-        "bias_true": sum(bias.true_negatives for bias in biases) / len(biases),
-        "bias_false": sum(bias.false_negatives for bias in biases) / len(biases),
+        "free_auc": mean(free),
+        "bias_true": mean(bias.true_negatives for bias in biases),
+        "bias_false": mean(bias.false_negatives for bias in biases),
         "alpha_model": found.measured.model,
         "tau_plus": tau_plus,
         "roc_auc": found.by_weight.roc_auc,
@@ -264,16 +234,6 @@ def few_label_accuracies(run: ImageRun) -> dict[str, float]:
     }
 
 
-def _with_differences(
-    rows: list[dict[str, float]], baseline: list[dict[str, float]]
-) -> list[dict[str, float]]:
-    """Probes, with the difference to the baseline's of the same seed."""
-    return [
-        row | {f"{probe}_above": row[probe] - base[probe] for probe in row}
-        for row, base in zip(rows, baseline, strict=True)
-    ]
-
-
 def _summarised(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> Record:
     """Mean of every figure, and its standard deviation or the standard error of the mean."""
     summary: Record = {}
@@ -288,21 +248,21 @@ def _summarised(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False
 def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     """Draw estimated against true alpha on the process, and AUCs over the epochs on digits."""
     figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
-    some = process.filter(tau_plus=SHOWN_PRIOR)
-    truth = some["alpha"].to_list()
-    left.plot(truth, truth, color=NEUTRAL, lw=0.9, ls=":")
+    shown = process.filter(tau_plus=SHOWN_PRIOR)
+    left.plot(shown["alpha"], shown["alpha"], color=NEUTRAL, lw=0.9, ls=":")
     for column, label, colour, marker in _ON_THE_PROCESS:
-        errors = [2 * error for error in some[f"{column}_error"].to_list()]
-        _draw(left, truth, some[column].to_list(), errors, colour, marker, label)
+        style = {"color": colour, "marker": marker, "label": label, "ms": 5, "capsize": 2}
+        left.errorbar(shown["alpha"], shown[column], 2 * shown[f"{column}_error"], **style)
     left.set_xlabel("alpha of the process")
     left.set_ylabel("alpha estimated")
     left.set_title(f"generative process, tau_plus {SHOWN_PRIOR}")
     for variant, title, line in (("InfoNCE", "InfoNCE", ":"), ("fixed", "Bayesian", "-")):
         rows = digits.filter(variant=variant)
-        epochs = rows["epoch"].to_list()
         for column, label, colour, marker in _ON_DIGITS:
-            spreads, label = rows[f"{column}_spread"].to_list(), f"{label}, {title}"
-            _draw(right, epochs, rows[column].to_list(), spreads, colour, marker, label, line)
+            style = {"color": colour, "marker": marker, "ls": line, "ms": 5, "capsize": 2}
+            spread = rows[f"{column}_spread"]
+            label = f"{label}, {title}"
+            right.errorbar(rows["epoch"], rows[column], spread, label=label, **style)
     right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
     right.set_xlabel("epoch")
     right.set_ylabel("AUC")
@@ -310,22 +270,6 @@ def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     legend_under(left, columns=1, size=8.5, distance=0.13)
     legend_under(right, columns=2, size=8.5, distance=0.13)
     return figure
-
-
-def _draw(
-    axis: Axes,
-    places: Sequence[float],
-    values: Sequence[float],
-    errors: Sequence[float],
-    colour: str,
-    marker: str,
-    label: str,
-    line: str = "-",
-) -> None:
-    """One curve with error bars."""
-    axis.errorbar(
-        places, values, errors, color=colour, marker=marker, ls=line, label=label, ms=5, capsize=2
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -69,12 +69,19 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
 }
 """Six settings of each method."""
 
-SEEDS = {"digits": 4, "words": 2, "speakers": 2, "questions": 3}
-COMPARED = ("digits", "words", "speakers", "questions")
+SEEDS = {"digits": 4, "words": 4, "speakers": 2, "questions": 3, "cifar10-jpeg": 2}
+FEW = {"words": 2}
+"""Seeds of rivals and oracles, where they are fewer."""
+
+COMPARED = tuple(SEEDS)
 """Sets on which methods are compared; on the others only harm is looked for."""
 
 CHOSEN_ON = {"speakers": "words"}
 """Sets whose settings are those of another."""
+
+CHOSEN_BY_HARM = ("cifar10-jpeg",)
+"""Sets on which nothing but the temperature is chosen, among those of ``harm``; the attracting
+oracle has InfoNCE's."""
 
 SHORT = {
     (TITLES["info_nce"], "0"),
@@ -82,6 +89,9 @@ SHORT = {
     (TITLES["attracting_oracle"], "all"),
 }
 """Methods and labels of the shortest table."""
+
+IN_SHORT = ("digits", "words", "questions")
+"""Its sets."""
 
 JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
 """Methods whose labels a classifier uses, too."""
@@ -231,14 +241,19 @@ def tuning(data: str) -> Iterator[Case]:
 
 def comparison(data: str, chosen: dict[str, dict[str, Any]]) -> Iterator[Case]:
     """The chosen settings with every number of labels, seed by seed."""
+    some = data == "speakers" or data in CHOSEN_BY_HARM
     for seed in range(SEEDS[data]):
-        for name in LABEL_FREE:
-            yield Case(data, name, chosen[name], 0, seed)
-        for labels in (0, 5) if data == "speakers" else (0, 5, ALL, 1, 20):
+        yield Case(data, "info_nce", chosen["info_nce"], 0, seed)
+        for labels in (0, 5) if some else (0, 5, ALL, 1, 20):
             yield Case(data, "latent", chosen["latent"], labels, seed)
-        for name in RIVALS:
-            for labels in LABELS if seed == 0 and data != "speakers" else (5,):
-                yield Case(data, name, chosen[name], labels, seed)
+        if seed >= FEW.get(data, SEEDS[data]):
+            continue
+        for name in chosen:
+            if name in LABEL_FREE and name != "info_nce":
+                yield Case(data, name, chosen[name], 0, seed)
+            elif name in RIVALS:
+                for labels in LABELS if seed == 0 and not some else (5,):
+                    yield Case(data, name, chosen[name], labels, seed)
 
 
 def harm(data: str) -> Iterator[Case]:
@@ -250,7 +265,8 @@ def harm(data: str) -> Iterator[Case]:
     right, digits = CLASSES[data], data == "digits"
     more = (right // 2, 2 * right, None)
     has_head = data not in ("questions", "intents", "cifar10-jpeg")
-    for seed, temperature in product(range(3 if digits else 2), (0.05, 0.1, 0.25, 0.5)):
+    seeds = 2 if data in ("speakers", "cifar10-jpeg") else 3
+    for seed, temperature in product(range(seeds), (0.05, 0.1, 0.25, 0.5)):
         shared = {"temperature": temperature}
         for head in (True, False) if has_head and (digits or temperature == 0.25) else (True,):
             every = head and (digits or (temperature == 0.25 and data != "cifar10-jpeg"))
@@ -292,19 +308,31 @@ def value_of(record: dict[str, Any]) -> float:
 def choice(data: str, records: Records) -> dict[str, dict[str, Any]]:
     """The best setting of every method."""
     data = CHOSEN_ON.get(data, data)
-    best: dict[str, tuple[float, dict[str, Any]]] = {}
-    tried = [case for case in tuning(data) if case.method != "latent" or case.labels]
+    if data in CHOSEN_BY_HARM:
+        tried = [case for case in harm(data) if case.head]
+    else:
+        tried = [case for case in tuning(data) if case.method != "latent" or case.labels]
+    values: dict[str, dict[str, list[float]]] = {}
     for record in records.of(iter(tried)):
-        value, name = value_of(record), record["method"]
-        if name not in best or value > best[name][0]:
-            best[name] = value, record["values"]
-    return {name: values for name, (_, values) in best.items()}
+        settings = values.setdefault(record["method"], {})
+        settings.setdefault(json.dumps(record["values"]), []).append(value_of(record))
+    best = {
+        name: json.loads(max(settings, key=lambda setting: statistics.mean(settings[setting])))
+        for name, settings in values.items()
+    }
+    if data in CHOSEN_BY_HARM and best:
+        best["attracting_oracle"] = best["info_nce"]
+    return best
 
 
 def summary(records: Records) -> dict[str, Any]:
     """Means and spreads over seeds, in percent and percentage points."""
     chosen = {data: choice(data, records) for data in COMPARED}
-    finished = {data for data, values in chosen.items() if len(values) == len(GRIDS)}
+    finished = {
+        data
+        for data, values in chosen.items()
+        if len(values) == len(GRIDS) or (data in CHOSEN_BY_HARM and values)
+    }
     runs = {
         data: of_data
         for data in COMPARED
@@ -313,6 +341,7 @@ def summary(records: Records) -> dict[str, Any]:
         and {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}
     }
     compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
+    harms = {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))}
     return {
         "choice": chosen,
         "comparison": compared,
@@ -320,11 +349,23 @@ def summary(records: Records) -> dict[str, Any]:
             {"data": data, "neighbours": row.get("knn", row.get("precision_10")), **row}
             for data, rows in compared.items()
             for row in rows
-            if (row["method"], row["labels"]) in SHORT and data != "speakers"
+            if (row["method"], row["labels"]) in SHORT and data in IN_SHORT
         ],
         "own": own_rows(compared, {data: spreading(of_data) for data, of_data in runs.items()}),
-        "harm": {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))},
+        "harm": harms,
+        "harm_by_set": [
+            {
+                "data": data,
+                "settings": len(rows),
+                "seeds": min(row["seeds"] for row in rows),
+                "mean": statistics.mean(row["mean"] for row in rows),
+                "largest": max(row["mean"] for row in rows),
+                "lowest": min(rows, key=lambda row: row["lowest_gain"])["lowest"],
+            }
+            for data, rows in harms.items()
+        ],
         "trust": trust_rows(records),
+        "measured": measured_rows(runs),
         "runs": len(records.by_key),
     }
 
@@ -418,6 +459,7 @@ def harm_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "seeds": len(runs),
                 "gains": gains,
                 "mean": statistics.mean(gain["mean"] for gain in gains.values()),
+                "lowest_gain": gains[lowest]["mean"],
                 "lowest": f"{_text(gains[lowest]['values'], '+')} ({lowest})",
                 **_beliefs(runs),
             }
@@ -449,6 +491,23 @@ def trust_rows(records: Records) -> list[dict[str, Any]]:
                         "at_least_60": sum(right >= 0.6 for right in some) / len(some),
                     }
                 )
+    return rows
+
+
+def measured_rows(runs: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Precision as the loss measures it on labelled items, beside that of all items at the end."""
+    rows = []
+    for data, labels in product(runs, (*LABELS, ALL)):
+        of_labels = [
+            run for run in runs[data] if run["method"] == "latent" and run["labels"] == labels
+        ]
+        counted = [last for run in of_labels if (last := run["traces"][-1]["precision"])]
+        if not counted:
+            continue
+        row: dict[str, Any] = {"data": data, "labels": "all" if labels == ALL else labels}
+        for name in ("precision", "precision_low", "precision_high"):
+            row[name] = statistics.mean(run["readings"][name] for run in of_labels)
+        rows.append({**row, "runs": len(counted), "counted": statistics.mean(counted)})
     return rows
 
 

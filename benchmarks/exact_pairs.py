@@ -24,10 +24,10 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
+from harness import RESULTS
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -40,20 +40,24 @@ OWN, WIDTH = 16, 64
 """Coordinates of a class and of a pair's own part; and of what a tower sees and returns."""
 
 Pairs = tuple[Tensor, Tensor, Tensor]
-Step = Callable[[Tensor], Tensor]
-"""From the rows of a batch to its loss."""
 
-LOSSES: dict[str, Callable[[float], bayescl.ContrastiveLoss]] = {
-    "InfoNCE": lambda t: bayescl.InfoNCELoss(temperature=t),
+LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
+    "InfoNCE": bayescl.InfoNCELoss,
     **{
-        f"latent classes, {aim}": lambda t, aim=aim: bayescl.LatentClassContrastiveLoss(
-            num_classes=CLASSES, temperature=t, aim=aim
+        f"latent classes, {aim}": partial(
+            bayescl.LatentClassContrastiveLoss, num_classes=CLASSES, aim=aim
         )
         for aim in ("pairs", "both", "classes")
     },
-    "oracle": lambda t: bayescl.OracleContrastiveLoss(temperature=t),
-    "attracting oracle": lambda t: bayescl.AttractingOracleContrastiveLoss(temperature=t),
+    "oracle": bayescl.OracleContrastiveLoss,
+    "attracting oracle": bayescl.AttractingOracleContrastiveLoss,
 }
+ADAPTED: dict[str, dict[str, int]] = {
+    "InfoNCE": {},
+    "latent classes": {"num_classes": CLASSES},
+    "latent classes, no arguments": {},
+}
+"""Arguments of a loss in an adapter's trial, where InfoNCE is the other library's own loss."""
 
 
 def made_up_pairs(seed: int) -> tuple[Pairs, Pairs]:
@@ -74,22 +78,16 @@ def made_up_pairs(seed: int) -> tuple[Pairs, Pairs]:
     return pairs(8000), pairs(UNSEEN)
 
 
-def two_towers() -> nn.ModuleList:
-    """One encoder for each side of a pair."""
-    return nn.ModuleList(
-        nn.Sequential(nn.Linear(WIDTH, 256), nn.ReLU(), nn.Linear(256, WIDTH)) for _ in range(2)
-    )
-
-
-def directly(towers: nn.ModuleList, pairs: Pairs, loss: bayescl.ContrastiveLoss) -> Step:
-    """Steps of a loss of this package."""
+def directly(towers: nn.ModuleList, pairs: Pairs, name: str, temperature: float) -> Any:
+    """Steps of a loss of this package; and the loss."""
+    loss = LOSSES[name](temperature=temperature)
     labels, first, second = pairs
 
     def step(rows: Tensor) -> Tensor:
         groups = labels[rows] if loss.needs_groups else None
         return loss.in_batch(towers[0](first[rows]), towers[1](second[rows]), groups=groups)
 
-    return step
+    return step, loss
 
 
 def through_open_clip(towers: nn.ModuleList, pairs: Pairs, name: str, temperature: float) -> Any:
@@ -98,11 +96,7 @@ def through_open_clip(towers: nn.ModuleList, pairs: Pairs, name: str, temperatur
 
     from bayescl.integrations.open_clip import LatentClassClipLoss
 
-    loss = {
-        "InfoNCE": lambda: ClipLoss(),
-        "latent classes": lambda: LatentClassClipLoss(num_classes=CLASSES),
-        "latent classes, no arguments": lambda: LatentClassClipLoss(),
-    }[name]()
+    loss = ClipLoss() if name == "InfoNCE" else LatentClassClipLoss(**ADAPTED[name])
     _, *views = pairs
 
     def step(rows: Tensor) -> Tensor:
@@ -116,9 +110,7 @@ def through_open_clip(towers: nn.ModuleList, pairs: Pairs, name: str, temperatur
     return step, loss
 
 
-def through_sentence_transformers(
-    towers: nn.ModuleList, pairs: Pairs, name: str, temperature: float
-) -> Any:
+def through_texts(towers: nn.ModuleList, pairs: Pairs, name: str, temperature: float) -> Any:
     """Steps as sentence-transformers trains: columns of tokenized texts; and the loss.
 
     A text is the number of a pair's first or second side, so the model is a table of what each
@@ -150,13 +142,8 @@ def through_sentence_transformers(
             raise NotImplementedError("these towers are not saved")
 
     model = SentenceTransformer(modules=[Towers()], device="cpu").train()
-    loss = {
-        "InfoNCE": lambda **scale: MultipleNegativesRankingLoss(model, **scale),
-        "latent classes": lambda **scale: LatentClassRankingLoss(
-            model, num_classes=CLASSES, **scale
-        ),
-        "latent classes, no arguments": lambda **scale: LatentClassRankingLoss(model, **scale),
-    }[name](scale=1 / temperature)
+    made = MultipleNegativesRankingLoss if name == "InfoNCE" else LatentClassRankingLoss
+    loss = made(model, scale=1 / temperature, **ADAPTED[name])
 
     def step(rows: Tensor) -> Tensor:
         columns = [[f"{side} {row}" for row in rows.tolist()] for side in range(2)]
@@ -165,22 +152,14 @@ def through_sentence_transformers(
     return step, loss
 
 
-ADAPTERS = {
-    "open_clip": through_open_clip,
-    "sentence-transformers": through_sentence_transformers,
-}
-ADAPTED = ("InfoNCE", "latent classes", "latent classes, no arguments")
-"""In an adapter's trial, InfoNCE is the other library's own loss."""
-
-
-def scores(
-    steps: Callable[[nn.ModuleList, Pairs], tuple[Step, Any]], seed: int
-) -> dict[str, float]:
+def scores(trial: Any, name: str, temperature: float, seed: int) -> dict[str, float]:
     """Train two towers and score them on unseen pairs."""
     pairs, (unseen, *views) = made_up_pairs(seed)
     torch.manual_seed(seed)
-    towers = two_towers()
-    step, loss = steps(towers, pairs)
+    towers = nn.ModuleList(
+        nn.Sequential(nn.Linear(WIDTH, 256), nn.ReLU(), nn.Linear(256, WIDTH)) for _ in range(2)
+    )
+    step, loss = trial(towers, pairs, name, temperature)
     optimizer = torch.optim.Adam(towers.parameters(), lr=1e-3)
     for _ in range(STEPS):
         value = step(torch.randint(len(pairs[0]), (BATCH,)))
@@ -201,63 +180,40 @@ def scores(
     }
 
 
-def record_of(origin: dict[str, Any], runs: list[dict[str, float]]) -> dict[str, Any]:
-    """Mean and spread of each figure over the seeds."""
-    record = dict(origin)
-    for figure in ("r_1", "p_10", "p_40"):
-        values = [run[figure] for run in runs]
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        record[figure] = {"mean": statistics.mean(values), "spread": spread}
-    if str(origin["loss"]).startswith("latent"):
-        record["trust"] = statistics.mean(run["trust"] for run in runs)
-    return record
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Train, score and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="from 1")
-    parser.add_argument("--temperatures", type=float, nargs="+")
-    parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
-    parser.add_argument("--attraction", type=float, default=1.0, help="of latent classes")
+    parser.add_argument("--seeds", type=int, default=3, help="from 1, at least 2")
     parser.add_argument("--adapters", action="store_true", help="through other libraries")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
     origin: dict[str, Any] = provenance()
     console = Console()
-    seeds = range(1, options.seeds + 1)
     records: list[dict[str, Any]] = []
-
-    def add(what: dict[str, Any], steps: Callable[[nn.ModuleList, Pairs], Any]) -> None:
-        records.append(record := record_of(what, [scores(steps, seed) for seed in seeds]))
-        figures = ", ".join(f"{key} {record[key]['mean']:.3f}" for key in ("r_1", "p_10"))
-        console.print(f"{', '.join(map(str, what.values()))}: {figures}, {record.get('trust')}")
-
-    def direct(name: str, temperature: float) -> Callable[[nn.ModuleList, Pairs], Any]:
-        def steps(towers: nn.ModuleList, pairs: Pairs) -> Any:
-            loss = LOSSES[name](temperature)
-            if isinstance(loss, bayescl.LatentClassContrastiveLoss):
-                loss.attraction = options.attraction
-            return directly(towers, pairs, loss), loss
-
-        return steps
-
-    temperatures = options.temperatures or ([0.05, 0.1] if options.adapters else [0.05, 0.1, 0.25])
+    trials = product([("", directly)], (0.05, 0.1, 0.25), LOSSES)
     if options.adapters:
-        for (library, through), temperature, name in product(
-            ADAPTERS.items(), temperatures, ADAPTED
-        ):
-            what = {"library": library, "temperature": temperature, "loss": name}
-            add(what, partial(through, name=name, temperature=temperature))
-    else:
-        for temperature, name in product(temperatures, options.losses):
-            add({"temperature": temperature, "loss": name}, direct(name, temperature))
-    file = options.results / "exact-pairs.json"
+        installed = {name: version(name) for name in ("open_clip_torch", "sentence-transformers")}
+        origin["versions"] |= installed
+        trials = product(
+            [("open_clip", through_open_clip), ("sentence-transformers", through_texts)],
+            (0.05, 0.1),
+            ADAPTED,
+        )
+    for (library, trial), temperature, name in trials:
+        seeds = range(1, options.seeds + 1)
+        runs = [scores(trial, name, temperature, seed) for seed in seeds]
+        record: dict[str, Any] = {"library": library} if library else {}
+        record |= {"temperature": temperature, "loss": name}
+        for figure in ("r_1", "p_10", "p_40"):
+            values = [run[figure] for run in runs]
+            record[figure] = {"mean": statistics.mean(values), "spread": statistics.stdev(values)}
+        if name.startswith("latent"):
+            record["trust"] = statistics.mean(run["trust"] for run in runs)
+        console.print(*map(str, record.values()), sep=", ")
+        records.append(record)
+    file = RESULTS / "exact-pairs.json"
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     content = {"seeds": options.seeds, "records": records, **origin}
     if options.adapters:
-        installed = {name: version(name) for name in ("open_clip_torch", "sentence-transformers")}
-        content["versions"] = {**origin["versions"], **installed}
         content = {**earlier, "adapters": content}
     elif "adapters" in earlier:
         content["adapters"] = earlier["adapters"]

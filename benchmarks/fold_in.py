@@ -12,13 +12,11 @@ with fixed items, and the own vector after training on all users. Writes a dated
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
+from types import SimpleNamespace
 
-import lightning.pytorch as pl
 import torch
-from harness import write_result
-from rich.console import Console
+from recsys import fit, options, publish
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -28,7 +26,6 @@ from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.metrics import ranking_metrics
 from bayescl_lab.ranking.scorers import EmbeddingScorer
-from bayescl_lab.runs.loop import quiet_lightning
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.record import RankingRecord
@@ -49,15 +46,7 @@ MODELS = {
 def trained(settings: RankingSettings, train: Interactions, test: Interactions) -> EmbeddingScorer:
     """The embeddings that training on some interactions leaves."""
     run = RankingRun(settings, record=RankingRecord(train, None, test))
-    with quiet_lightning():
-        pl.Trainer(
-            accelerator="cpu",
-            max_epochs=EPOCHS,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        ).fit(run.model, run.batches)
+    fit(run.model, run.batches, EPOCHS)
     return run.model.scorer()
 
 
@@ -99,18 +88,19 @@ def measure(model: str, seed: int) -> dict[str, float]:
     scorer = trained(settings, known, parts.evaluation)
     items = scorer.items
 
-    def judged(scores: Callable[[Tensor], Tensor]) -> float:
-        one = _Scores(scores, parts.train.num_users, len(items))
-        top = full_ranking(one, 20, seen=parts.train, users=rows)
+    def by_scores(scores: Callable[[Tensor], Tensor]) -> float:
+        shape = {"num_users": parts.train.num_users, "num_items": len(items)}
+        scorer = SimpleNamespace(scores=scores, **shape)
+        top = full_ranking(scorer, 20, seen=parts.train, users=rows)
         return ranking_metrics(top, parts.evaluation, [20])["ndcg@20"]
 
     def by_vectors(vectors: Tensor) -> float:
-        return judged(lambda some: vectors[some // EVERY] @ items.T)
+        return by_scores(lambda users: vectors[users // EVERY] @ items.T)
 
     def least_squares(penalty: float) -> Tensor:
         own = [items[row > 0] for row in has]
         eye = penalty * torch.eye(items.shape[1])
-        return torch.stack([torch.linalg.solve(one.T @ one + eye, one.sum(dim=0)) for one in own])
+        return torch.stack([torch.linalg.solve(x.T @ x + eye, x.sum(dim=0)) for x in own])
 
     newcomers = NewcomerScorer(scorer, known)
     mapped = torch.stack([newcomers.embedding(row.nonzero()[:, 0]) for row in has])
@@ -122,41 +112,21 @@ def measure(model: str, seed: int) -> dict[str, float]:
             by_vectors(least_squares(penalty)) for penalty in PENALTIES
         ),
         "trained by the loss, items fixed": by_vectors(by_the_loss(items, has, settings)),
-        "had training known the user": judged(everybody.scores),
+        "had training known the user": by_scores(everybody.scores),
     }
-
-
-class _Scores:
-    """A function as a scorer."""
-
-    def __init__(self, scores: Callable[[Tensor], Tensor], users: int, items: int) -> None:
-        self.scores = scores
-        self.num_users = users
-        self.num_items = items
 
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=2)
-    arguments = parser.parse_args()
+    chosen = options(__doc__, seeds=2)
     torch.set_num_threads(1)
-    found: dict[str, dict[str, list[float]]] = {}
+    rows: dict[str, dict[str, object]] = {}
     for model in MODELS:
-        for seed in range(arguments.seeds):
-            for method, figure in measure(model, seed).items():
-                found.setdefault(method, {}).setdefault(model, []).append(figure)
-    rows = [
-        {"method": method, **{model: mean_and_spread(some) for model, some in by_model.items()}}
-        for method, by_model in found.items()
-    ]
-    console = Console()
-    for row in rows:
-        means = ", ".join(f"{model} {row[model]['mean']:.4f}" for model in MODELS)
-        console.print(f"{row['method']}: {means}")
-    line = f"python benchmarks/fold_in.py --seeds {arguments.seeds}"
-    body = {"seeds": arguments.seeds, "metric": "ndcg@20", "epochs": EPOCHS, "measurements": rows}
-    console.print(f"written to {write_result('fold-in', line, body)}")
+        figures = [measure(model, seed) for seed in range(chosen.seeds)]
+        for method in figures[0]:
+            row = rows.setdefault(method, {"method": method})
+            row[model] = mean_and_spread([of_seed[method] for of_seed in figures])
+    publish("fold-in", list(rows.values()), seeds=chosen.seeds, metric="ndcg@20", epochs=EPOCHS)
 
 
 if __name__ == "__main__":

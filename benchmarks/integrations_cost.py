@@ -18,13 +18,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from harness import median_ratio, time_side_by_side, write_result
+from harness import time_side_by_side, write_result
 from rich.console import Console
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
@@ -62,25 +63,11 @@ class Case(NamedTuple):
     """Two ways to one step."""
 
     adapter_of: str
-    what: str
-    loss: str
     batch: int
     direct: Callable[[], Tensor]
     adapter: Callable[[], Tensor]
     parameters: list[Tensor]
     """What is trained; for the loss alone the embeddings, which only receive gradients."""
-
-    def steps(self) -> dict[str, Callable[[], object]]:
-        """What is timed."""
-        optimizer = torch.optim.SGD(self.parameters, lr=1e-6)
-
-        def step(value: Callable[[], Tensor]) -> None:
-            optimizer.zero_grad()
-            value().backward()
-            if self.what == TRAINING:
-                optimizer.step()
-
-        return {"direct": lambda: step(self.direct), "adapter": lambda: step(self.adapter)}
 
 
 class SmallBert(nn.Module):
@@ -117,79 +104,37 @@ def columns_of(batch: int) -> list[dict[str, Any]]:
     ]
 
 
-def cases_alone(name: str, batch: int) -> Iterator[Case]:
-    """Every adapter on embeddings of 128 that are there already."""
+def cases(name: str, what: str, batch: int) -> Iterator[Case]:
+    """Every adapter on embeddings of 128 that are there already, or in a step of a small network.
+
+    The networks: a BERT of two layers on 64 pairs, lightly's SimCLR example on 32 images, which
+    serves pytorch-metric-learning too, and a CLIP of two layers on 64 pairs.
+    """
     from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
 
     prefix, own = LOSSES[name]
+    alone = what == ALONE
     rows = [torch.randn(batch, 128, requires_grad=True) for _ in range(2)]
 
-    def case(library: str, direct: Callable[[], Tensor], adapter: Callable[[], Tensor]) -> Case:
-        return Case(library, ALONE, name, batch, direct, adapter, list(rows))
+    def case(library: str, model: nn.Module, *ways: Callable[[], Tensor]) -> Case:
+        trained = list(rows) if alone else list(model.parameters())
+        return Case(library, batch, *ways, trained)
 
-    model: Any = Ready()
+    bert: Any = Ready() if alone else SmallBert()
     columns = columns_of(batch)
-    for column, each in zip(columns, rows, strict=True):
-        column["sentence_embedding"] = each
+    for column, embeddings in zip(columns if alone else (), rows, strict=False):
+        column["sentence_embedding"] = embeddings
     loss = own(temperature=0.05)
-    ranking = texts.ContrastiveRankingLoss(model, loss)
-    yield case(
-        "sentence-transformers",
-        lambda: loss.in_batch(*embed_columns(model, columns)),
-        lambda: ranking(columns),
-    )
-    keeping = texts.ContrastiveRankingLoss(model, loss, duplicates="keep")
-    yield case(
-        'sentence-transformers, duplicates="keep"',
-        lambda: loss.in_batch(*embed_columns(model, columns)),
-        lambda: keeping(columns),
-    )
-    two = own(temperature=0.5)
-    criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
-    yield case("lightly", lambda: two(*rows), lambda: criterion(*rows))
-    metric = pytorch_metric_learning
-    wrapped = metric.SelfSupervisedLoss(getattr(metric, f"{prefix}NTXentLoss")(0.5))
-    yield case("pytorch-metric-learning", lambda: two(*rows), lambda: wrapped(*rows))
-    scale = torch.tensor(2.0, requires_grad=True)
-    unscaled = own(normalize=False)
-    clip = getattr(open_clip, f"{prefix}ClipLoss")()
-
-    def direct_clip() -> Tensor:
-        return unscaled.in_batch(*rows, both_directions=True, temperature=1 / scale)
-
-    yield case("open_clip", direct_clip, lambda: clip(*rows, scale))
-
-
-def cases_training(name: str) -> Iterator[Case]:
-    """Every adapter in a step of a small network."""
-    # What measures memory in a process of its own starts sooner without these.
-    import open_clip as open_clip_itself
-    import torchvision
-    from lightly.models.modules import SimCLRProjectionHead
-
-    from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
-
-    prefix, own = LOSSES[name]
-
-    def case(library: str, batch: int, model: nn.Module, *ways: Callable[[], Tensor]) -> Case:
-        return Case(library, TRAINING, name, batch, *ways, list(model.parameters()))
-
-    bert: Any = SmallBert()
-    columns = columns_of(64)
-    loss = own(temperature=0.05)
-    ranking = texts.ContrastiveRankingLoss(bert, loss)
-    yield case(
-        "sentence-transformers",
-        64,
-        bert,
-        lambda: loss.in_batch(*embed_columns(bert, columns)),
-        lambda: ranking(columns),
-    )
-    # lightly's SimCLR example, and the same network for pytorch-metric-learning.
-    resnet = torchvision.models.resnet18()
-    backbone = nn.Sequential(*list(resnet.children())[:-1], nn.Flatten())
-    model = nn.Sequential(backbone, SimCLRProjectionHead(512, 512, 128))
-    views = [torch.randn(IMAGES, 3, 32, 32) for _ in range(2)]
+    for duplicates in ("mask", "keep")[: 1 + alone]:
+        ranking = texts.ContrastiveRankingLoss(bert, loss, duplicates=duplicates)
+        yield case(
+            "sentence-transformers" + ', duplicates="keep"' * (duplicates == "keep"),
+            bert,
+            lambda: loss.in_batch(*embed_columns(bert, columns)),
+            lambda ranking=ranking: ranking(columns),
+        )
+    simclr, clip_model = (Ready(), Ready()) if alone else image_networks()
+    views = rows if alone else [torch.randn(IMAGES, 3, 32, 32) for _ in range(2)]
     two = own(temperature=0.5)
     criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
     metric = pytorch_metric_learning
@@ -197,35 +142,43 @@ def cases_training(name: str) -> Iterator[Case]:
     for library, adapter in (("lightly", criterion), ("pytorch-metric-learning", wrapped)):
         yield case(
             library,
-            IMAGES,
-            model,
-            lambda: two(*map(model, views)),
-            lambda adapter=adapter: adapter(*map(model, views)),
-        )
-    clip_model = open_clip_itself.CLIP(
-        embed_dim=64,
-        vision_cfg=open_clip_itself.CLIPVisionCfg(
-            layers=2, width=64, head_width=32, patch_size=8, image_size=32
-        ),
-        text_cfg=open_clip_itself.CLIPTextCfg(context_length=16, width=64, heads=2, layers=2),
-        output_dict=True,
-    )
-    images, captions = torch.randn(64, 3, 32, 32), torch.randint(WORDS, (64, 16))
+            simclr,
+            lambda: two(*map(simclr, views)),
+            lambda adapter=adapter: adapter(*map(simclr, views)),
+        )._replace(batch=len(views[0]))
+    scale = torch.tensor(2.0, requires_grad=True)
+    inputs = torch.randn(batch, 3, 32, 32), torch.randint(WORDS, (batch, LENGTH))
     unscaled = own(normalize=False)
     clip = getattr(open_clip, f"{prefix}ClipLoss")()
 
-    def direct_clip() -> Tensor:
-        out = clip_model(images, captions)
-        return unscaled.in_batch(
-            out["image_features"],
-            out["text_features"],
-            both_directions=True,
-            temperature=1 / out["logit_scale"],
-        )
+    def features() -> dict[str, Tensor]:
+        ready = dict(zip(("image_features", "text_features"), rows, strict=True))
+        return ready | {"logit_scale": scale} if alone else clip_model(*inputs)
 
-    yield case(
-        "open_clip", 64, clip_model, direct_clip, lambda: clip(**clip_model(images, captions))
+    def direct_clip() -> Tensor:
+        image, text, factor = features().values()
+        return unscaled.in_batch(image, text, both_directions=True, temperature=1 / factor)
+
+    yield case("open_clip", clip_model, direct_clip, lambda: clip(**features()))
+
+
+def image_networks() -> tuple[nn.Module, nn.Module]:
+    """SimCLR's and CLIP's networks, from libraries that a process for memory does not need."""
+    import open_clip
+    import torchvision
+    from lightly.models.modules import SimCLRProjectionHead
+
+    resnet = torchvision.models.resnet18()
+    backbone = nn.Sequential(*list(resnet.children())[:-1], nn.Flatten())
+    clip = open_clip.CLIP(
+        embed_dim=64,
+        vision_cfg=open_clip.CLIPVisionCfg(
+            layers=2, width=64, head_width=32, patch_size=8, image_size=32
+        ),
+        text_cfg=open_clip.CLIPTextCfg(context_length=LENGTH, width=64, heads=2, layers=2),
+        output_dict=True,
     )
+    return nn.Sequential(backbone, SimCLRProjectionHead(512, 512, 128)), clip
 
 
 def extra_megabytes(name: str) -> float:
@@ -259,43 +212,61 @@ def megabytes(name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
-def time_of(case: Case, rounds: int) -> dict[str, Any]:
+def time_of(case: Case, name: str, what: str, rounds: int) -> dict[str, Any]:
     """Both ways of a case, in milliseconds, and what the adapter adds."""
-    found = time_side_by_side(case.steps(), rounds=rounds, warmup=5, clock=time.process_time)
-    direct, adapter = found["direct"], found["adapter"]
+    optimizer = torch.optim.SGD(case.parameters, lr=1e-6)
+
+    def step(value: Callable[[], Tensor]) -> None:
+        optimizer.zero_grad()
+        value().backward()
+        if what == TRAINING:
+            optimizer.step()
+
+    ways = {"direct": partial(step, case.direct), "adapter": partial(step, case.adapter)}
+    measured = time_side_by_side(ways, rounds=rounds, warmup=5, clock=time.process_time)
+    direct, adapter = measured["direct"], measured["adapter"]
     ratios = [a / b for a, b in zip(adapter.seconds, direct.seconds, strict=True)]
-    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
     return {
         "adapter_of": case.adapter_of,
-        "what": case.what,
-        "loss": case.loss,
+        "what": what,
+        "loss": name,
         "batch": case.batch,
         "direct_ms": round(1000 * direct.median, 3),
         "adapter_ms": round(1000 * adapter.median, 3),
-        "ratio": round(median_ratio(adapter, direct), 4),
+        "ratio": round(middle, 4),
         "ratio_quartiles": [round(low, 4), round(high, 4)],
-        "added_percent": round(100 * (median_ratio(adapter, direct) - 1), 2),
+        "added_percent": round(100 * (middle - 1), 2),
     }
 
 
-def memory_of(name: str, repeats: int) -> dict[str, Any]:
+def memory_of(name: str) -> dict[str, Any]:
     """The extra megabytes of a cached step, each time in a new process."""
     command = [sys.executable, __file__, "--child", name]
-    found = sorted(
-        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        for _ in range(repeats)
+    extra = sorted(
+        round(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout), 1)
+        for _ in range(3)
     )
-    median = round(statistics.median(found), 1)
-    return {"loss": name, "extra_mb": median, "all_mb": [round(one, 1) for one in found]}
+    return {"loss": name, "extra_mb": statistics.median(extra), "all_mb": extra}
+
+
+def rows_of(part: str) -> Iterator[dict[str, Any]]:
+    """What a part measures, one row at a time."""
+    if part == "memory":
+        yield from map(memory_of, CACHED)
+    elif part == "training-step":
+        for case in cases("Bayesian", TRAINING, 64):
+            yield time_of(case, "Bayesian", TRAINING, 121)
+    else:
+        for name, (batch, rounds) in product(LOSSES, ((256, 401), (1024, 121))):
+            for case in cases(name, ALONE, batch):
+                yield time_of(case, name, ALONE, rounds)
 
 
 def main() -> None:
     """Measure, print and write a file for each part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--rounds", type=int, default=401, help="of a loss alone on 2 x 256")
-    parser.add_argument("--step_rounds", type=int, default=121, help="of all that takes longer")
-    parser.add_argument("--repeats", type=int, default=3, help="processes that measure memory")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -304,23 +275,11 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     console = Console()
-    rounds = {256: arguments.rounds, 1024: arguments.step_rounds}
-    alone = (
-        (case, rounds[batch])
-        for name, batch in product(LOSSES, rounds)
-        for case in cases_alone(name, batch)
-    )
-    training = ((case, arguments.step_rounds) for case in cases_training("Bayesian"))
-    rows: dict[str, Iterator[dict[str, Any]]] = {
-        "loss-alone": (time_of(*each) for each in alone),
-        "training-step": (time_of(*each) for each in training),
-        "memory": (memory_of(name, arguments.repeats) for name in CACHED),
-    }
     command_line = shlex.join(["python", "benchmarks/integrations_cost.py", *sys.argv[1:]])
     libraries = {name: version(name) for name in LIBRARIES}
     for part in arguments.parts:
         measured = []
-        for row in rows[part]:
+        for row in rows_of(part):
             measured.append(row)
             console.print(*map(str, row.values()), sep=", ")
         body = {"threads": 1, "libraries": libraries, "rows": measured}

@@ -13,25 +13,20 @@ median step times the number of batches. Writes a dated JSON file to ``benchmark
 
 from __future__ import annotations
 
-import argparse
-import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator
 
 import torch
-from harness import Measurement, median_ratio, time_side_by_side, write_result
-from recsys_speed import GOWALLA, random_interactions
-from rich.console import Console
-from rich.table import Table
+from harness import median_ratio, time_side_by_side
+from recsys import GOWALLA, options, publish, random_interactions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bayescl_lab.ranking.batches import PairBatch, PairBatches
-from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import PerPairCandidates
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
+from bayescl_lab.ranking.losses import BPRLoss
 
 DIM, BATCH, LAYERS, DECAY, LEARNING_RATE = 64, 2048, 2, 1e-4, 1e-3
 PUBLISHED, OURS = "LightGCN-PyTorch", "bayescl"
@@ -112,49 +107,32 @@ def our_step(train: Interactions) -> Callable[[], None]:
     return step
 
 
-def row_of(one: Measurement, reference: Measurement, steps: int) -> dict[str, object]:
-    """One method's line of the result."""
-    low, high = one.quartiles
-    return {
-        "method": one.name,
-        "step_ms": round(one.median * 1e3, 1),
-        "quartiles_ms": [round(each * 1e3, 1) for each in (low, high)],
-        "epoch_s": round(one.median * steps, 1),
-        "ratio_to_published": round(median_ratio(one, reference), 3),
-        "rounds": len(one.seconds),
-    }
-
-
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--steps", type=int, default=20, help="steps timed of each")
-    parser.add_argument("--cpu-time", action="store_true", help="time of the CPU, not of the clock")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    clock = time.process_time if arguments.cpu_time else time.perf_counter
+    chosen = options(__doc__, "cpu-time", threads=torch.get_num_threads(), steps=20)
+    clock = time.process_time if chosen.cpu_time else time.perf_counter
     train = random_interactions(*GOWALLA)
     methods = {PUBLISHED: published_step(train), OURS: our_step(train)}
-    measured = time_side_by_side(methods, rounds=arguments.steps, clock=clock)
+    measured = time_side_by_side(methods, rounds=chosen.steps, clock=clock)
     steps = len(PairBatches(train, BATCH, 0))
-    rows = [row_of(one, measured[PUBLISHED], steps) for one in measured.values()]
-    table = Table("program", "ms a step", "s an epoch", "x " + PUBLISHED)
-    for row in rows:
-        table.add_row(
-            *(str(row[name]) for name in ("method", "step_ms", "epoch_s")),
-            str(row["ratio_to_published"]),
-        )
-    console = Console()
-    console.print(table)
-    body = {
-        "measurements": rows,
-        "batches_per_epoch": steps,
-        "threads": arguments.threads,
-        "clock": "CPU time" if arguments.cpu_time else "wall time",
-    }
-    command = shlex.join(["python", "benchmarks/lightgcn_epoch.py", *sys.argv[1:]])
-    console.print(f"written to {write_result('lightgcn-epoch', command, body)}")
+    rows = [
+        {
+            "method": name,
+            "step_ms": round(times.median * 1e3, 1),
+            "quartiles_ms": [round(quartile * 1e3, 1) for quartile in times.quartiles],
+            "epoch_s": round(times.median * steps, 1),
+            "ratio_to_published": round(median_ratio(times, measured[PUBLISHED]), 3),
+            "rounds": len(times.seconds),
+        }
+        for name, times in measured.items()
+    ]
+    publish(
+        "lightgcn-epoch",
+        rows,
+        batches_per_epoch=steps,
+        threads=chosen.threads,
+        clock="CPU time" if chosen.cpu_time else "wall time",
+    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,6 @@ Writes a dated JSON file to ``benchmarks/results`` and prints the same as a tabl
 
 from __future__ import annotations
 
-import argparse
-import shlex
-import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 
@@ -27,21 +24,19 @@ import numpy as np
 import torch
 from cornac import models
 from cornac.data import Dataset
-from harness import median_ratio, time_side_by_side, write_result
+from harness import median_ratio, time_side_by_side
 from implicit.cpu.bpr import BayesianPersonalizedRanking
-from recsys_speed import GOWALLA, random_interactions
-from rich.console import Console
-from rich.table import Table
+from recsys import GOWALLA, options, publish, random_interactions, seconds
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
 from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import PerPairCandidates
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 DIM, BATCH, LEARNING_RATE, DECAY = 64, 2048, 1e-3, 1e-4
@@ -105,50 +100,29 @@ def measured(what: str, methods: Methods, rounds: int) -> list[dict[str, object]
     times = time_side_by_side(dict(methods), rounds=rounds, warmup=1)
     other = next(name for name in methods if name != OURS)
     return [
-        {
-            "what": what,
-            "library": name,
-            "median_s": round(one.median, 3),
-            "fastest_s": round(min(one.seconds), 3),
-            "ratio": round(median_ratio(one, times[other]), 3),
-            "rounds": rounds,
-        }
-        for name, one in times.items()
+        {"what": what, "library": name} | seconds(own, ratio=median_ratio(own, times[other]))
+        for name, own in times.items()
     ]
 
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    chosen = options(__doc__, threads=torch.get_num_threads(), rounds=3)
     gowalla, rows = random_interactions(*GOWALLA), []
-    with threadpool_limits(arguments.threads):
-        methods = matrix_factorization(gowalla, arguments.threads)
-        rows += measured("an epoch of BPR, 810,128 pairs", methods, arguments.rounds)
-        rows += measured("EASE, 8,000 items", ease(), arguments.rounds)
-        methods = ranking(gowalla, arguments.threads)
-        rows += measured("full ranking, 29,858 x 40,981", methods, arguments.rounds)
+    with threadpool_limits(chosen.threads):
+        methods = matrix_factorization(gowalla, chosen.threads)
+        rows += measured("an epoch of BPR, 810,128 pairs", methods, chosen.rounds)
+        rows += measured("EASE, 8,000 items", ease(), chosen.rounds)
+        methods = ranking(gowalla, chosen.threads)
+        rows += measured("full ranking, 29,858 x 40,981", methods, chosen.rounds)
         theirs, ours = (methods[name]() for name in ("implicit", OURS))
-    same = float(np.mean(np.asarray(theirs) == np.asarray(ours)))
-    table = Table("what", "library", "median s", "ratio", title=f"{arguments.threads} threads")
-    for row in rows:
-        table.add_row(
-            str(row["what"]), str(row["library"]), f"{row['median_s']:.2f}", str(row["ratio"])
-        )
-    console = Console()
-    console.print(table)
-    console.print(f"equal places of the ranked lists: {same:.2%}")
-    command = shlex.join(["python", "benchmarks/recommender_libraries.py", *sys.argv[1:]])
-    body = {
-        "measurements": rows,
-        "threads": arguments.threads,
-        "equal_places": round(same, 6),
-        "libraries": {name: version(name) for name in ("implicit", "cornac")},
-    }
-    console.print(f"written to {write_result('recommender-libraries', command, body)}")
+    publish(
+        "recommender-libraries",
+        rows,
+        threads=chosen.threads,
+        equal_places=round(float(np.mean(np.asarray(theirs) == np.asarray(ours))), 6),
+        libraries={name: version(name) for name in ("implicit", "cornac")},
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Writes a dated JSON file to ``benchmarks/results``.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -18,11 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import polars as pl
-from harness import write_result
-from rich.console import Console
-from rich.table import Table
+from recsys import options, publish, random_pairs
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_weights
@@ -38,17 +34,6 @@ CASES = {
         "--encoder lightgcn --candidates shared --count 256 --loss bayesian"
     ),
 }
-
-
-def write_data(file: Path, pairs: int) -> None:
-    """Distinct pairs in random order."""
-    generator = np.random.default_rng(0)
-    users = (USERS * generator.random(2 * pairs) ** 1.8).astype(np.int64)
-    items = (ITEMS * generator.random(2 * pairs) ** 2.5).astype(np.int64)
-    found = np.unique(users * ITEMS + items)
-    generator.shuffle(found)
-    found = found[:pairs]
-    pl.DataFrame({"user": found // ITEMS, "item": found % ITEMS}).write_csv(file)
 
 
 def train(data: Path, out: Path, options: str, devices: int) -> dict[str, float]:
@@ -78,30 +63,14 @@ def compared(data: Path, folder: Path, case: str) -> dict[str, object]:
 
 def main() -> None:
     """Train, compare, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=40_000)
-    arguments = parser.parse_args()
-    rows = []
+    chosen = options(__doc__, pairs=40_000)
     with tempfile.TemporaryDirectory() as place:
         data = Path(place, "pairs.csv")
-        write_data(data, arguments.pairs)
-        for number, case in enumerate(CASES):
-            rows.append(compared(data, Path(place, str(number)), case))
-    title = "one and two processes, gloo, one thread each"
-    table = Table("case", "largest difference", "largest entry", "s, one", "s, two", title=title)
-    for row in rows:
-        apart, entry = f"{row['largest_difference']:.2g}", f"{row['largest_entry']:.2g}"
-        table.add_row(str(row["case"]), apart, entry, *map(str, row["seconds_per_epoch"]))
-    console = Console()
-    console.print(table)
-    content = {
-        "sizes": {"users": USERS, "items": ITEMS, "pairs": arguments.pairs},
-        "training": TRAIN,
-        "cores": os.cpu_count(),
-        "measurements": rows,
-    }
-    line = f"python benchmarks/recsys_devices.py --pairs {arguments.pairs}"
-    console.print(f"written to {write_result('recsys-devices', line, content)}")
+        users, items = random_pairs(USERS, ITEMS, chosen.pairs)
+        pl.DataFrame({"user": users, "item": items}).write_csv(data)
+        rows = [compared(data, Path(place, str(number)), case) for number, case in enumerate(CASES)]
+    sizes = {"users": USERS, "items": ITEMS, "pairs": chosen.pairs}
+    publish("recsys-devices", rows, sizes=sizes, training=TRAIN, cores=os.cpu_count())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -172,9 +172,8 @@ def exchange(
     return notes
 
 
-def shared_refusals(
-    active: bool = True, group: dist.ProcessGroup | None = None
-) -> AbstractContextManager[None]:
+@contextmanager
+def shared_refusals(active: bool = True, group: dist.ProcessGroup | None = None) -> Iterator[None]:
     """Make every process raise if one refuses its input, instead of waiting for it forever.
 
     Code inside checks this process's input and sends nothing. If it raises, the other processes
@@ -184,14 +183,11 @@ def shared_refusals(
         active: whether to do anything at all.
         group: process group; default: torch's.
     """
-    return _refusals_shared(group) if active else nullcontext()
-
-
-@contextmanager
-def _refusals_shared(group: dist.ProcessGroup | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if not active:
+            raise
         text = str(error).encode("ascii", "replace").decode()[:_REFUSAL_CHARACTERS]
         notes = _exchange({"refusal": text or type(error).__name__}, group)
         for kind in (TypeError, ValueError):
@@ -229,20 +225,13 @@ def gather_rows(
 ) -> Tensor:
     """Gather rows whose number on each process is known and whose shapes were checked."""
     if rows.requires_grad:
-        gathered: Tensor = _Gather.apply(rows, sizes, group)
+        gathered: Tensor = _Gather.apply(rows, sizes, group, False)
         return gathered
     return _all_rows(rows, sizes, group)
 
 
 def rows_of(source: int, rows: Tensor, size: int, group: dist.ProcessGroup | None = None) -> Tensor:
-    """Return the rows of one process, which sends them to all; without gradient.
-
-    Args:
-        source: the process's rank.
-        rows: this process's own rows, which say what others look like.
-        size: number of rows of that process.
-        group: process group; default: torch's.
-    """
+    """Return the rows of one process, which sends them to all; own rows say what they look like."""
     if source == rank(group):
         sent = rows.detach().contiguous()
     else:
@@ -261,33 +250,18 @@ def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None =
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows; backward adds up what all processes found for this process's rows."""
+    """All processes' rows, or its adjoint: the sum of what all processes found for one's own."""
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None
+        ctx: Any, rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None, back: bool
     ) -> Tensor:
-        ctx.sizes, ctx.group = sizes, group
-        return _all_rows(rows, sizes, group)
+        ctx.others = sizes, group, not back
+        return (_own_sum if back else _all_rows)(rows, sizes, group)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _OwnSum.apply(gradient, ctx.sizes, ctx.group), None, None
-
-
-class _OwnSum(torch.autograd.Function):
-    """The adjoint of :class:`_Gather`, whose own adjoint gathers again."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, gradient: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None
-    ) -> Tensor:
-        ctx.sizes, ctx.group = sizes, group
-        return _own_sum(gradient, sizes, group)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _Gather.apply(gradient, ctx.sizes, ctx.group), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return _Gather.apply(gradient, *ctx.others), None, None, None
 
 
 def _all_rows(rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None) -> Tensor:

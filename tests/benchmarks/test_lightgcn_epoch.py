@@ -2,7 +2,7 @@
 
 import pytest
 from lightgcn_epoch import our_step, published_step
-from recsys_speed import random_interactions
+from recsys import random_interactions
 
 
 @pytest.mark.parametrize("step_of", [our_step, published_step])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from recsys_speed import random_interactions
+from recsys import random_interactions
 
 pytest.importorskip("implicit", reason="needs implicit")
 pytest.importorskip("cornac", reason="needs Cornac")

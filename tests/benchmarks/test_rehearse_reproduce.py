@@ -63,7 +63,7 @@ def test_one_command_fetches_what_is_missing_and_makes_the_table(tmp_path, monke
         file = {"url": f"{address}/{path.name}", "size": path.stat().st_size}
         put_in_place({"cifar10": {**file, "checksum": md5(path)}})
         # It may have been imported before.
-        monkeypatch.setattr("bayescl_lab.cli._data.IMAGES", catalog.SOURCES)
+        monkeypatch.setattr("bayescl_lab.cli.data.IMAGES", catalog.SOURCES)
         words = "reproduce all --size rehearsal --datasets cifar10 --losses hard --device cpu"
         words = f"{words} --workers 1 --out table"
         assert main([*words.split(), "--datasets", "cifar10"]) == 2

@@ -19,54 +19,46 @@ def bought(bayescl, tmp_path) -> Path:
     return write_groups(tmp_path)
 
 
-def test_losses_are_compared_resumed_and_reported(bayescl):
-    outcome = bayescl(f"{LINE} --alpha 0.8 --out comparison")
+def test_losses_are_compared_reported_resumed_and_repeated(bayescl):
+    outcome = bayescl(f"{LINE} --alpha 0.8 --split random --out first")
     assert outcome.status == 0
     for words in ("InfoNCE", "Bayesian", "BPR", "popularity", "EASE", "NDCG@20", "paired by seed"):
         assert words in outcome.out
-    files = {path.name for path in Path("comparison").iterdir()}
+    assert "\nNext: " in outcome.out
+    files = {path.name for path in Path("first").iterdir()}
     made = {"comparison.md", "comparison.png", "config.yaml", "report.html", "result.json", "runs"}
     assert files == made
-    runs = {path.name for path in Path("comparison/runs").iterdir()}
+    runs = {path.name for path in Path("first/runs").iterdir()}
     assert runs == {f"{loss}-seed{n}" for loss in ("info_nce", "bayesian", "bpr") for n in (0, 1)}
-    result = json.loads(Path("comparison/result.json").read_text())
+    result = json.loads(Path("first/result.json").read_text())
     assert result["settings"]["hyperparameters"]["bayesian"]["alpha"] == 0.8
     assert {"command", "commit", "hardware", "versions"} <= result.keys()
-    page = Path("comparison/report.html").read_text()
-    assert "above InfoNCE, paired by seed" in page
+    page = Path("first/report.html").read_text()
+    assert "Above InfoNCE, paired by seed" in page
     assert "What the figures support" in page
-    assert "\nNext: " in outcome.out
 
-    kept = Path("comparison/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
-    again = bayescl("compare ranking --resume --out comparison")
-    assert again.status == 0
-    assert outcome.out.endswith(again.out)  # what came before is which columns were guessed
-    assert Path("comparison/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns == kept
-    assert bayescl("report comparison").status == 0
+    again = "compare ranking --resume --out first"
+    kept = Path("first/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
+    # What came before is which columns were guessed.
+    assert outcome.out.endswith(bayescl(again).out)
+    assert Path("first/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns == kept
 
-
-def test_the_configuration_of_a_comparison_repeats_it(bayescl):
-    assert bayescl(f"{LINE} --split random --out first").status == 0
     config = yaml.safe_load(Path("first/config.yaml").read_text())
     assert (config["losses"], config["split"]) == ("info_nce,bayesian,bpr", "random")
-    assert bayescl("compare ranking --config first/config.yaml --out second").status == 0
-    one, two = (json.loads(Path(name, "result.json").read_text()) for name in ("first", "second"))
-    for loss in ("info_nce", "bayesian", "bpr"):
-        assert one["losses"][loss]["metrics"] == two["losses"][loss]["metrics"]
+    assert bayescl("compare ranking --config first/config.yaml --seeds 1 --out second").status == 0
+    repeated = json.loads(Path("second/result.json").read_text())
+    for loss, entry in repeated["losses"].items():
+        for metric, values in entry["metrics"].items():
+            assert values["mean"] == result["losses"][loss]["metrics"][metric]["values"][0]
 
-
-def test_a_broken_comparison_goes_on_and_refuses_other_data(bayescl):
-    assert bayescl(f"{LINE} --out comparison").status == 0
-    before = Path("comparison/result.json").read_text()
-    Path("comparison/result.json").unlink()
-    Path("comparison/runs/bpr-seed1/result.json").unlink()
-    assert bayescl("compare ranking --resume --out comparison").status == 0
-    after = json.loads(Path("comparison/result.json").read_text())
-    assert after["losses"]["bpr"]["metrics"] == json.loads(before)["losses"]["bpr"]["metrics"]
-    Path("comparison/result.json").unlink()
+    for file in ("result.json", "runs/bpr-seed1/result.json"):
+        Path("first", file).unlink()
+    assert bayescl(again).status == 0
+    after = json.loads(Path("first/result.json").read_text())
+    assert after["losses"]["bpr"]["metrics"] == result["losses"]["bpr"]["metrics"]
+    Path("first/result.json").unlink()
     with Path("bought.csv").open("a") as file:
         file.write("u-1,film 9,3\n")
-    again = "compare ranking --resume --out comparison"
     complaint = bayescl(f"{again} --temperature 0.7").complaint
     assert "has temperature = 0.2, got 0.7: a resumed run keeps its settings" in complaint
     complaint = bayescl(again).complaint

@@ -23,6 +23,8 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
     assert outcome.status == 0
     for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
         assert title in outcome.out
+    lines = [line.split(": loss")[0] for line in outcome.err.splitlines()]  # without a terminal
+    assert lines == ["epoch 1 of 3", "epoch 2 of 3", "epoch 3 of 3"]
     files = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     recorded = {"data.json", "images.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
@@ -33,6 +35,11 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
     again = bayescl("train images --out run --resume")
     assert (again.status, again.out) == (0, outcome.out)
     assert Path("run/checkpoints/last.ckpt").stat().st_mtime_ns == before
+    assert "after 3 of 3 epochs" in bayescl("evaluate run").out
+    written, trained = (
+        json.loads(Path("run", file).read_text()) for file in ("evaluation.json", "result.json")
+    )
+    assert written["probes"] == trained["probes"]
     refused = bayescl("train images --out run --resume --lr 0.5")
     assert refused.status == 2
     assert "the run in run has lr = 0.001, got 0.5" in refused.complaint
@@ -77,14 +84,6 @@ def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_pat
         json.loads(Path(run, "result.json").read_text())["probes"] for run in ("killed", "unbroken")
     ]
     assert probes[0] == probes[1]
-
-
-def test_evaluate_prints_and_writes_the_figures_of_the_last_checkpoint(bayescl, image_run):
-    outcome = bayescl("evaluate run")
-    assert outcome.status == 0
-    assert "after 3 of 3 epochs" in outcome.out
-    written = json.loads(Path("run/evaluation.json").read_text())
-    assert written["probes"] == json.loads(Path("run/result.json").read_text())["probes"]
 
 
 def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp_path):

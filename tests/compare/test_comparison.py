@@ -7,7 +7,7 @@ import pytest
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.compare.summary import summarise
-from bayescl_lab.report.images.figure import comparison_figure, draw_comparison
+from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.titles import data_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import (
@@ -42,29 +42,19 @@ def test_the_gap_closed_is_none_of_it_for_info_nce_and_all_of_it_for_the_oracle(
     losses = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.55, 0.65], oracle=[0.7, 0.8]))[
         "losses"
     ]
-    assert losses["info_nce"]["gap_closed"]["few_label_1"] == 0
-    assert losses["oracle"]["gap_closed"]["few_label_1"] == 1
-    assert losses["bayesian"]["gap_closed"]["few_label_1"] == pytest.approx(0.25)
+    closed = {name: entry["gap_closed"]["few_label_1"] for name, entry in losses.items()}
+    assert closed == {"info_nce": 0, "bayesian": pytest.approx(0.25), "oracle": 1}
+    level = summarise(results(info_nce=[0.6], bayesian=[0.65], oracle=[0.6]))["losses"]
+    assert level["bayesian"]["gap_closed"]["few_label_1"] is None
 
 
-def test_pairing_removes_what_the_seeds_share():
-    losses = summarise(results(info_nce=[0.2, 0.5, 0.8], bayesian=[0.21, 0.51, 0.81]))["losses"]
-    assert losses["bayesian"]["probes"]["knn"]["spread"] == pytest.approx(0.3)
-    assert losses["bayesian"]["paired_difference"]["knn"]["mean"] == pytest.approx(0.01)
-    assert losses["bayesian"]["paired_difference"]["knn"]["spread"] == pytest.approx(0, abs=1e-12)
-
-
-def test_results_are_paired_by_seed_in_whatever_order_they_come():
-    one = results(info_nce=[0.2, 0.5, 0.8], bayesian=[0.3, 0.5, 0.9])
-    assert (
-        summarise(one)["losses"]["bayesian"]
-        == summarise(one[:3] + one[:2:-1])["losses"]["bayesian"]
-    )
-
-
-def test_an_oracle_that_is_not_above_info_nce_closes_no_gap():
-    summary = summarise(results(info_nce=[0.6], bayesian=[0.65], oracle=[0.6]))
-    assert summary["losses"]["bayesian"]["gap_closed"]["few_label_1"] is None
+def test_pairing_by_seed_removes_what_the_seeds_share_in_whatever_order_results_come():
+    given = results(info_nce=[0.2, 0.5, 0.8], bayesian=[0.21, 0.51, 0.81])
+    bayesian = summarise(given)["losses"]["bayesian"]
+    assert bayesian["probes"]["knn"]["spread"] == pytest.approx(0.3)
+    assert bayesian["paired_difference"]["knn"]["mean"] == pytest.approx(0.01)
+    assert bayesian["paired_difference"]["knn"]["spread"] == pytest.approx(0, abs=1e-12)
+    assert summarise(given[:3] + given[:2:-1])["losses"]["bayesian"] == bayesian
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
@@ -90,8 +80,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     with pytest.raises(ValueError, match="with other settings"):
         compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
 
-    draw_comparison(resumed, tmp_path / "a.png")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert comparison_figure(resumed).axes
 
 
 def test_worker_processes_change_no_figure(settings, tmp_path):
@@ -149,17 +138,12 @@ def test_losses_that_cannot_be_compared_are_refused(losses, given, message):
         settle_losses(LossSettings, losses, given=given)
 
 
-def test_a_loss_named_twice_is_refused(settings):
-    with pytest.raises(ValueError, match="every loss once"):
-        ImageComparison((LossSettings("hard"), LossSettings("hard")), 1, settings)
-    with pytest.raises(ValueError, match="every loss once"):
-        ImageComparison((), 1, settings)
-
-
-def test_a_schedule_of_alpha_concerns_the_losses_that_have_one(settings):
-    shared = replace(settings, alpha_schedule="ramp")
+def test_a_loss_named_twice_is_refused_and_alphas_schedule_is_for_those_that_have_one(settings):
+    for losses in ((LossSettings("hard"), LossSettings("hard")), ()):
+        with pytest.raises(ValueError, match="every loss once"):
+            ImageComparison(losses, 1, settings)
     losses = (LossSettings("info_nce"), LossSettings("bayesian"))
-    runs = ImageComparison(losses, 1, shared).runs()
+    runs = ImageComparison(losses, 1, replace(settings, alpha_schedule="ramp")).runs()
     assert runs["bayesian-seed0"].alpha_schedule == "ramp"
     assert runs["info_nce-seed0"].alpha_schedule == "fixed"
 

@@ -10,9 +10,8 @@ from ranking_data import write_groups
 
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.ranking import RankingComparison
-from bayescl_lab.report.ranking.table import paired_differences
+from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
@@ -43,7 +42,7 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
         f"{loss}-seed{seed}" for loss in ("info_nce", "bayesian") for seed in (3, 4)
     }
     values = [result["losses"][loss]["metrics"]["ndcg@20"] for loss in ("bayesian", "info_nce")]
-    found = paired_differences(result, "ndcg@20")["bayesian"]
+    found = paired_differences(result)["bayesian"]["ndcg@20"]
     assert found["mean"] == pytest.approx(values[0]["mean"] - values[1]["mean"])
     for name in ("popularity", "ease"):
         run = fit_baseline(BaselineSettings(name, shared.data), tmp_path / name)
@@ -64,10 +63,9 @@ def test_settings_that_were_written_down_make_the_same_comparison(shared):
 
 
 def test_runs_of_a_comparison_have_one_device_each(shared):
-    several = replace(shared, processes=Processes(2))
+    several = replace(shared, devices=2)
     with pytest.raises(ValueError, match=r"devices must be 1 in a comparison, .* got 2"):
         RankingComparison((RankingLoss("bpr"),), 1, several)
-    assert "devices" not in RankingComparison((RankingLoss("bpr"),), 1, shared).as_config()
 
 
 def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):

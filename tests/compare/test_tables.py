@@ -18,7 +18,7 @@ from bayescl_lab.paper.images.runner import (
 )
 from bayescl_lab.paper.images.sizes import NUM_CLASSES, SIZES
 from bayescl_lab.paper.images.tables import TABLES, Cell, PaperFigure, PaperTable
-from bayescl_lab.report.images.paper_table import table_markdown
+from bayescl_lab.report.images import table_markdown
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings

@@ -16,10 +16,6 @@ LOSSES = [
 ]
 
 
-def named(loss) -> str:
-    return type(loss).__name__
-
-
 @each("loss", LOSSES)
 def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
     view_1, view_2, labels = views
@@ -52,42 +48,29 @@ def test_the_oracles_weights_leave_false_negatives_out(views) -> None:
     view_1, view_2, labels = views
     loss = bayescl.OracleContrastiveLoss()
     scored = score_candidates(loss, view_1, view_2, labels=labels)
-    sums = (candidate_weights(scored) * scored.unlabeled.exp()).sum(dim=1)
-    values = (1 + sums / scored.positive.exp()).log()
+    weights = candidate_weights(scored)
+    assert torch.equal(weights, (scored.valid & ~scored.truth).float())
+    values = (1 + (weights * scored.unlabeled.exp()).sum(dim=1) / scored.positive.exp()).log()
     torch.testing.assert_close(values.mean(), loss(view_1, view_2, groups=labels))
     with pytest.raises(ValueError, match="labels are needed"):
         candidate_weights(score_candidates(loss, view_1, view_2))
 
 
-def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views(views) -> None:
+def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views_or_duplicates(views) -> None:
     view_1, view_2, labels = views
-    scored = score_candidates(LOSSES[0], view_1, view_2, labels=labels)
-    both = labels.repeat(2)
-    for anchor in (0, 5, 30):
-        for column in range(48):
-            own = column % 24 == anchor % 24
-            assert bool(scored.valid[anchor, column]) is not own
-            expected = not own and bool(both[anchor] == both[column])
-            assert bool(scored.truth[anchor, column]) is expected
-
-
-def test_known_duplicates_are_neither_candidates_nor_false_negatives(views) -> None:
-    view_1, view_2, labels = views
-    groups = torch.arange(24) // 2
-    scored = score_candidates(LOSSES[3], view_1, view_2, labels=labels, groups=groups)
-    plain = score_candidates(LOSSES[3], view_1, view_2, labels=labels)
-    same = groups.repeat(2)[:, None] == groups.repeat(2)
-    assert torch.equal(scored.valid, plain.valid & ~same)
-    assert torch.equal(scored.truth, plain.truth & ~same)
+    items, classes = torch.arange(24).repeat(2), labels.repeat(2)
+    same = classes[:, None] == classes
+    for options, own in (({}, items), ({"groups": torch.arange(24) // 2}, items // 2)):
+        scored = score_candidates(LOSSES[3], view_1, view_2, labels=labels, **options)
+        assert torch.equal(scored.valid, own[:, None] != own)
+        assert torch.equal(scored.truth, scored.valid & same)
 
 
 def test_pairs_and_drawn_candidates_are_marked_too(views) -> None:
     anchors, positives, labels = views
     extra, extra_labels = positives[:6] + 1, labels[:6]
-    scored = score_candidates(
-        LOSSES[0], anchors, positives, layout="in_batch", extra=extra, labels=labels,
-        other_labels=extra_labels,
-    )  # fmt: skip
+    known = {"labels": labels, "other_labels": extra_labels, "layout": "in_batch"}
+    scored = score_candidates(LOSSES[0], anchors, positives, extra=extra, **known)
     columns = torch.cat([labels, extra_labels])
     expected = (labels[:, None] == columns) & scored.valid
     assert torch.equal(scored.truth, expected)
@@ -95,10 +78,8 @@ def test_pairs_and_drawn_candidates_are_marked_too(views) -> None:
 
     own = torch.stack([positives.roll(shift, 0) for shift in range(1, 6)], dim=1)
     own_labels = torch.stack([labels.roll(shift) for shift in range(1, 6)], dim=1)
-    drawn = score_candidates(
-        LOSSES[0], anchors, positives, own, layout="sampled", labels=labels,
-        other_labels=own_labels,
-    )  # fmt: skip
+    known = {"labels": labels, "other_labels": own_labels, "layout": "sampled"}
+    drawn = score_candidates(LOSSES[0], anchors, positives, own, **known)
     assert torch.equal(drawn.truth, labels[:, None] == own_labels)
     assert bool(drawn.valid.all())
 
@@ -118,7 +99,7 @@ def test_a_learnable_temperature_is_the_one_in_use(views) -> None:
 def test_what_cannot_be_scored_is_refused(views) -> None:
     view_1, view_2, labels = views
     with pytest.raises(ValueError, match="layout must be one of two_views, in_batch"):
-        score_candidates(LOSSES[0], view_1, view_2, layout="pairs")  # type: ignore[arg-type]
+        score_candidates(LOSSES[0], view_1, view_2, layout="pairs")
     with pytest.raises(ValueError, match="score one direction at a time"):
         score_candidates(LOSSES[0], view_1, view_2, layout="in_batch", both_directions=True)
     with pytest.raises(ValueError, match="labels must be None if logits"):

@@ -39,6 +39,9 @@ def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
     assert found.false_negatives == pytest.approx(198 * 99 / 599)
     counted = found.losses["InfoNCE"].diagnosis.measured_tau_plus
     assert counted == pytest.approx(found.tau_plus, abs=0.01)
+    # Latent classes are judged on other items than those that they are fitted to.
+    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100, items=600)
+    assert found.fitted == found.batches * found.batch_size == 300
 
 
 def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(labelled) -> None:
@@ -64,26 +67,8 @@ def test_labels_judge_and_set_the_prior_and_change_nothing_else(clusters, labell
         other = by_labels.losses[name]
         assert loss.false_share is None
         assert loss.diagnosis.effective == other.diagnosis.effective
-        torch.testing.assert_close(
-            loss.weight_by_similarity, other.weight_by_similarity, equal_nan=True
-        )
-
-
-def test_views_that_share_no_classes_are_not_trusted() -> None:
-    generator = torch.Generator().manual_seed(0)
-    first, second = torch.randn(2, 400, 12, generator=generator)
-    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100)
-    assert found.trust == 0
-    assert found.found == 0
-    weights = found.losses["latent classes"].weight_by_similarity
-    assert bool((weights[~weights.isnan()] == 1).all())
-
-
-def test_latent_classes_are_judged_on_items_that_they_were_not_fitted_to(clusters) -> None:
-    first, second, _ = clusters
-    found = diagnose_embeddings(first, second, num_classes=6, batch_size=100, items=600)
-    assert found.fitted == 300
-    assert found.batches * found.batch_size == 300
+        weights = [diagnosed.weight_by_similarity for diagnosed in (loss, other)]
+        torch.testing.assert_close(*weights, equal_nan=True)
 
 
 def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> None:
@@ -95,7 +80,12 @@ def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> No
     assert all(loss.diagnosis.label_free is None for loss in found.losses.values())
 
 
-def test_few_items_or_many_classes_leave_no_latent_classes(clusters) -> None:
+def test_few_items_or_many_classes_leave_no_latent_classes_and_noise_no_trust(clusters) -> None:
+    noise = torch.randn(2, 400, 12, generator=torch.Generator().manual_seed(0))
+    found = diagnose_embeddings(*noise, num_classes=6, batch_size=100)
+    assert (found.trust, found.found) == (0, 0)
+    weights = found.losses["latent classes"].weight_by_similarity
+    assert bool((weights[~weights.isnan()] == 1).all())
     first, second, _ = clusters
     found = diagnose_embeddings(first, second, tau_plus=0.001, batch_size=100)
     assert found.trust is None
@@ -111,33 +101,25 @@ def test_only_items_with_a_label_are_scored(clusters) -> None:
     assert (found.batches, found.batch_size, found.labelled_items) == (2, 100, 200)
     assert found.fitted == 400
     assert found.tau_plus == pytest.approx(tau_plus_of_labels(some[some >= 0]))
-
-
-def test_all_labels_different_mean_no_false_negatives(clusters) -> None:
-    first, second, _ = clusters
+    # All labels different: there are no false negatives.
     found = diagnose_embeddings(first, second, labels=torch.arange(600), batch_size=100)
     assert (found.tau_plus, found.false_negatives, found.nearest_false) == (0, 0, 0)
     assert found.losses["Bayesian"].false_share == 0
 
 
-def test_any_numbers_of_any_scale_give_the_same(clusters, labelled) -> None:
-    (first, second, labels), expected = clusters, labelled.figures()
-    other = diagnose_embeddings(
-        1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
-    ).figures()
-    assert other["false_negatives"] == expected["false_negatives"]
-    assert other["trust"] == pytest.approx(expected["trust"], abs=1e-3)
-
-
-def test_figures_are_plain_numbers_and_the_same_each_time(clusters, labelled) -> None:
+def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:
     first, second, labels = clusters
     again = diagnose_embeddings(first, second, labels=labels, batch_size=100)
-    found = [labelled, again]
-    texts = [json.dumps(one.figures(), allow_nan=False) for one in found]
+    texts = [json.dumps(found.figures(), allow_nan=False) for found in (labelled, again)]
     assert texts[0] == texts[1]
-    assert png(similarity_figure(found[0])) == png(similarity_figure(found[1]))
+    assert png(similarity_figure(labelled)) == png(similarity_figure(again))
     without = diagnose_embeddings(first, batch_size=100)
     assert png(similarity_figure(without)).startswith(b"\x89PNG")
+    other = diagnose_embeddings(
+        1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
+    )
+    assert other.false_negatives == labelled.false_negatives
+    assert other.trust == pytest.approx(labelled.trust, abs=1e-3)
 
 
 @each(
@@ -152,11 +134,7 @@ def test_figures_are_plain_numbers_and_the_same_each_time(clusters, labelled) ->
         (torch.ones(8, 2), {"second_view": torch.ones(7, 2)}, r"second_view must have shape \[8"),
         (torch.ones(8, 2), {"labels": torch.arange(7)}, r"labels must have shape \[8\]"),
         (torch.ones(8, 2), {"labels": torch.rand(8)}, "labels must be whole numbers"),
-        (
-            torch.ones(8, 2),
-            {"labels": torch.arange(8) - 2},
-            "at least 0, or -1 where unknown, got -2",
-        ),
+        (torch.ones(8, 2), {"labels": torch.arange(8) - 2}, "-1 where unknown, got -2"),
         (torch.ones(8, 2), {"labels": -torch.ones(8).long()}, "known for at least 2 items, got 0"),
         (torch.ones(8, 2), {"labels": torch.zeros(8).long()}, "at least two classes"),
         (torch.ones(8, 2), {"tau_plus": 1.0}, r"tau_plus must lie in \(0, 1\)"),

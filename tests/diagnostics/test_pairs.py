@@ -29,7 +29,6 @@ def test_the_posterior_that_is_scored_is_what_the_loss_is_computed_from(
     embeddings = [*views[:2], views[1]] if layout == "sampled" else list(views[:2])
     call = {"two_views": loss, "in_batch": loss.in_batch, "sampled": loss.sampled}[layout]
     scored = score_candidates(loss, *embeddings, layout=layout)
-    assert scored.same_class is not None
     assert float(scored.same_class.max()) > 0.5
     values = scored.objective(
         scored.positive, scored.unlabeled, valid=scored.valid, same_class=scored.same_class
@@ -56,7 +55,6 @@ def test_weights_of_latent_classes_fall_with_the_posterior_and_have_mean_one(
     scored = score_candidates(informed_loss, *views[:2], labels=views[2])
     assert scored.tells_apart
     weights = candidate_weights(scored)
-    assert scored.same_class is not None
     negative = torch.where(scored.valid, 1 - scored.same_class, 0)
     count = scored.valid.sum(dim=1, keepdim=True)
     torch.testing.assert_close(weights, negative * count / negative.sum(dim=1, keepdim=True))
@@ -76,7 +74,6 @@ def test_a_diagnosis_holds_latent_classes_against_the_labels(informed_loss, view
     view_1, view_2, labels = views
     scored = score_candidates(informed_loss, view_1, view_2, labels=labels)
     found = diagnose([scored])
-    assert scored.same_class is not None
     assert found.confident == confident_pairs(
         scored.same_class[scored.valid], scored.truth[scored.valid]
     )
@@ -87,23 +84,19 @@ def test_a_diagnosis_holds_latent_classes_against_the_labels(informed_loss, view
         1 - scored.same_class[scored.valid], ~scored.truth[scored.valid], equal_width=True
     )
     assert own.calibration.ece == wanted.ece
-    assert found.mean_weight_false is not None
     assert found.mean_weight_false < 0.8
     assert json.loads(json.dumps(found.figures(), allow_nan=False)) == found.figures()
     assert png(reliability_figure(found)).startswith(b"\x89PNG")
 
 
-def test_without_labels_pairs_are_counted_and_not_judged(informed_loss, views) -> None:
+def test_pairs_are_those_above_the_threshold_of_the_loss_judged_or_not(
+    informed_loss, views
+) -> None:
     found = diagnose([score_candidates(informed_loss, *views[:2])]).confident
-    assert found is not None
     assert found.share > 0
     assert (found.precision, found.recall) == (None, None)
-
-
-def test_pairs_are_those_above_the_threshold_of_the_loss(informed_loss, views) -> None:
     informed_loss.threshold = 1.0
     found = diagnose([score_candidates(informed_loss, *views[:2], labels=views[2])]).confident
-    assert found is not None
     assert (found.threshold, found.share, found.precision, found.recall) == (1.0, 0, None, 0)
 
 

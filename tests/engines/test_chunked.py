@@ -152,13 +152,6 @@ def test_runs_of_ties_have_the_weights_of_counted_ranks_in_float32(kind: str, ra
         assert_engines_agree(make, lambda loss, x: loss(*x), inputs, 1e-5)
 
 
-@names
-def test_gradcheck_passes(name: str) -> None:
-    inputs = tuple(embeddings((4, 3), (4, 3), dtype=torch.float64))
-    for options in ({"chunk_size": 3}, {"chunk_size": 3, "reduction": "none"}, {}):
-        assert torch.autograd.gradcheck(MAKERS[name](engine="chunked", **options), inputs)
-
-
 def test_inputs_that_need_no_gradient_get_none() -> None:
     inputs = embeddings((6, 4), (6, 4), (9, 4), dtype=torch.float32)
     loss = bayescl.BayesianContrastiveLoss(engine="chunked")
@@ -298,21 +291,6 @@ def test_the_engine_is_chosen_by_size_and_can_be_forced(
     forced = bayescl.BayesianContrastiveLoss(engine="dense")
     torch.testing.assert_close(forced(large, large), loss(large, large))
     assert forced.engine_used == "dense"
-
-
-def test_a_chunk_of_no_rows_is_refused() -> None:
-    with pytest.raises(ValueError, match="chunk_size must be a whole number of at least 1, got 0"):
-        bayescl.InfoNCELoss(chunk_size=0)
-
-
-def test_own_objectives_run_in_chunks_too() -> None:
-    def squared(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
-        kept = unlabeled if valid is None else unlabeled.masked_fill(~valid, 0.0)
-        return (1 - positive).square() + kept.square().mean(dim=1)
-
-    inputs = embeddings((7, 4), (7, 4), dtype=torch.float64)
-    make = partial(bayescl.ContrastiveLoss, squared, chunk_size=3)
-    assert_engines_agree(make, lambda loss, x: loss(*x), inputs, 1e-12)
 
 
 @names

@@ -6,7 +6,6 @@ process of its own. On a GPU, batches are larger and further claims are tested.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +30,7 @@ from bayescl.functional import (
     pair_logits,
     unit_vectors,
 )
-from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
+from bayescl.functional.histogram import bin_indices, bin_means, inverse_widths
 from bayescl.functional.log_space import contrast, masked_logsumexp
 from bayescl.losses.layouts import drawn, pairs, two_views
 
@@ -140,8 +139,9 @@ def emulate(
     top = torch.where(mask.any(1), top, 0)
     index = bin_indices(still, top, inverse, bins)
     counts = mask.new_zeros(len(mask), bins, dtype=torch.int32).scatter_add_(1, index, mask.int())
-    table = log2_weights(counts, inverse, objective.weights_of_cdf, objective.ranks)
-    log_weights = table.gather(1, index) * math.log(2)
+    upper = objective.ranks == "upper"
+    table = bin_means(counts, inverse, objective.weights_of_cdf, upper=upper)
+    log_weights = table.gather(1, index).log()
     counted = mask & (log_weights > -torch.inf)
     logits = similarity / temperature + log_weights.to(similarity.dtype)
     positive = pair_logits(batch.anchors, batch.positives, temperature)

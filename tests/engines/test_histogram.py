@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bayescl import BayesianContrastiveLoss
 from bayescl.functional import Bayesian, empirical_cdf
-from bayescl.functional.histogram import bin_indices, inverse_widths, log2_weights
+from bayescl.functional.histogram import bin_indices, bin_means, inverse_widths
 
 
 def embeddings(kind: str, batch: int = 160, dim: int = 32) -> list[Tensor]:
@@ -86,7 +86,7 @@ def test_a_bin_weighs_as_its_ranks_do_on_average(alpha: float, ranks: str) -> No
     rank = torch.arange(1, total + 1, dtype=torch.float64)
     exact = objective.weights_of_cdf((rank - shift) / total)
     one = torch.ones(1, dtype=torch.float64)
-    table = log2_weights(counts, one, objective.weights_of_cdf, ranks).exp2()[0]
+    table = bin_means(counts, one, objective.weights_of_cdf, upper=ranks == "upper")[0]
     ends = total - counts[0].cumsum(0)
     for weight, count, end in zip(table, counts[0].tolist(), ends.tolist(), strict=True):
         if count:

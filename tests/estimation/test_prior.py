@@ -12,24 +12,18 @@ from bayescl.estimation import (
 )
 
 
-@each("classes", [2, 10, 100])
-def test_balanced_classes_give_one_over_their_number(classes) -> None:
-    assert tau_plus_of_class_sizes([30] * classes) == pytest.approx(1 / classes)
-    assert tau_plus_of_class_count(classes) == 1 / classes
-
-
-def test_unbalanced_classes_raise_the_prior_above_one_over_their_number() -> None:
+def test_balanced_classes_give_one_over_their_number_and_unbalanced_ones_more() -> None:
+    for classes in (2, 10, 100):
+        assert tau_plus_of_class_sizes([30] * classes) == pytest.approx(1 / classes)
+        assert tau_plus_of_class_count(classes) == 1 / classes
     assert tau_plus_of_class_sizes([70, 20, 10]) == pytest.approx(0.49 + 0.04 + 0.01)
-    assert tau_plus_of_class_sizes([70, 20, 10]) > tau_plus_of_class_count(3)
 
 
 def test_the_prior_of_labels_is_the_share_of_pairs_that_agree() -> None:
     labels = torch.randint(0, 4, (40,), generator=torch.Generator().manual_seed(0))
     agree = [bool(labels[i] == labels[j]) for i in range(40) for j in range(40) if i != j]
     assert tau_plus_of_labels(labels) == pytest.approx(sum(agree) / len(agree))
-
-
-def test_in_large_sets_the_item_itself_does_not_matter() -> None:
+    # In large sets the item itself does not matter.
     labels = torch.randint(0, 4, (100_000,), generator=torch.Generator().manual_seed(0))
     assert tau_plus_of_labels(labels) == pytest.approx(
         tau_plus_of_class_sizes(labels.bincount()), abs=1e-5

@@ -10,9 +10,8 @@ from cases import each
 from torch import Tensor
 
 import bayescl
-from bayescl.engines import _exponentials
+from bayescl.engines import Excluded, _exponentials
 from bayescl.engines._exponentials import LOG2_E, add_log_weights
-from bayescl.engines.batch import Excluded
 from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.ranks import Ranks
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import latent as reference
+from reference import objectives as reference
 from torch import Tensor
 
 from bayescl import functional as F
@@ -83,18 +83,6 @@ def test_gradients_of_first_and_second_order_are_right() -> None:
         assert torch.autograd.gradgradcheck(loss, (positive, unlabeled))
 
 
-def test_the_gradient_is_a_weighted_softmax_less_its_targets() -> None:
-    positive, unlabeled, posterior = drawn(4, 7)
-    result = F.latent_loss(positive, unlabeled, posterior, attraction=2.0)
-    gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
-    weights = (1 - posterior) / (1 - posterior).mean(dim=1, keepdim=True)
-    pull = 2 * torch.where(posterior > 0.5, posterior, 0)
-    logits = torch.cat([positive[:, None], unlabeled + weights.log()], dim=1)
-    targets = torch.cat([torch.ones(4, 1, dtype=torch.float64), pull], dim=1)
-    expected = logits.softmax(dim=1) - targets / targets.sum(dim=1, keepdim=True)
-    torch.testing.assert_close(torch.cat([gradients[0][:, None], gradients[1]], dim=1), expected)
-
-
 def test_members_are_drawn_past_others_and_the_exact_pair_is_left_to_info_nce() -> None:
     """With both aims for pairs, the total pull is bounded however many members there are."""
     positive, unlabeled, _ = drawn(1, 9)
@@ -133,34 +121,6 @@ def test_without_a_posterior_it_is_info_nce_bit_for_bit() -> None:
             assert torch.equal(*values), aim
             assert torch.equal(gradients[0], gradients[2]), aim
             assert torch.equal(gradients[1], gradients[3]), aim
-
-
-def test_an_equal_posterior_weighs_like_none() -> None:
-    positive, unlabeled, posterior = drawn(6, 11)
-    same = torch.full_like(posterior, 0.4)
-    torch.testing.assert_close(
-        F.latent_loss(positive, unlabeled, same), F.info_nce_loss(positive, unlabeled)
-    )
-
-
-def test_labels_for_a_posterior_give_the_oracle_that_leaves_out() -> None:
-    positive, unlabeled, posterior = drawn(5, 8)
-    same = posterior < 0.4
-    result = F.latent_loss(positive, unlabeled, same.double(), attraction=0.0)
-    # Weights have mean 1: those left weigh as much together as all candidates did.
-    scale = 8 / (~same).sum(dim=1, keepdim=True)
-    expected = F.oracle_loss(positive, unlabeled + scale.log(), true_negative=~same)
-    torch.testing.assert_close(result, expected)
-
-
-def test_attraction_by_labels_is_a_cross_entropy_with_shared_targets() -> None:
-    positive, unlabeled, _ = drawn(1, 4)
-    same = torch.tensor([[1.0, 0.0, 0.0, 1.0]], dtype=torch.float64)
-    logits = torch.cat([positive[:, None], unlabeled], dim=1)
-    columns = torch.cat([logits[:, :1], logits[:, 2:4] + torch.tensor(2.0).log()], dim=1)
-    total = columns.logsumexp(dim=1)
-    expected = total - (logits[:, 0] + logits[:, 1] + logits[:, 4]) / 3
-    torch.testing.assert_close(F.latent_loss(positive, unlabeled, same), expected)
 
 
 def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:

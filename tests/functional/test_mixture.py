@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 import torch
@@ -13,55 +12,39 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayescl import functional as F
+from bayescl.functional import PairMixture
 
 ALPHAS = [0.5, 0.7, 0.9, 1.0]
 alphas = st.floats(0.5, 1.0)
 tau_pluses = st.floats(0.0, 0.99)
 
 
-def integral(density: Callable[..., torch.Tensor], upper: float = 12.0) -> float:
-    """Integrate a density built on the standard normal proposal up to ``upper``."""
-
-    def value(x: float) -> float:
-        proposal = torch.tensor(stats.norm.pdf(x), dtype=torch.float64)
-        cdf = torch.tensor(stats.norm.cdf(x), dtype=torch.float64)
-        return density(proposal, cdf).item()
-
-    return integrate.quad(value, -12.0, upper, epsabs=1e-11)[0]
-
-
-def densities(alpha: float) -> dict[str, Callable[..., torch.Tensor]]:
-    beta = 0.8 if alpha == 1 else 1.0
-    return {
-        "minimum": F.minimum_density,
-        "maximum": F.maximum_density,
-        "true negative": partial(F.true_negative_density, alpha=alpha),
-        "false negative": partial(F.false_negative_density, alpha=alpha),
-        "unlabeled": partial(F.unlabeled_density, alpha=alpha, tau_plus=0.1),
-        "hard negative": partial(F.hard_negative_density, alpha=alpha, beta=beta),
-    }
+def mixtures(alpha: float) -> list[PairMixture]:
+    return [
+        PairMixture(1, 0),
+        PairMixture(0, 1),
+        PairMixture.true_negatives(alpha),
+        PairMixture.false_negatives(alpha),
+        PairMixture.unlabeled(alpha, 0.1),
+        PairMixture.hard_negatives(alpha, 0.8 if alpha == 1 else 1.0),
+    ]
 
 
 @each("alpha", ALPHAS)
-@each("name", list(densities(0.5)))
-def test_every_density_integrates_to_one(name: str, alpha: float) -> None:
-    assert integral(densities(alpha)[name]) == pytest.approx(1, abs=1e-9)
+@each("upper", [-1.3, 0.4, 2.2, 12.0])
+def test_every_cdf_is_the_integral_of_its_density_and_ends_at_one(
+    alpha: float, upper: float
+) -> None:
+    for mixture in mixtures(alpha):
 
+        def density(x: float, mixture: PairMixture = mixture) -> float:  # on a standard normal
+            proposal = torch.tensor([stats.norm.pdf(x), stats.norm.cdf(x)], dtype=torch.float64)
+            return mixture.density(*proposal).item()
 
-@each("alpha", ALPHAS)
-@each("x", [-1.3, 0.0, 0.4, 2.2])
-def test_every_cdf_is_the_integral_of_its_density(alpha: float, x: float) -> None:
-    cdf = torch.tensor(stats.norm.cdf(x), dtype=torch.float64)
-    at = densities(alpha)
-    assert F.true_negative_cdf(cdf, alpha=alpha).item() == pytest.approx(
-        integral(at["true negative"], x), abs=1e-9
-    )
-    assert F.false_negative_cdf(cdf, alpha=alpha).item() == pytest.approx(
-        integral(at["false negative"], x), abs=1e-9
-    )
-    assert F.unlabeled_cdf(cdf, alpha=alpha, tau_plus=0.1).item() == pytest.approx(
-        integral(at["unlabeled"], x), abs=1e-9
-    )
+        area = integrate.quad(density, -12.0, upper, epsabs=1e-11)[0]
+        cdf = mixture.cdf(torch.tensor(stats.norm.cdf(upper), dtype=torch.float64))
+        assert cdf.item() == pytest.approx(area, abs=1e-9)
+        assert upper < 12 or area == pytest.approx(1, abs=1e-9)
 
 
 def test_order_statistics_are_those_of_a_drawn_pair() -> None:
@@ -69,23 +52,19 @@ def test_order_statistics_are_those_of_a_drawn_pair() -> None:
     below = (pair.min(dim=1).values < 0.3).double().mean()
     # Integrating 2 (1 - x) over [0, 0.3] gives 0.51.
     assert below.item() == pytest.approx(0.51, abs=5e-3)
-    grid = torch.linspace(0, 0.3, 3001, dtype=torch.float64)
-    area = torch.trapezoid(F.minimum_density(torch.ones_like(grid), grid), grid)
-    assert area.item() == pytest.approx(0.51, abs=1e-9)
+    assert PairMixture(1, 0).cdf(torch.tensor(0.3)).item() == pytest.approx(0.51)
 
 
 @settings(deadline=None)
 @given(alpha=alphas, tau_plus=tau_pluses, level=st.floats(0, 1))
 def test_quantiles_invert_the_cdfs(alpha: float, tau_plus: float, level: float) -> None:
     value = torch.tensor([level], dtype=torch.float64)
-    for quantile, cdf, given_ in (
-        (F.true_negative_quantile, F.true_negative_cdf, {}),
-        (F.false_negative_quantile, F.false_negative_cdf, {}),
-        (F.proposal_cdf, F.unlabeled_cdf, {"tau_plus": tau_plus}),
-    ):
-        point = quantile(value, alpha=alpha, **given_)
+    for mixture in [*mixtures(alpha), PairMixture.unlabeled(alpha, tau_plus)]:
+        point = mixture.quantile(value)
         assert 0 <= point.item() <= 1
-        torch.testing.assert_close(cdf(point, alpha=alpha, **given_), value, rtol=0, atol=1e-14)
+        torch.testing.assert_close(mixture.cdf(point), value, rtol=0, atol=1e-14)
+    recovered = F.proposal_cdf(value, alpha=alpha, tau_plus=tau_plus)
+    assert torch.equal(recovered, point)
 
 
 @each(("alpha", "tau_plus"), [(0.9, 0.1), (0.7, 0.01), (1.0, 0.3), (0.6, 0.8)])
@@ -125,10 +104,10 @@ def test_proposal_cdf_rises_from_zero_to_one(alpha: float, tau_plus: float) -> N
         (lambda u: F.proposal_cdf(u, alpha=1.1, tau_plus=0.1), r"alpha must .* got 1.1"),
         (lambda u: F.proposal_cdf(u, alpha=0.9, tau_plus=1.0), r"tau_plus must lie in \[0, 1\)"),
         (lambda u: F.proposal_cdf(u, alpha=0.9, tau_plus=-0.1), r"tau_plus must .* got -0.1"),
-        (lambda u: F.unlabeled_cdf(u, alpha=float("nan"), tau_plus=0.1), "alpha must be finite"),
-        (lambda u: F.true_negative_density(u, u, alpha=0.2), "alpha must lie"),
-        (lambda u: F.hard_negative_density(u, u, alpha=0.9, beta=0.3), "beta must lie"),
-        (lambda u: F.hard_negative_density(u, u, alpha=1.0, beta=1.0), "must not both be 1"),
+        (lambda _: PairMixture.unlabeled(float("nan"), 0.1), "alpha must be finite"),
+        (lambda _: PairMixture.true_negatives(0.2), "alpha must lie"),
+        (lambda _: PairMixture.hard_negatives(0.9, 0.3), "beta must lie"),
+        (lambda _: PairMixture.hard_negatives(1.0, 1.0), "must not both be 1"),
         (lambda u: F.posterior(u, alpha="high", tau_plus=0.1), "alpha must be a number"),
     ],
 )

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import objectives as reference
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bayescl import functional as F
 
@@ -105,15 +104,6 @@ def test_values_and_gradients_are_finite_at_extreme_logits(
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_info_nce_is_the_cross_entropy_of_picking_the_positive() -> None:
-    positive, unlabeled = drawn(7, 13)
-    logits = torch.cat([positive[:, None], unlabeled], dim=1)
-    target = torch.zeros(7, dtype=torch.int64)
-    torch.testing.assert_close(
-        F.info_nce_loss(positive, unlabeled), cross_entropy(logits, target, reduction="none")
-    )
-
-
 @each("tau_plus", [0.0, 0.1, 0.7])
 @each("ranks", ["mid", "upper"])
 def test_bayesian_is_info_nce_at_alpha_and_beta_one_half(tau_plus: float, ranks: str) -> None:
@@ -133,14 +123,6 @@ def test_debiased_is_hard_at_concentration_zero_and_info_nce_at_tau_plus_zero() 
     torch.testing.assert_close(undone, F.info_nce_loss(positive, unlabeled))
 
 
-def test_the_floor_is_reached_and_holds() -> None:
-    # With tau_plus this large the correction exceeds the sum: N e^minimum is what remains.
-    positive, unlabeled = torch.tensor([2.0]), torch.full((1, 5), -1.0)
-    loss = F.debiased_loss(positive, unlabeled, tau_plus=0.5, minimum_logit=FLOOR)
-    floor = torch.tensor(5.0).log() + FLOOR
-    torch.testing.assert_close(loss, (floor - positive).exp().log1p())
-
-
 def test_oracle_counts_true_negatives_alone() -> None:
     positive, unlabeled = drawn(5, 8)
     negative = torch.rand(5, 8, generator=torch.Generator().manual_seed(4)) < 0.7
@@ -150,26 +132,6 @@ def test_oracle_counts_true_negatives_alone() -> None:
     for i in range(5):
         kept = list(unlabeled[i][negative[i] & valid[i]])
         torch.testing.assert_close(loss[i], reference.info_nce(positive[i], kept))
-
-
-def test_a_perfect_oracle_is_what_the_bayesian_loss_tends_to() -> None:
-    # Lemma 2 in one draw: with many candidates from the model the weighted sum approaches N
-    # times the true negatives' mean.
-    generator = torch.Generator().manual_seed(0)
-    count, alpha, tau_plus = 200_000, 0.9, 0.1
-    uniform = torch.rand(count, generator=generator, dtype=torch.float64)
-    false_negative = torch.rand(count, generator=generator) < tau_plus
-    cdf = torch.where(
-        false_negative,
-        F.false_negative_quantile(uniform, alpha=alpha),
-        F.true_negative_quantile(uniform, alpha=alpha),
-    )
-    logits = 2 * cdf - 1
-    true_mean = logits[~false_negative].exp().mean()
-    biased_mean = logits.exp().mean()
-    weights = F.logit_weights(logits, alpha=alpha, beta=0.5, tau_plus=tau_plus)
-    weighted_mean = (weights * logits.exp()).mean()
-    assert (weighted_mean - true_mean).abs() < 0.05 * (biased_mean - true_mean).abs()
 
 
 def test_small_losses_keep_their_precision() -> None:

@@ -3,3 +3,20 @@
 :mod:`fuzz.calls` draws a call from a seed, :mod:`fuzz.damaged` one with a bad argument, and
 :mod:`fuzz.claims` says what is wrong with the answer.
 """
+
+from __future__ import annotations
+
+import warnings
+
+DAMAGED = 5
+"""One call in so many has a bad argument."""
+
+
+def violations(seed: int) -> list[str]:
+    """What is wrong with the answer to one call; warnings are wrong, too."""
+    from fuzz import claims, damaged
+
+    kind = damaged if seed % DAMAGED == 0 else claims
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return kind.violations(seed)

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from fuzz.campaign import DAMAGED, violations
+from fuzz import DAMAGED, violations
 
 
 def main() -> int:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from reference import log_space as reference
+from reference import objectives as reference
 from torch import Tensor
 
 import bayescl
 from bayescl.functional import LogSumObjective
 
-Row = NDArray[np.float64]
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
@@ -71,7 +70,7 @@ class Drawn:
 
     name: str
     make: Callable[..., bayescl.ContrastiveLoss]
-    row: Callable[..., float]
+    row: Callable[..., Tensor]
     """Of the positive's logit, those of candidates, their posterior, and the temperature; for the
     latent-class loss also where labels settle that posterior, and the objective's settings."""
     ranks: str | None = None
@@ -90,129 +89,95 @@ def draw_loss(dice: Dice) -> Drawn:
     )  # fmt: skip
     tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
     floor = dice.one(-1.0, -1.0, -2.0)
-    crowd = 2 * tau_plus / (1 - tau_plus)
-    if name == "debiased":
+    if name in ("debiased", "hard"):
+        power = 0.0 if name == "debiased" else dice.one(0.0, 0.5, 1.0, 3.0)
+        kind = bayescl.DebiasedContrastiveLoss
+        if name == "hard":
+            kind = partial(bayescl.HardContrastiveLoss, concentration=power)
+        slow = partial(reference.hard, tau_plus=tau_plus, concentration=power)
         return Drawn(
             name,
-            lambda **k: bayescl.DebiasedContrastiveLoss(
-                tau_plus=tau_plus, minimum_similarity=floor, **k
-            ),
-            lambda p, u, _, t: reference.hard(
-                p, u, tau_plus=tau_plus, concentration=0.0, minimum_logit=floor / t
-            ),
-            crowd=crowd,
-        )
-    if name == "hard":
-        power = dice.one(0.0, 0.5, 1.0, 3.0)
-        return Drawn(
-            name,
-            lambda **k: bayescl.HardContrastiveLoss(
-                tau_plus=tau_plus, concentration=power, minimum_similarity=floor, **k
-            ),
-            lambda p, u, _, t: reference.hard(
-                p, u, tau_plus=tau_plus, concentration=power, minimum_logit=floor / t
-            ),
+            partial(kind, tau_plus=tau_plus, minimum_similarity=floor),
+            lambda p, u, _, t: slow(p, u, minimum_logit=floor / t),
             slope=1 + 2 * power,
-            crowd=crowd * (1 + 2 * power),
+            crowd=2 * tau_plus / (1 - tau_plus) * (1 + 2 * power),
         )
     if name == "bayesian":
         alpha, beta = dice.one(0.5, 0.7, 0.9, 1.0), dice.one(0.5, 0.5, 0.7, 0.9, 1.0)
         if alpha == beta == 1:
             beta = 0.9
+        given = {"alpha": alpha, "beta": beta, "tau_plus": tau_plus}
         ranks = dice.one("mid", "mid", "upper", "histogram")
-        exact = "mid" if ranks == "histogram" else ranks
         return Drawn(
             name,
-            lambda **k: bayescl.BayesianContrastiveLoss(
-                alpha=alpha, beta=beta, tau_plus=tau_plus, ranks=ranks, **k
-            ),
-            lambda p, u, _, t: reference.bayesian(
-                p, u, alpha=alpha, beta=beta, tau_plus=tau_plus, ranks=exact
-            ),
+            partial(bayescl.BayesianContrastiveLoss, **given, ranks=ranks),
+            lambda p, u, *_: reference.bayesian(p, u, **given, ranks=exact(ranks)),
             ranks=ranks if alpha > 0.5 or beta > 0.5 else None,
         )
     if name in ("latent", "attracting oracle"):
         pull = dice.one(0.0, 0.5, 1.0, 3.0)
         threshold = dice.one(0.0, 0.5, 0.9) if name == "latent" else 0.5
-        classes, aim = 4, dice.one("auto", "pairs", "both", "classes")
+        aim = dice.one("auto", "pairs", "both", "classes")
         if name == "latent":
             pull = dice.one(pull, 1e-3, 100.0)
+        strength = {"attraction": pull, "threshold": threshold}
 
-        def latent(p: float, u: Row, same: Row | None, t: float, **more: Any) -> float:
+        def latent(p: Tensor, u: Tensor, same: Tensor | None, _: float, **more: Any) -> Tensor:
             if same is None:
                 return reference.info_nce(p, u)
-            return reference.latent(
-                p, u, same, **{"attraction": pull, "threshold": threshold} | more
-            )
+            return reference.latent(p, u, same, **strength | more)
 
-        if name == "attracting oracle":
-            make = lambda **k: bayescl.AttractingOracleContrastiveLoss(attraction=pull, **k)  # noqa: E731
-        else:
-            make = lambda **k: bayescl.LatentClassContrastiveLoss(  # noqa: E731
-                num_classes=classes, attraction=pull, threshold=threshold, memory_size=64,
-                refit_every=1, aim=aim, **k,
-            )  # fmt: skip
         # The sharper members are told apart, the more rounding of a logit counts.
-        slope = 2.0 if name == "attracting oracle" or aim == "classes" else 2.0 + 2 * pull
+        if name == "attracting oracle":
+            make = partial(bayescl.AttractingOracleContrastiveLoss, attraction=pull)
+            return Drawn(name, make, latent, signed=True, slope=2.0)
+        make = partial(bayescl.LatentClassContrastiveLoss, **strength, **MEMORY, aim=aim)
+        slope = 2.0 if aim == "classes" else 2.0 + 2 * pull
         return Drawn(name, make, latent, signed=True, slope=slope)
     if name.startswith("sigmoid"):
         return draw_sigmoid(dice, name)
     if name == "own":
-
-        def own(p: float, u: Row, _: Row | None, t: float) -> float:
-            return reference.softplus(float(np.tanh(u).sum() - np.tanh(p)))
-
         return Drawn(
-            name, lambda **k: bayescl.ContrastiveLoss(margin, **k), own, slope=1.0, crowd=1.0
+            name,
+            partial(bayescl.ContrastiveLoss, margin),
+            lambda p, u, *_: reference.softplus(u.tanh().sum() - p.tanh()),
+            crowd=1.0,
         )
     if name == "own data":
-
-        def mean(p: float, u: Row, _: Row | None, t: float) -> float:
-            if not len(u):
-                return 0.0
-            return reference.softplus(reference.logsumexp(u) - np.log(len(u)) - p)
-
-        return Drawn(name, lambda **k: bayescl.ContrastiveLoss(MeanExponential(), **k), mean)
+        make = partial(bayescl.ContrastiveLoss, MeanExponential())
+        return Drawn(
+            name,
+            make,
+            lambda p, u, *_: reference.info_nce(p, u - math.log(max(1, len(u)))),
+        )
     make = bayescl.OracleContrastiveLoss if name == "oracle" else bayescl.InfoNCELoss
-    return Drawn(name, make, lambda p, u, _, t: reference.info_nce(p, u))
+    return Drawn(name, make, lambda p, u, *_: reference.info_nce(p, u))
+
+
+MEMORY = {"num_classes": 4, "memory_size": 64, "refit_every": 1}
+
+
+def exact(ranks: str) -> str:
+    return "mid" if ranks == "histogram" else ranks
 
 
 def draw_sigmoid(dice: Dice, name: str) -> Drawn:
     bias = dice.one(-10.0, -3.0, 0.0, 5.0)
+    kind, ranks, relief, setting = bayescl.SigmoidContrastiveLoss, None, 0.0, {}
     if name == "sigmoid, latent":
         relief = dice.one(0.0, 0.5, 1.0)
-        return Drawn(
-            name,
-            lambda **k: bayescl.LatentClassSigmoidLoss(
-                num_classes=4, relief=relief, memory_size=64, refit_every=1, bias=bias, **k
-            ),
-            lambda p, u, same, _: reference.sigmoid(
-                p + bias, u + bias, None if same is None else 1 - relief * same
-            ),
-            crowd=1.0,
-        )
-    if name == "sigmoid":
-        return Drawn(
-            name,
-            lambda **k: bayescl.SigmoidContrastiveLoss(bias=bias, **k),
-            lambda p, u, _, t: reference.sigmoid(p + bias, u + bias),
-            crowd=1.0,
-        )
-    ranks = dice.one("mid", "upper", "histogram")
-    setting = {"alpha": dice.one(0.7, 0.9), "beta": dice.one(0.5, 0.9), "tau_plus": 0.1}
+        kind = partial(bayescl.LatentClassSigmoidLoss, relief=relief, **MEMORY)
+    elif name == "sigmoid, Bayesian":
+        ranks = dice.one("mid", "upper", "histogram")
+        setting = {"alpha": dice.one(0.7, 0.9), "beta": dice.one(0.5, 0.9), "tau_plus": 0.1}
+        kind = partial(bayescl.BayesianSigmoidLoss, **setting, ranks=ranks)
 
-    def weighted(p: float, u: Row, _: Row | None, t: float) -> float:
-        exact = "mid" if ranks == "histogram" else ranks
-        weights = reference.rank_weights(u, **setting, ranks=exact) if len(u) else u
-        return reference.sigmoid(p + bias, u + bias, weights / weights.mean() if len(u) else u)
+    def slow(p: Tensor, u: Tensor, same: Tensor | None, _: float) -> Tensor:
+        same = None if same is None else relief * same
+        mid = exact(ranks or "mid")
+        return reference.sigmoid(p, u, bias=bias, ranks=mid, same_class=same, **setting)
 
-    return Drawn(
-        name,
-        lambda **k: bayescl.BayesianSigmoidLoss(**setting, ranks=ranks, bias=bias, **k),
-        weighted,
-        ranks=ranks,
-        crowd=1.0,
-    )
+    return Drawn(name, partial(kind, bias=bias), slow, ranks=ranks, crowd=1.0)
 
 
 @dataclass

@@ -109,12 +109,11 @@ def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
                 continue
             if at_a_jump:
                 continue
-            mine = None if same is None else same[row][counted].numpy()
+            mine = None if same is None else same[row][counted]
             if drawn.name == "latent" and mine is not None:
-                settings["certain"] = None if certain is None else certain[row][counted].numpy()
-            positive = float(logits.positive[row])
+                settings["certain"] = None if certain is None else certain[row][counted]
             expected = [
-                drawn.row(positive, variant.numpy(), mine, call.temperature, **settings)
+                float(drawn.row(logits.positive[row], variant, mine, call.temperature, **settings))
                 for variant in (_variants(call, some) if drawn.ranks else [some])
             ]
             slack = _slack(call, drawn, expected[0], len(some))
@@ -248,7 +247,7 @@ def _check(
 
 def _afterwards(answer: Answer, memory: Any) -> Iterator[str]:
     """A bad call does not spoil what a loss remembers."""
-    clean = memory["items"].chunk(2, dim=1)
+    clean = memory["ring"].chunk(2, dim=1)
     values = [answer.loss(*clean) for _ in range(3)]
     if not all(bool(value.isfinite().all()) for value in values):
         yield "a clean call is not finite after this one"

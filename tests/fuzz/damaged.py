@@ -13,20 +13,8 @@ import bayescl
 from fuzz.calls import Dice, draw_call
 
 NUMBERS = (
-    None,
-    "much",
-    float("nan"),
-    float("inf"),
-    -1.0,
-    0.0,
-    0.3,
-    1.0,
-    1.5,
-    1e-42,
-    [0.5],
-    1j,
-    True,
-)
+    None, "much", float("nan"), float("inf"), -1.0, 0.0, 0.3, 1.0, 1.5, 1e-42, [0.5], 1j, True,
+)  # fmt: skip
 COUNTS = (None, 0, -3, 2.5, "many", True, 2**70, float("nan"))
 MAKERS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]] = {
     "InfoNCELoss": (bayescl.InfoNCELoss, (), ()),

@@ -13,6 +13,7 @@ pytest.importorskip("lightning.pytorch", reason="needs bayescl[ranking]")
 
 import cornac
 import lightning.pytorch as pl
+from cases import each
 from cornac.eval_methods import RatioSplit
 from cornac.exception import ScoreException
 
@@ -60,7 +61,7 @@ def scorer(model: ContrastiveRecommender) -> EmbeddingScorer:
     return EmbeddingScorer(*rows, score="inner")
 
 
-@pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
+@each("encoder", ["mf", "lightgcn"])
 def test_training_ends_with_the_weights_of_our_own_module(split, encoder: str) -> None:
     def loss() -> bayescl.ContrastiveLoss:
         return bayescl.BayesianContrastiveLoss(temperature=0.2, tau_plus=0.1)
@@ -72,23 +73,15 @@ def test_training_ends_with_the_weights_of_our_own_module(split, encoder: str) -
     settings = {"dim": 8, "layers": 2, "score": "cosine", "initial_scale": 0.1}
     with seeded(derived_seed(3, Purpose.WEIGHTS)):
         own = build_encoder(encoder, train, settings)
-    module = RankingModule(
-        encoder=own,
-        loss=loss(),
-        candidates=AllItems(train),
-        learning_rate=5e-3,
-        weight_decay=1e-6,
-        item_norm_exponent=0.5,
-        seed=3,
-    )
+    options = {"learning_rate": 5e-3, "weight_decay": 1e-6, "item_norm_exponent": 0.5, "seed": 3}
+    module = RankingModule(encoder=own, loss=loss(), candidates=AllItems(train), **options)
+    quiet = ("checkpointing", "progress_bar", "model_summary")
     trainer = pl.Trainer(
         max_epochs=5,
         accelerator="cpu",
         logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
         use_distributed_sampler=False,
+        **{f"enable_{name}": False for name in quiet},
     )
     trainer.fit(module, PairBatches(train, 40, 3))
     expected = module.scorer()
@@ -96,7 +89,7 @@ def test_training_ends_with_the_weights_of_our_own_module(split, encoder: str) -
     torch.testing.assert_close(torch.from_numpy(model.item_vectors), expected.items)
 
 
-@pytest.mark.parametrize("candidates", ["all", "in_batch", "shared", "per_pair"])
+@each("candidates", ["all", "in_batch", "shared", "per_pair"])
 def test_cornacs_lists_are_those_of_our_full_ranking(split, candidates: str) -> None:
     model = made(candidates=candidates).fit(split.train_set)
     ours = full_ranking(scorer(model), k=model.num_items)
@@ -145,25 +138,20 @@ def test_a_saved_model_scores_as_before_and_is_not_trained_again(split, tmp_path
     np.testing.assert_array_equal(loaded.score(2), model.score(2))
 
 
-def test_one_score_is_that_of_all_scores(split) -> None:
+def test_one_score_is_that_of_all_scores_and_strangers_have_none(split) -> None:
+    with pytest.raises(ScoreException, match="fit"):
+        made().score(0)
     model = made().fit(split.train_set)
     assert model.score(1, 4) == pytest.approx(model.score(1)[4])
     assert model.score(1).shape == (model.num_items,)
     inner = made(loss=bayescl.InfoNCELoss(normalize=False)).fit(split.train_set)
     assert np.abs(inner.score(1)).max() != pytest.approx(np.abs(model.score(1)).max())
+    for place, message in (((999,), "user 999"), ((0, 999), "item 999")):
+        with pytest.raises(ScoreException, match=message):
+            model.score(*place)
 
 
-def test_strangers_have_no_score(split) -> None:
-    with pytest.raises(ScoreException, match="fit"):
-        made().score(0)
-    model = made().fit(split.train_set)
-    with pytest.raises(ScoreException, match="user 999"):
-        model.score(999)
-    with pytest.raises(ScoreException, match="item 999"):
-        model.score(0, 999)
-
-
-@pytest.mark.parametrize(
+@each(
     ("name", "value"),
     [("encoder", "bert"), ("candidates", "none"), ("dim", 0), ("learning_rate", 0.0)],
 )

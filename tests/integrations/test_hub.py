@@ -11,59 +11,54 @@ import torch
 pytest.importorskip("safetensors", reason="needs safetensors")
 pytest.importorskip("torchvision", reason="needs bayescl[images]")
 
-from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder
+from cases import each
+
+from bayescl_lab.images.encoders import SmallConvEncoder
 from bayescl_lab.integrations.hub import load_encoder, save_encoder
 
 SMALL = {"channels": 1, "width": 4}
 
 
-def test_a_loaded_encoder_gives_the_same_features(tmp_path: Path) -> None:
-    encoder = SmallConvEncoder(**SMALL)
-    encoder(torch.randn(8, 1, 8, 8))  # moves the statistics of batch normalisation
-    save_encoder(tmp_path / "new" / "folder", encoder, SMALL, description="Trained on *bars*.")
-    loaded = load_encoder(tmp_path / "new" / "folder")
-    assert not loaded.training
-    images = torch.randn(3, 1, 8, 8)
-    torch.testing.assert_close(loaded(images), encoder.eval()(images))
-
-
 def test_the_folder_is_laid_out_as_the_hub_expects(tmp_path: Path) -> None:
-    save_encoder(tmp_path, SmallConvEncoder(**SMALL), SMALL, description="Trained on *bars*.")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    folder = tmp_path / "new" / "folder"
+    save_encoder(folder, SmallConvEncoder(**SMALL), SMALL, description="Trained on *bars*.")
+    assert {path.name for path in folder.iterdir()} == {
         "README.md",
         "config.json",
         "model.safetensors",
-    ]
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert config["library_name"] == "bayescl"
-    assert config["arguments"] == SMALL
-    card = (tmp_path / "README.md").read_text()
+    }
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["library_name"], config["arguments"]) == ("bayescl", SMALL)
+    card = (folder / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: bayescl\n")
     assert "Trained on *bars*." in card
     hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
-    assert hub.ModelCard.load(tmp_path / "README.md").data.library_name == "bayescl"
+    assert hub.ModelCard.load(folder / "README.md").data.library_name == "bayescl"
 
 
-def test_a_network_of_torchvision_comes_back(tmp_path: Path) -> None:
-    arguments = {"name": "resnet18", "image_size": 32}
-    encoder = TorchvisionEncoder(**arguments)
-    save_encoder(tmp_path, encoder, arguments)
-    images = torch.randn(2, 3, 32, 32)
-    torch.testing.assert_close(load_encoder(tmp_path)(images), encoder.eval()(images))
-
-
-def test_a_network_of_timm_is_an_encoder_and_comes_back(tmp_path: Path) -> None:
-    pytest.importorskip("timm", reason="needs timm")
-    from bayescl_lab.integrations.timm import TimmEncoder
-
-    arguments = {"name": "test_resnet", "channels": 1, "image_size": 32}
-    encoder = TimmEncoder(**arguments)
-    images = torch.randn(2, 1, 32, 32)
-    assert encoder(images).shape == (2, encoder.feature_dim)
+@each(
+    ("name", "arguments"),
+    [
+        ("SmallConvEncoder", SMALL),
+        ("TorchvisionEncoder", {"name": "resnet18", "image_size": 32}),
+        ("TimmEncoder", {"name": "test_resnet", "channels": 1, "image_size": 32}),
+    ],
+)
+def test_a_loaded_encoder_gives_the_same_features(
+    name: str, arguments: dict, tmp_path: Path
+) -> None:
+    if name == "TimmEncoder":
+        pytest.importorskip("timm", reason="needs timm")
+        from bayescl_lab.integrations import timm as module
+    else:
+        from bayescl_lab.images import encoders as module
+    encoder = getattr(module, name)(**arguments)
+    images = torch.randn(8, arguments.get("channels", 3), 32, 32)
+    assert encoder(images).shape == (8, encoder.feature_dim)  # moves batch normalisation
     save_encoder(tmp_path, encoder, {**arguments, "pretrained": False})
-    torch.testing.assert_close(load_encoder(tmp_path)(images), encoder.eval()(images))
-    with pytest.raises(ValueError, match="network of timm"):
-        TimmEncoder("no such network")
+    loaded = load_encoder(tmp_path)
+    assert not loaded.training
+    torch.testing.assert_close(loaded(images), encoder.eval()(images))
 
 
 def test_a_network_of_timm_trains_in_simclr() -> None:
@@ -76,7 +71,9 @@ def test_a_network_of_timm_trains_in_simclr() -> None:
     head = ProjectionHead(encoder.feature_dim, 16, 8)
     views = [head(encoder(torch.randn(4, 3, 32, 32))) for _ in range(2)]
     bayescl.BayesianContrastiveLoss()(*views).backward()
-    assert all(each.grad is not None for each in encoder.parameters())
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+    with pytest.raises(ValueError, match="network of timm"):
+        TimmEncoder("no such network")
 
 
 def test_other_arguments_than_the_encoders_are_refused(tmp_path: Path) -> None:

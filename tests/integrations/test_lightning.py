@@ -57,9 +57,7 @@ def fitted(
         callbacks=list(callbacks),
         default_root_dir=folder,
         logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
+        **{f"enable_{name}": False for name in ("checkpointing", "progress_bar", "model_summary")},
     )
     torch.manual_seed(1)
     trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=12))
@@ -102,12 +100,6 @@ def test_alpha_is_not_measured_again_in_an_epoch_that_was_broken_off() -> None:
     second.on_train_batch_start(Resumed(), None)  # type: ignore[arg-type]
 
 
-def test_a_loss_without_alpha_is_refused(tmp_path: Path) -> None:
-    callback = AlphaCallback(LinearRamp(end=0.9), loss="parts.loss")
-    with pytest.raises(TypeError, match="loss must be a loss with an alpha, got InfoNCELoss"):
-        fitted(tmp_path, callback, loss=bayescl.InfoNCELoss(), epochs=1)
-
-
 def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> None:
     plain, _ = fitted(tmp_path)
     callback = DiagnosticsCallback(
@@ -138,10 +130,12 @@ def test_without_labels_only_what_needs_none_is_logged(tmp_path: Path) -> None:
     assert "diagnostics/measured_alpha" not in trainer.logged_metrics
 
 
-def test_a_loss_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    callback = DiagnosticsCallback(views, loss="encoder", every_n_steps=1)
+def test_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    callback = AlphaCallback(LinearRamp(end=0.9), loss="parts.loss")
+    with pytest.raises(TypeError, match="loss must be a loss with an alpha, got InfoNCELoss"):
+        fitted(tmp_path, callback, loss=bayescl.InfoNCELoss(), epochs=1)
     with pytest.raises(TypeError, match="encoder must be a loss"):
-        fitted(tmp_path, callback, epochs=1)
+        fitted(tmp_path, DiagnosticsCallback(views, loss="encoder", every_n_steps=1), epochs=1)
 
 
 def test_the_example_trains_with_lightlys_line_and_with_ours(tmp_path: Path) -> None:

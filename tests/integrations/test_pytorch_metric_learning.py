@@ -11,7 +11,6 @@ pytest.importorskip("pytorch_metric_learning", reason="needs pytorch-metric-lear
 
 from cases import each
 from pytorch_metric_learning import distances, losses, miners, reducers, regularizers
-from ranks import launch
 
 import bayescl
 from bayescl.integrations import pytorch_metric_learning as ours
@@ -137,32 +136,29 @@ def test_anchors_with_a_positive_and_no_negative_cost_nothing() -> None:
         assert not embeddings.grad.any()
 
 
-def test_latent_classes_of_two_views_are_those_of_our_own_loss() -> None:
-    options = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
-    wrapped = ours.SelfSupervisedLoss(ours.LatentClassNTXentLoss(0.3, **options))
-    direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **options)
-    for seed in range(6):
-        first, second = rows(8, seed), rows(8, seed + 100)
-        torch.testing.assert_close(wrapped(first, second), direct(first, second))
-    assert wrapped.loss.loss.memory.classes is not None
-    memory = ours.CrossBatchMemory(ours.LatentClassNTXentLoss(0.3, **options), 6, memory_size=20)
-    assert memory(rows(8, 0), LABELS).isfinite()
-
-
 SOME = torch.tensor([0, 0, 0, 1, 1, -1, -1, -1])
 LATENT = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
 
 
-def test_some_labels_of_two_views_are_those_of_our_own_loss() -> None:
+@each("labels", [None, SOME])
+def test_latent_classes_of_two_views_are_those_of_our_own_loss(labels) -> None:
     wrapped = ours.SelfSupervisedLoss(ours.LatentClassNTXentLoss(0.3, **LATENT, aim="classes"))
     direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **LATENT, aim="classes")
-    for seed in range(3):
+    for seed in range(6):
         views = rows(8, seed), rows(8, seed + 100)
-        torch.testing.assert_close(wrapped(*views, labels=SOME), direct(*views, labels=SOME))
-    with pytest.raises(ValueError, match="labels need symmetric"):
-        ours.SelfSupervisedLoss(wrapped.loss, symmetric=False)(*views, labels=SOME)
-    with pytest.raises(ValueError, match="labels must be None"):
-        ours.SelfSupervisedLoss(ours.NTXentLoss())(*views, labels=SOME)
+        torch.testing.assert_close(wrapped(*views, labels=labels), direct(*views, labels=labels))
+    assert wrapped.loss.loss.memory.classes is not None
+
+
+def test_labels_of_two_views_need_a_loss_that_uses_them() -> None:
+    for loss, symmetric, message in (
+        (ours.LatentClassNTXentLoss(), False, "labels need symmetric"),
+        (ours.NTXentLoss(), True, "labels must be None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ours.SelfSupervisedLoss(loss, symmetric)(rows(8, 0), rows(8, 1), labels=SOME)
+    with pytest.raises(ValueError, match="distance must be CosineSimilarity"):
+        ours.LatentClassNTXentLoss(distance=distances.LpDistance())
 
 
 def test_a_row_without_a_label_is_a_candidate_and_nobodys_positive() -> None:
@@ -188,15 +184,6 @@ def test_a_row_without_a_label_is_a_candidate_and_nobodys_positive() -> None:
     assert all(memory(rows(8, seed), SOME).isfinite() for seed in range(4))
 
 
-def test_latent_classes_need_embeddings() -> None:
-    with pytest.raises(ValueError, match="distance must be CosineSimilarity"):
-        ours.LatentClassNTXentLoss(distance=distances.LpDistance())
-
-
-def test_a_lone_pair_of_views_costs_nothing() -> None:
-    assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
-
-
 @each("name", ["DebiasedNTXentLoss", "HardNTXentLoss", "BayesianNTXentLoss"])
 def test_the_others_are_our_own_losses_too(name: str) -> None:
     first, second = rows(5, 0), rows(5, 1)
@@ -205,13 +192,14 @@ def test_the_others_are_our_own_losses_too(name: str) -> None:
     torch.testing.assert_close(wrapped(first, second), direct(first, second))
 
 
-def test_a_batch_without_pairs_costs_nothing() -> None:
+def test_a_batch_without_pairs_or_a_lone_pair_of_views_costs_nothing() -> None:
     for labels in (torch.arange(4), torch.zeros(4, dtype=torch.int64)):
         embeddings = rows(4, 0)
         value = ours.BayesianNTXentLoss()(embeddings, labels)
         value.backward()
         assert value == 0
         assert not embeddings.grad.any()
+    assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
 
 
 def test_a_learnable_temperature_is_trained() -> None:
@@ -221,19 +209,6 @@ def test_a_learnable_temperature_is_trained() -> None:
     loss(rows(8, 0), LABELS).backward()
     assert temperature.logit.grad is not None
     assert temperature.logit.grad != 0
-
-
-@pytest.mark.distributed
-def test_two_processes_are_two_processes_of_theirs() -> None:
-    from integrations import metric_learning_ranks
-
-    for rank in launch.run(metric_learning_ranks.on_a_rank, 2, seconds=300):
-        for efficient in (False, True):
-            mine, reference = rank[f"ours, {efficient}"], rank[f"theirs, {efficient}"]
-            assert mine[0] == pytest.approx(reference[0], rel=1e-6)
-            torch.testing.assert_close(
-                torch.tensor(mine[1]), torch.tensor(reference[1]), rtol=0, atol=1e-5
-            )
 
 
 def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:

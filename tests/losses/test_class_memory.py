@@ -8,18 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.functional import class_agreement, class_responsibilities, same_class
+from bayescl.functional import class_responsibilities, same_class
+from bayescl.functional.latent_classes.posterior import class_agreement
 from bayescl.losses.class_fits import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,
     SCALES,
-    enough_items,
     memory_for,
     mixture_sizes,
 )
 from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_state import Remembered
-from bayescl.losses.class_trust import Precision
+from bayescl.losses.class_trust import Precision, explanation
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)
@@ -41,7 +40,7 @@ def test_the_newest_items_are_kept_with_both_views() -> None:
         assert memory.items is not None
         # The order in which they lie says nothing about their age.
         assert sorted(memory.items.tolist()) == sorted(newest.tolist())
-        assert torch.equal(memory._held.in_order(), newest)
+        assert torch.equal(memory.in_order(), newest)
         assert memory.calls == len(steps)
 
 
@@ -58,8 +57,8 @@ def calls_of_fits(memory: ClassMemory, calls: int, items: int = 6) -> list[int]:
 
 def test_it_fits_once_there_are_enough_items_and_then_every_few_calls() -> None:
     memory = ClassMemory(64, refit_every=3)
-    first = -(-enough_items(TAU_PLUS, 64) // 6)
-    assert enough_items(TAU_PLUS, 64) == 2 * max(SIZES)
+    first = -(-memory.enough(TAU_PLUS) // 6)
+    assert memory.enough(TAU_PLUS) == 2 * max(SIZES)
     assert calls_of_fits(memory, 12) == [first, *(call for call in (3, 6, 9, 12) if call > first)]
     assert memory.classes.sizes == SIZES
     # By default a fit lasts for twice the items that it saw, or more if they come a few at a time.
@@ -153,21 +152,6 @@ def test_fits_are_seeded_by_the_number_of_calls_alone() -> None:
     assert torch.equal(*fits)
 
 
-def test_nothing_is_known_of_rows_that_are_not_finite() -> None:
-    memory = ClassMemory(24, refit_every=100)
-    memory.remember(*views(24), tau_plus=TAU_PLUS)
-    rows = views(4, 1)[0]
-    outlook = memory.outlook(rows)
-    memory.observe(outlook, outlook)
-    assert memory.trust > 0
-    rows[2, 1] = torch.nan
-    outlook = memory.outlook(rows)
-    assert outlook[2].isnan().all()
-    factors = memory.factors(outlook)
-    assert torch.equal(factors[2], torch.zeros(sum(SIZES)))
-    assert (factors[[0, 1, 3]].sum(dim=1) > 0).all()
-
-
 def test_what_is_remembered_takes_no_gradient_and_float32() -> None:
     memory = ClassMemory(24, refit_every=1)
     first, second = (some.double().requires_grad_() for some in views(24))
@@ -226,10 +210,8 @@ def test_the_interval_of_the_precision_holds_the_true_share() -> None:
         held += memory.precision.low <= share <= memory.precision.high
         assert memory.precision.high - memory.precision.low < 0.2
     assert held >= 85
-    assert Precision.of(Remembered())[1:] == (0.0, 1.0, 0.0)
-    assert Precision.of(Remembered(right=50.0, wrong=50.0)).value == 0.5
-    low, high = Precision.of(Remembered(right=50.0, wrong=50.0))[1:3]
-    assert (low, high) == pytest.approx((0.4189, 0.5811), abs=1e-3)
+    assert Precision.of(0, 0)[1:] == (0.0, 1.0, 0.0)
+    assert Precision.of(50, 50) == pytest.approx((0.5, 0.4189, 0.5811, 100), abs=1e-3)
 
 
 def test_what_labels_say_replaces_agreement_and_owes_nothing_to_the_labels() -> None:
@@ -260,7 +242,7 @@ def test_the_latest_few_of_each_label_are_kept_for_joining() -> None:
         memory.remember(*views(40, step), tau_plus=0.001, labels=labels.where(labels >= 0, -1))
     held = memory.get_extra_state()
     assert len(held["labels"]) == len(held["labelled"]) == 1024
-    view_1, view_2, labels = memory._held.latest_of_each_label(20)
+    view_1, view_2, labels = memory.latest_of_each_label(20)
     assert labels.bincount().tolist() == [20, 20]
     assert len(view_1) == len(view_2) == 40
     latest = torch.cat(views(40, 59), dim=1)
@@ -274,21 +256,20 @@ def test_it_explains_what_was_found_and_why_it_is_not_trusted_more() -> None:
     generator = torch.Generator().manual_seed(0)
     pair, labels, _ = labelled(600, generator, wrong=0.0)
     memory = ClassMemory(600)
-    assert memory.explain(1 / 6) == memory.explain(None)
-    assert memory.explain(1 / 6).startswith("No call in train() mode yet")
+    assert explanation(memory, 1 / 6) == explanation(memory, None)
+    assert explanation(memory, 1 / 6).startswith("No call in train() mode yet")
     memory.remember(*(view[:5] for view in pair), tau_plus=1 / 6)
-    needed = enough_items(1 / 6, 600)
-    assert f"5 items are remembered, and {needed} are needed for the first fit" in memory.explain(
-        1 / 6
-    )
+    needed = memory.enough(1 / 6)
+    few = f"5 items are remembered, and {needed} are needed for the first fit"
+    assert few in explanation(memory, 1 / 6)
     for tau_plus in (1e-6, 5e-324):
-        assert "so no classes are looked for" in memory.explain(tau_plus)
-        assert len(memory.explain(tau_plus)) < 300
+        assert "so no classes are looked for" in explanation(memory, tau_plus)
+        assert len(explanation(memory, tau_plus)) < 300
     memory.remember(*pair, tau_plus=1 / 6)
     memory.observe(*(memory.outlook(view) for view in pair))
     assert memory.trust > 0.95
     trusted = r"Found about [67] classes in 600 items; trust is 1.00: views and mixtures agree on"
-    assert re.match(trusted, memory.explain(1 / 6))
+    assert re.match(trusted, explanation(memory, 1 / 6))
     state, ones = memory.get_extra_state(), torch.ones(len(COMPONENTS_PER_CLASS))
     for change, reason in (
         ({"agreement": 0.3 * ones}, r"two views of an item often lie in .* \(agreement 0.3\d\)"),
@@ -301,11 +282,14 @@ def test_it_explains_what_was_found_and_why_it_is_not_trusted_more() -> None:
     ):
         memory.set_extra_state(state | change)
         assert memory.trust < 0.5
-        assert re.search(rf"trust is 0.\d\d, not more, because .*{reason}", memory.explain(1 / 6))
+        assert re.search(
+            rf"trust is 0.\d\d, not more, because .*{reason}", explanation(memory, 1 / 6)
+        )
     memory.set_extra_state(state)
     memory.measure((pair[0], pair[1]), labels, 0.5)
     assert re.search(
-        r"trust is 1.00. On labelled items, \d+% of .* \(\d\d% to 100%\).$", memory.explain(None)
+        r"trust is 1.00. On labelled items, \d+% of .* \(\d\d% to 100%\).$",
+        explanation(memory, None),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fuzz.campaign import violations
+from fuzz import violations
 
 
 @pytest.mark.parametrize("part", range(6))

@@ -22,7 +22,7 @@ LOSSES = {
     "bayesian": partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.7),
     "bayesian, chunked": partial(bayescl.BayesianContrastiveLoss, engine="chunked", chunk_size=5),
 }
-DIM = 12
+DIM, INFO_NCE = 12, bayescl.InfoNCELoss()
 
 
 def rows(count: int, seed: int) -> Tensor:
@@ -58,17 +58,34 @@ def assert_same_state(module: nn.Module, expected: nn.Module, tolerance: float =
         torch.testing.assert_close(buffer, other, msg=lambda text, name=name: f"{name}: {text}")
 
 
+def compare(
+    cached: nn.Module | Sequence[nn.Module],
+    plain: Sequence[nn.Module],
+    *views: Sequence[Tensor],
+    loss: Callable[..., Tensor] = INFO_NCE,
+    other: Callable[..., Tensor] | None = None,
+    tolerance: float = 1e-5,
+    **whole: Any,
+) -> None:
+    """The cached step and the uncached one give the same value, gradients, buffers and dice."""
+    torch.manual_seed(9)
+    value = cached_backward(loss, cached, *views, **whole)
+    after = torch.rand(3)
+    torch.manual_seed(9)
+    expected = uncached(partial(other or loss, **whole), plain, *views)
+    assert torch.equal(after, torch.rand(3))
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
+    for one, two in zip([cached] if isinstance(cached, nn.Module) else cached, plain, strict=False):
+        assert_same_state(one, two, tolerance)
+
+
 @each("name", list(LOSSES))
 @each("sizes", [(5, 7), (1, 4, 4, 3), (12,)])
 def test_the_step_equals_the_uncached_one_with_dropout(name: str, sizes: tuple[int, ...]) -> None:
     views = [rows(12, 1).split(sizes), rows(12, 2).split(sizes)]
     cached, plain = encoder(nn.Dropout(0.4)), encoder(nn.Dropout(0.4))
     loss, other = [LOSSES[name](temperature=bayescl.LearnableTemperature(0.2)) for _ in range(2)]
-    torch.manual_seed(9)
-    value = cached_backward(loss, cached, *views)
-    torch.manual_seed(9)
-    torch.testing.assert_close(value, uncached(other, [plain, plain], *views), rtol=1e-6, atol=0)
-    assert_same_state(cached, plain)
+    compare(cached, [plain, plain], *views, loss=loss, other=other)
     assert_same_state(loss, other)
 
 
@@ -81,10 +98,8 @@ def test_further_arguments_of_the_loss_are_for_all_rows_at_once() -> None:
     ]
     for seed in range(3):
         views = [rows(12, 2 * seed + view).split((5, 7)) for view in range(2)]
-        value = cached_backward(loss, cached, *views, labels=labels)
-        whole = partial(other, labels=labels)
-        torch.testing.assert_close(value, uncached(whole, [plain, plain], *views))
-    assert_same_state(cached, plain)
+        compare(cached, [plain, plain], *views, loss=loss, other=other, labels=labels)
+        assert loss.memory.calls == seed + 1
 
 
 @pytest.mark.gpu
@@ -112,22 +127,24 @@ def test_the_step_equals_that_of_the_unsplit_batch_where_rows_do_not_meet() -> N
     assert_same_state(cached, plain)
 
 
-def test_running_statistics_move_once_and_as_without_a_cache() -> None:
+def test_running_statistics_move_once_and_gradients_are_added_to_what_is_there() -> None:
     views = [rows(12, 1).split(4), rows(12, 2).split(4)]
     cached, plain = encoder(nn.BatchNorm1d(24)), encoder(nn.BatchNorm1d(24))
-    loss = bayescl.BayesianContrastiveLoss()
     for _ in range(2):
-        cached_backward(loss, cached, *views)
-        uncached(loss, [plain, plain], *views)
+        compare(cached, [plain, plain], *views)
     assert int(cached[1].num_batches_tracked) == 12  # 2 steps x 2 views x 3 chunks
-    assert_same_state(cached, plain)
 
 
-def test_in_evaluation_mode_running_statistics_stay() -> None:
-    cached = encoder(nn.BatchNorm1d(24)).eval()
-    before = [buffer.clone() for buffer in cached.buffers()]
-    cached_backward(bayescl.InfoNCELoss(), cached, rows(4, 1).split(2), rows(4, 2).split(2))
-    assert all(map(torch.equal, before, cached.buffers()))
+def test_running_statistics_stay_in_evaluation_mode_and_where_an_encoder_fails() -> None:
+    model = encoder(nn.BatchNorm1d(24))
+    before = [buffer.clone() for buffer in model.buffers()]
+    cached_backward(bayescl.InfoNCELoss(), model.eval(), rows(4, 1).split(2), rows(4, 2).split(2))
+    assert all(map(torch.equal, before, model.buffers()))
+    model.train()
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        cached_backward(bayescl.InfoNCELoss(), model, [rows(2, 0), torch.ones(2, 5)], [rows(4, 1)])
+    assert all(map(torch.equal, before, model.buffers()))
+    assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 def test_other_buffers_that_move_while_training_are_replayed_too() -> None:
@@ -151,62 +168,28 @@ def test_other_buffers_that_move_while_training_are_replayed_too() -> None:
 
 
 def test_random_numbers_go_on_as_after_one_pass() -> None:
-    views = [rows(6, 1).split(2), rows(6, 2).split(2)]
-    cached, plain = encoder(nn.Dropout(0.4)), encoder(nn.Dropout(0.4))
-
     def loss(first: Tensor, second: Tensor) -> Tensor:
         drawn = torch.randperm(6)[:4]  # between the passes
         return bayescl.InfoNCELoss()(first[drawn], second[drawn])
 
-    torch.manual_seed(3)
-    cached_backward(loss, cached, *views)
-    after = torch.rand(3)
-    torch.manual_seed(3)
-    uncached(loss, [plain, plain], *views)
-    assert torch.equal(after, torch.rand(3))
-    assert_same_state(cached, plain)
+    plain = encoder(nn.Dropout(0.4))
+    views = [rows(6, 1).split(2), rows(6, 2).split(2)]
+    compare(encoder(nn.Dropout(0.4)), [plain, plain], *views, loss=loss)
 
 
 def test_each_view_may_have_its_own_encoder_and_chunks() -> None:
-    users, items = encoder(nn.Dropout(0.2), seed=1), encoder(nn.Dropout(0.2), seed=2)
-    other_users, other_items = encoder(nn.Dropout(0.2), seed=1), encoder(nn.Dropout(0.2), seed=2)
-    views = [rows(9, 1).split(4), rows(9, 2).split(2)]
+    cached, plain = [[encoder(nn.Dropout(0.2), seed=seed) for seed in (1, 2)] for _ in range(2)]
+    loss = partial(bayescl.BayesianContrastiveLoss().in_batch, both_directions=True)
     groups = torch.tensor([0, 1, 2, 0, 3, 4, 5, 6, 7])
-
-    def loss(first: Tensor, second: Tensor) -> Tensor:
-        return bayescl.BayesianContrastiveLoss().in_batch(
-            first, second, groups=groups, both_directions=True
-        )
-
-    torch.manual_seed(4)
-    value = cached_backward(loss, (users, items), *views)
-    torch.manual_seed(4)
-    torch.testing.assert_close(value, uncached(loss, (other_users, other_items), *views))
-    assert_same_state(users, other_users)
-    assert_same_state(items, other_items)
+    compare(cached, plain, rows(9, 1).split(4), rows(9, 2).split(2), loss=loss, groups=groups)
 
 
 def test_under_autocast_parameters_receive_the_gradient_of_the_uncached_step() -> None:
     views = [rows(8, 1).split(3), rows(8, 2).split(3)]
-    cached, plain = encoder(nn.Dropout(0.3)), encoder(nn.Dropout(0.3))
-    loss = bayescl.BayesianContrastiveLoss()
+    plain = encoder(nn.Dropout(0.3))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.manual_seed(6)
-        value = cached_backward(loss, cached, *views)
-        torch.manual_seed(6)
-        torch.testing.assert_close(value, uncached(loss, [plain, plain], *views))
-    # bfloat16 gradients of chunks are rounded before they are added up.
-    assert_same_state(cached, plain, tolerance=2e-2)
-
-
-def test_gradients_are_added_to_what_is_there() -> None:
-    views = [rows(6, 1).split(2), rows(6, 2).split(2)]
-    cached, plain = encoder(), encoder()
-    for _ in range(2):
-        cached_backward(bayescl.InfoNCELoss(), cached, *views)
-    uncached(bayescl.InfoNCELoss(), [plain, plain], *views)
-    for parameter, other in zip(cached.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad, 2 * other.grad)
+        # bfloat16 gradients of chunks are rounded before they are added up.
+        compare(encoder(nn.Dropout(0.3)), [plain, plain], *views, tolerance=2e-2)
 
 
 def test_a_scaled_loss_scales_every_gradient() -> None:
@@ -222,13 +205,11 @@ def test_a_scaled_loss_scales_every_gradient() -> None:
 
 
 def test_a_frozen_encoder_may_stand_beside_a_trained_one() -> None:
-    trained, frozen = encoder(seed=1), encoder(seed=2).requires_grad_(False)
-    other = encoder(seed=1)
+    trained, frozen, plain = encoder(seed=1), encoder(seed=2).requires_grad_(False), encoder(seed=1)
     views = [rows(6, 1).split(2), rows(6, 2).split(3)]
-    loss = bayescl.InfoNCELoss().in_batch
-    cached_backward(loss, (trained, frozen), *views)
-    uncached(loss, (other, frozen), *views)
-    assert_same_state(trained, other)
+    cached_backward(bayescl.InfoNCELoss(), (trained, frozen), *views)
+    uncached(bayescl.InfoNCELoss(), (plain, frozen), *views)
+    assert_same_state(trained, plain)
     assert all(parameter.grad is None for parameter in frozen.parameters())
 
 
@@ -289,46 +270,20 @@ def test_the_graph_of_one_chunk_is_alive_at_a_time() -> None:
     assert (Alive.now, Alive.most) == (0, 1)
 
 
-def test_an_encoder_that_fails_leaves_its_buffers_as_they_were() -> None:
-    model = encoder(nn.BatchNorm1d(24))
-    before = [buffer.clone() for buffer in model.buffers()]
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        cached_backward(bayescl.InfoNCELoss(), model, [rows(2, 0), torch.ones(2, 5)], [rows(4, 1)])
-    assert all(map(torch.equal, before, model.buffers()))
-    assert not any(module._forward_pre_hooks for module in model.modules())
-
-
-@each(
-    ("call", "message"),
-    [
-        (lambda: cached_backward(bayescl.InfoNCELoss(), encoder()), "one per encoder, got 0"),
-        (
-            lambda: cached_backward(
-                bayescl.InfoNCELoss(), (encoder(),), [rows(2, 0)], [rows(2, 1)]
-            ),
-            "views must be one per encoder, got 2 for 1",
-        ),
-        (
-            lambda: cached_backward(bayescl.InfoNCELoss(), encoder(), [rows(2, 0)], []),
-            "views must hold at least one chunk, got none in view 1",
-        ),
-        (
-            lambda: cached_backward(
-                bayescl.InfoNCELoss(reduction="none"), encoder(), [rows(2, 0)], [rows(2, 1)]
-            ),
-            r"loss must return a scalar, got shape \[4\]",
-        ),
-    ],
-)
-def test_what_makes_no_step_is_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_an_encoder_must_return_one_tensor() -> None:
+def test_what_makes_no_step_is_refused() -> None:
     class Pair(nn.Linear):
         def forward(self, rows: Tensor) -> Any:
             return super().forward(rows), rows
 
+    loss, single = bayescl.InfoNCELoss(), [rows(2, 0)]
+    for encoders, views, message in (
+        (encoder(), [], "views must be one per encoder, got 0"),
+        ((encoder(),), [single, single], "views must be one per encoder, got 2 for 1"),
+        (encoder(), [single, []], "views must hold at least one chunk, got none in view 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cached_backward(loss, encoders, *views)
+    with pytest.raises(ValueError, match=r"loss must return a scalar, got shape \[4\]"):
+        cached_backward(bayescl.InfoNCELoss(reduction="none"), encoder(), single, [rows(2, 1)])
     with pytest.raises(TypeError, match="encoder must return a tensor, got tuple"):
-        cached_backward(bayescl.InfoNCELoss(), Pair(DIM, 8), [rows(2, 0)], [rows(2, 1)])
+        cached_backward(loss, Pair(DIM, 8), single, single)

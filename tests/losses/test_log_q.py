@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from cases import each
 from torch import Tensor
 from torch.nn.functional import normalize
 
 import bayescl
 
-LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
-    "info_nce": bayescl.InfoNCELoss,
-    "debiased": bayescl.DebiasedContrastiveLoss,
-    "hard": bayescl.HardContrastiveLoss,
-    "bayesian": bayescl.BayesianContrastiveLoss,
-    "oracle": bayescl.OracleContrastiveLoss,
-    "latent": bayescl.LatentClassContrastiveLoss,
-    "sigmoid": bayescl.SigmoidContrastiveLoss,
-    "sigmoid, latent": bayescl.LatentClassSigmoidLoss,
-}
+LOSSES = (
+    bayescl.InfoNCELoss,
+    bayescl.DebiasedContrastiveLoss,
+    bayescl.HardContrastiveLoss,
+    bayescl.BayesianContrastiveLoss,
+    bayescl.OracleContrastiveLoss,
+    bayescl.LatentClassContrastiveLoss,
+    bayescl.SigmoidContrastiveLoss,
+    bayescl.LatentClassSigmoidLoss,
+)
 BATCH, EXTRA, DIM = 9, 5, 4
 
 
@@ -30,28 +31,19 @@ def draw(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-class Case:
-    """Leaves to differentiate, log probabilities, and groups without a common one."""
-
-    def __init__(self) -> None:
-        self.users, self.items = draw(BATCH, DIM, seed=0), draw(BATCH, DIM, seed=1)
-        self.extra, self.own = draw(EXTRA, DIM, seed=2), draw(BATCH, EXTRA, DIM, seed=3)
-        self.temperature = torch.tensor(0.3, dtype=torch.float64)
-        self.leaves = [self.users, self.items, self.extra, self.own, self.temperature]
-        for leaf in self.leaves:
-            leaf.requires_grad_()
-        self.item_q, self.user_q = -draw(BATCH, seed=4).exp(), -draw(BATCH, seed=5).exp()
-        self.extra_q, self.own_q = -draw(EXTRA, seed=6).exp(), -draw(BATCH, EXTRA, seed=7).exp()
-        self.groups, self.others = torch.arange(BATCH), torch.full((BATCH, EXTRA), -7)
-
-    def gradients(self, value: Tensor) -> list[Tensor]:
-        found = torch.autograd.grad(value, self.leaves, allow_unused=True)
-        return [value.detach(), *(torch.zeros(()) if one is None else one for one in found)]
+USERS, ITEMS = draw(BATCH, DIM, seed=0), draw(BATCH, DIM, seed=1)
+MORE, OWN = draw(EXTRA, DIM, seed=2), draw(BATCH, EXTRA, DIM, seed=3)
+LEAVES = [USERS, ITEMS, MORE, OWN, torch.tensor(0.3, dtype=torch.float64)]
+for leaf in LEAVES:
+    leaf.requires_grad_()
+ITEM_Q, USER_Q = -draw(BATCH, seed=4).exp(), -draw(BATCH, seed=5).exp()
+MORE_Q, OWN_Q = -draw(EXTRA, seed=6).exp(), -draw(BATCH, EXTRA, seed=7).exp()
+COLUMNS_Q = torch.cat([ITEM_Q, MORE_Q])
+APART = {"groups": torch.arange(BATCH)}  # without a common one
 
 
 def formula(
     loss: bayescl.ContrastiveLoss,
-    case: Case,
     anchors: Tensor,
     positives: Tensor,
     columns: Tensor,
@@ -59,75 +51,48 @@ def formula(
     columns_q: Tensor,
 ) -> Tensor:
     """The loss of ``s - log_q``; a positive among the columns is not a candidate."""
-    anchors, positives, columns = (
-        normalize(rows, dim=-1) for rows in (anchors, positives, columns)
-    )
+    scaled = (normalize(rows, dim=-1) for rows in (anchors, positives, columns))
+    anchors, positives, columns = scaled
     own = columns if columns.ndim == 3 else columns.expand(BATCH, -1, -1)
-    positive = (anchors * positives).sum(dim=1) / case.temperature - positive_q
-    unlabeled = (own @ anchors[..., None])[..., 0] / case.temperature - columns_q
+    positive = (anchors * positives).sum(dim=1) / LEAVES[-1] - positive_q
+    unlabeled = (own @ anchors[..., None])[..., 0] / LEAVES[-1] - columns_q
     valid = torch.ones_like(unlabeled, dtype=torch.bool)
     if columns.ndim == 2 and len(columns) >= BATCH:
         valid[:, :BATCH].fill_diagonal_(False)
-    return loss.from_logits(positive, unlabeled, valid=valid, temperature=case.temperature)
+    return loss.from_logits(positive, unlabeled, valid=valid, temperature=LEAVES[-1])
 
 
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
-@pytest.mark.parametrize("name", list(LOSSES))
-def test_values_and_gradients_are_those_of_corrected_logits(name: str, engine: str) -> None:
-    def losses() -> tuple[bayescl.ContrastiveLoss, Case]:
-        return LOSSES[name](engine=engine, chunk_size=4, reduction="sum"), Case()
-
-    def compare(value: Tensor, case: Case, *expected: Tensor) -> None:
-        for ours, theirs in zip(
-            case.gradients(value), case.gradients(sum(expected, torch.zeros(()))), strict=True
-        ):
+@each("kind", LOSSES)
+@each("engine", ["dense", "chunked"])
+def test_values_and_gradients_are_those_of_corrected_logits(kind: Any, engine: Any) -> None:
+    def compare(value: Tensor, *expected: Tensor) -> None:
+        results = [
+            [loss, *torch.autograd.grad(loss, LEAVES, retain_graph=True, materialize_grads=True)]
+            for loss in (value, sum(expected))
+        ]
+        for ours, theirs in zip(*results, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
-    for both in (False, True):
-        loss, case = losses()
-        value = loss.in_batch(
-            case.users,
-            case.items,
-            extra=case.extra,
-            groups=case.groups,
-            extra_groups=case.others[0],
-            log_q=torch.cat([case.item_q, case.extra_q]),
-            anchor_log_q=case.user_q if both else None,
-            both_directions=both,
-            temperature=case.temperature,
-        )
-        columns = torch.cat([case.items, case.extra])
-        columns_q = torch.cat([case.item_q, case.extra_q])
-        sides = [(case.users, case.items, columns, case.item_q, columns_q)]
-        sides += [(case.items, case.users, case.users, case.user_q, case.user_q)] * both
-        compare(value, case, *(formula(loss, case, *side) for side in sides))
-    for columns_of, q_of in (("extra", "extra_q"), ("own", "own_q")):
-        loss, case = losses()
-        columns, columns_q = getattr(case, columns_of), getattr(case, q_of)
-        value = loss.sampled(
-            case.users,
-            case.items,
-            columns,
-            groups=case.groups,
-            candidate_groups=case.others if columns.ndim == 3 else case.others[0],
-            log_q=columns_q,
-            positive_log_q=case.item_q,
-            temperature=case.temperature,
-        )
-        compare(
-            value,
-            case,
-            formula(loss, case, case.users, case.items, columns, case.item_q, columns_q),
-        )
-    loss, case = losses()
-    positive, unlabeled = case.own[:, 0, 0], case.own[:, 1:, 0]
-    valid = torch.ones_like(unlabeled, dtype=torch.bool)
-    for columns_q in (case.own_q[:, 1:], case.own_q[0, 1:]):
-        value = loss.from_logits(
-            positive, unlabeled, valid=valid, log_q=columns_q, positive_log_q=case.item_q
-        )
-        expected = loss.from_logits(positive - case.item_q, unlabeled - columns_q, valid=valid)
-        compare(value, case, expected)
+    def loss() -> bayescl.ContrastiveLoss:
+        return kind(engine=engine, chunk_size=4, reduction="sum")
+
+    far, scale = torch.full((BATCH, EXTRA), -7), {"temperature": LEAVES[-1], **APART}
+    pairs = {"extra": MORE, "extra_groups": far[0], "log_q": COLUMNS_Q, **scale}
+    there = formula(loss(), USERS, ITEMS, torch.cat([ITEMS, MORE]), ITEM_Q, COLUMNS_Q)
+    back = formula(loss(), ITEMS, USERS, USERS, USER_Q, USER_Q)
+    compare(loss().in_batch(USERS, ITEMS, **pairs), there)
+    both = {"both_directions": True, "anchor_log_q": USER_Q}
+    compare(loss().in_batch(USERS, ITEMS, **both, **pairs), there, back)
+    for columns, columns_q, groups in ((MORE, MORE_Q, far[0]), (OWN, OWN_Q, far)):
+        drawn = {"log_q": columns_q, "positive_log_q": ITEM_Q, "candidate_groups": groups}
+        expected = formula(loss(), USERS, ITEMS, columns, ITEM_Q, columns_q)
+        compare(loss().sampled(USERS, ITEMS, columns, **drawn, **scale), expected)
+    positive, unlabeled = OWN[:, 0, 0], OWN[:, 1:, 0]
+    known = {"valid": torch.ones_like(unlabeled, dtype=torch.bool)}
+    for columns_q in (OWN_Q[:, 1:], OWN_Q[0, 1:]):
+        given = {"log_q": columns_q, "positive_log_q": ITEM_Q, **known}
+        expected = loss().from_logits(positive - ITEM_Q, unlabeled - columns_q, **known)
+        compare(loss().from_logits(positive, unlabeled, **given), expected)
 
 
 def test_latent_classes_do_not_see_the_correction() -> None:
@@ -144,21 +109,21 @@ def test_latent_classes_do_not_see_the_correction() -> None:
 
 
 def test_what_does_not_fit_is_named() -> None:
-    loss, case = bayescl.InfoNCELoss(), Case()
-    pairs, sampled = (case.users, case.items), (case.users, case.items, case.extra)
-    logits = (case.own[:, 0, 0], case.own[:, 1:, 0])
+    loss, pairs = bayescl.InfoNCELoss(), (USERS, ITEMS)
+    logits = (OWN[:, 0, 0], OWN[:, 1:, 0])
     for call, message in (
-        (lambda: loss.in_batch(*pairs, log_q=case.extra_q), "log_q must have shape [9], got [5]"),
-        (lambda: loss.in_batch(*pairs, log_q=case.item_q.long()), "log_q must hold floating-point"),
-        (lambda: loss.in_batch(*pairs, anchor_log_q=case.user_q), "anchor_log_q needs both_dir"),
-        (lambda: loss.sampled(*sampled, log_q=case.extra_q), "must be given together"),
-        (lambda: loss.from_logits(*logits, positive_log_q=case.item_q), "must be given together"),
+        (lambda: loss.in_batch(*pairs, log_q=MORE_Q), "log_q must have shape [9], got [5]"),
+        (lambda: loss.in_batch(*pairs, log_q=MORE_Q[0]), "log_q must have shape [9], got []"),
+        (lambda: loss.in_batch(*pairs, log_q=ITEM_Q.long()), "log_q must hold floating-point"),
+        (lambda: loss.in_batch(*pairs, anchor_log_q=USER_Q), "anchor_log_q needs both_dir"),
+        (lambda: loss.sampled(*pairs, MORE, log_q=MORE_Q), "must be given together"),
+        (lambda: loss.from_logits(*logits, positive_log_q=ITEM_Q), "must be given together"),
         (
-            lambda: loss.sampled(*sampled, log_q=case.item_q, positive_log_q=case.item_q),
+            lambda: loss.sampled(*pairs, MORE, log_q=ITEM_Q, positive_log_q=ITEM_Q),
             "log_q must have shape [5], got [9]",
         ),
         (
-            lambda: loss.from_logits(*logits, log_q=case.item_q, positive_log_q=case.item_q),
+            lambda: loss.from_logits(*logits, log_q=ITEM_Q, positive_log_q=ITEM_Q),
             "log_q must have shape [4], got [9]",
         ),
     ):

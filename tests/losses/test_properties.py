@@ -1,12 +1,10 @@
-"""What must hold for every loss at any input: symmetry, finiteness, precision, state."""
+"""What must hold for every loss at any input: precision, temperature, state."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from cases import each
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 
@@ -22,66 +20,6 @@ def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float3
         torch.randn(batch, dim, generator=generator, dtype=torch.float64).to(dtype)
         for _ in range(2)
     ]
-
-
-@names
-@settings(max_examples=30, deadline=None)
-@given(batch=st.integers(2, 9), seed=st.integers(0, 999), temperature=st.floats(0.01, 1.0))
-def test_order_of_rows_and_of_views_does_not_matter(
-    name: str, batch: int, seed: int, temperature: float
-) -> None:
-    loss = MAKERS[name](temperature=temperature)
-    view_1, view_2 = views(batch, seed, dtype=torch.float64)
-    order = torch.randperm(batch, generator=torch.Generator().manual_seed(seed))
-    value = loss(view_1, view_2)
-    torch.testing.assert_close(loss(view_2, view_1), value, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(loss(view_1[order], view_2[order]), value, rtol=1e-10, atol=1e-12)
-
-
-@names
-@settings(max_examples=40, deadline=None)
-@given(
-    batch=st.integers(2, 6),
-    seed=st.integers(0, 999),
-    temperature=st.floats(0.01, 1.0),
-    kind=st.sampled_from(["random", "equal", "duplicated", "zero", "huge", "tiny"]),
-)
-def test_values_and_gradients_are_finite_whatever_the_embeddings(
-    name: str, batch: int, seed: int, temperature: float, kind: str
-) -> None:
-    loss = MAKERS[name](temperature=temperature)
-    view_1, view_2 = views(batch, seed)
-    if kind == "equal":
-        view_1, view_2 = torch.ones_like(view_1), torch.ones_like(view_2)
-    elif kind == "duplicated":
-        view_1[1], view_2 = view_1[0], view_1.clone()
-    elif kind == "zero":
-        view_1[0] = 0
-    elif kind == "huge":
-        view_1, view_2 = view_1 * 1e30, view_2 * 1e30
-    elif kind == "tiny":
-        view_1, view_2 = view_1 * 1e-30, view_2 * 1e-30
-    view_1, view_2 = view_1.requires_grad_(), view_2.requires_grad_()
-    value = loss(view_1, view_2)
-    value.backward()
-    assert value.isfinite()
-    assert value >= 0
-    assert view_1.grad is not None
-    assert view_2.grad is not None
-    if kind != "tiny":  # the gradient of a direction grows as the embedding shrinks
-        assert view_1.grad.isfinite().all()
-        assert view_2.grad.isfinite().all()
-
-
-@names
-def test_one_anchor_with_drawn_candidates_is_fine(name: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    value = MAKERS[name]().sampled(
-        torch.randn(1, 4, generator=generator),
-        torch.randn(1, 4, generator=generator),
-        torch.randn(1, 1, 4, generator=generator),
-    )
-    assert value.isfinite()
 
 
 @names
@@ -102,15 +40,6 @@ def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch
     plain = loss(view_1, view_2)
     with torch.autocast("cpu", dtype=torch.bfloat16):  # does not round logits
         assert torch.equal(plain, loss(view_1, view_2))
-
-
-@names
-def test_reductions_agree(name: str) -> None:
-    view_1, view_2 = views(5, 2)
-    none = MAKERS[name](reduction="none")(view_1, view_2)
-    assert none.shape == (10,)
-    torch.testing.assert_close(MAKERS[name](reduction="sum")(view_1, view_2), none.sum())
-    torch.testing.assert_close(MAKERS[name](reduction="mean")(view_1, view_2), none.mean())
 
 
 def test_lengths_count_only_without_normalisation() -> None:
@@ -147,26 +76,26 @@ def test_a_learnable_temperature_stays_between_its_bounds() -> None:
         assert temperature().item() == pytest.approx(0.01 if logit < 0 else 0.5)
 
 
-def test_hyperparameters_travel_in_state_dict() -> None:
-    source = bayescl.BayesianContrastiveLoss(alpha=0.8, beta=0.6, tau_plus=0.2, temperature=0.3)
-    target = bayescl.BayesianContrastiveLoss()
-    target.load_state_dict(source.state_dict())
-    assert (target.alpha, target.beta, target.tau_plus) == (0.8, 0.6, 0.2)
-    assert target.temperature == 0.3
-    view_1, view_2 = views(5, 6)
-    assert torch.equal(source(view_1, view_2), target(view_1, view_2))
+@names
+def test_one_anchor_with_one_drawn_candidate_is_fine(name: str) -> None:
+    rows = views(1, 0)
+    assert MAKERS[name]().sampled(*rows, rows[0][None]).isfinite()
 
 
-def test_a_saved_state_loads_without_unpickling_code(tmp_path) -> None:
+def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> None:
+    settings = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}
     learnable = bayescl.LearnableTemperature(0.2)
-    loss = torch.nn.ModuleDict({"loss": bayescl.HardContrastiveLoss(temperature=learnable)})
-    torch.save(loss.state_dict(), tmp_path / "state.pt")
-    state = torch.load(tmp_path / "state.pt", weights_only=True)
-    fresh = torch.nn.ModuleDict(
-        {"loss": bayescl.HardContrastiveLoss(temperature=bayescl.LearnableTemperature(0.5))}
-    )
-    fresh.load_state_dict(state)
-    assert fresh["loss"].learnable_temperature().item() == pytest.approx(0.2, rel=1e-6)
+    source = bayescl.BayesianContrastiveLoss(**settings, temperature=learnable)
+    torch.save(source.state_dict(), tmp_path / "state.pt")
+    other = bayescl.LearnableTemperature(0.5)
+    target = bayescl.BayesianContrastiveLoss(num_classes=20, temperature=other)
+    assert (target.tau_plus, target.beta) == (0.05, 0.5)
+    target.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert {name: getattr(target, name) for name in settings} == settings
+    assert target.temperature == pytest.approx(0.2, rel=1e-6)
+    assert torch.equal(source(*views(5, 6)), target(*views(5, 6)))
+    assert "alpha=0.8, beta=0.6" in repr(target)
+    assert "temperature=0.3" in repr(bayescl.HardContrastiveLoss(temperature=0.3))
 
 
 def test_a_schedule_may_set_hyperparameters_between_steps() -> None:
@@ -179,12 +108,6 @@ def test_a_schedule_may_set_hyperparameters_between_steps() -> None:
         bayescl.BayesianContrastiveLoss(alpha=0.95, beta=0.5, tau_plus=0.1)(view_1, view_2),
     )
     assert not torch.allclose(loss(view_1, view_2), before)
-
-
-def test_a_number_of_classes_sets_the_priors() -> None:
-    bayesian = bayescl.BayesianContrastiveLoss(num_classes=20)
-    assert (bayesian.tau_plus, bayesian.beta) == (0.05, 0.5)
-    assert bayescl.HardContrastiveLoss(num_classes=4).tau_plus == 0.25
 
 
 def test_logits_of_minus_infinity_do_not_count() -> None:
@@ -207,12 +130,6 @@ def test_torch_func_grad_agrees_with_autograd() -> None:
     view_1.requires_grad_()
     loss(view_1, view_2).backward()
     torch.testing.assert_close(functional, view_1.grad)
-
-
-def test_a_loss_shows_its_settings() -> None:
-    shown = repr(bayescl.BayesianContrastiveLoss(alpha=0.8, temperature=0.2))
-    assert "alpha=0.8" in shown
-    assert "temperature=0.2" in shown
 
 
 @pytest.mark.slow

@@ -49,16 +49,6 @@ def test_the_newest_rows_are_kept_with_their_groups(size: int, batches: list[int
     assert torch.equal(queue.embeddings, one_by_one.embeddings)
 
 
-def test_an_empty_queue_leaves_the_loss_to_the_batch() -> None:
-    loss, users, items = bayescl.BayesianContrastiveLoss(), drawn(4, 0), drawn(4, 1)
-    queue = CandidateQueue(8, 3, groups=True)
-    alone = loss.in_batch(users, items, groups=torch.arange(4))
-    value = loss.in_batch(
-        users, items, extra=queue.candidates, groups=torch.arange(4), extra_groups=queue.groups
-    )
-    assert torch.equal(value, alone)
-
-
 def test_places_that_were_never_filled_are_no_candidates() -> None:
     loss, users, items = bayescl.BayesianContrastiveLoss(), drawn(4, 0), drawn(4, 1)
     queue = CandidateQueue(100, 3)
@@ -102,21 +92,6 @@ def test_rows_may_be_enqueued_before_the_loss_is_differentiated(normalize: bool)
     loss.sampled(fresh, drawn(3, 2), drawn(4, 0)).backward()
     torch.testing.assert_close(users.grad, fresh.grad)
     assert not queue.candidates.requires_grad
-
-
-def test_a_queued_row_of_the_anchors_group_does_not_count() -> None:
-    loss = bayescl.OracleContrastiveLoss(reduction="none")
-    queue = CandidateQueue(4, 3, groups=True)
-    queue.enqueue(drawn(2, 0), torch.tensor([5, 6]))
-    users, items, groups = drawn(2, 1), drawn(2, 2), torch.tensor([5, 7])
-    value = loss.in_batch(
-        users, items, extra=queue.candidates, groups=groups, extra_groups=queue.groups
-    )
-    valid = torch.tensor([[True, True, False, True], [True, True, True, True]])
-    expected = bayescl.InfoNCELoss(reduction="none").in_batch(
-        users, items, extra=drawn(2, 0), valid=valid
-    )
-    torch.testing.assert_close(value, expected)
 
 
 @each(

@@ -10,7 +10,6 @@ import torch
 from bayescl.losses import BayesianContrastiveLoss, DebiasedContrastiveLoss, InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import (
     AllItems,
     CandidateSource,
@@ -23,6 +22,7 @@ from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
+from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Score, Scorer
 from bayescl_lab.runs.loop import quiet_lightning

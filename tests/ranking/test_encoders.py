@@ -10,7 +10,7 @@ from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.report.ranking.table import cell_title
+from bayescl_lab.report.ranking import cell_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
 

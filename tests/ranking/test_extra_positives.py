@@ -10,8 +10,8 @@ from bayescl.losses import DebiasedContrastiveLoss
 from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.candidates import AllItems, SharedCandidates
 from bayescl_lab.ranking.encoder import MatrixFactorization
-from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
 from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.losses import ExtraPositivesDebiasedLoss
 
 LIKED = np.random.default_rng(0).random((8, 12)) < 0.4
 LIKED[:, 0] = True

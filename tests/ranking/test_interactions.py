@@ -56,9 +56,9 @@ def test_pairs_out_of_range_and_columns_of_another_length_are_refused():
         Interactions.from_pairs([0, 0], [0, 3], user_ids=1, item_ids=3)
     with pytest.raises(ValueError, match=r"users must lie in \[0, 0\], got -1 to -1"):
         Interactions.from_pairs([-1], [0], user_ids=1, item_ids=3)
-    with pytest.raises(ValueError, match="equally long, got 2 and 1"):
+    with pytest.raises(ValueError, match="equally long, got 2, 1 and none"):
         Interactions.from_pairs([0, 0], [0], user_ids=1, item_ids=3)
-    with pytest.raises(ValueError, match="one timestamp per pair, got 1 for 2"):
+    with pytest.raises(ValueError, match="equally long, got 2, 2 and 1"):
         Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=3, timestamps=[1.0])
     chosen = Interactions.from_pairs([0], [0], user_ids=1, item_ids=3)
     with pytest.raises(ValueError, match=r"item_ids must have shape \[3\], got \[2\]"):

@@ -8,12 +8,11 @@ from ranking.checkerboard import checkerboard
 from bayescl.losses import InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import PairBatches, PairOrder
-from bayescl_lab.ranking.bpr import BPRLoss
 from bayescl_lab.ranking.candidates import SharedCandidates
-from bayescl_lab.ranking.ease import EASE, ease_memory
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
+from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.module import RankingModule
 
 TRAIN = checkerboard(2, 6, 5).train
@@ -128,12 +127,9 @@ def dense_graph(train: Interactions) -> torch.Tensor:
     return root[:, None] * whole * root
 
 
-def test_the_graph_is_normalised_by_both_ends():
-    torch.testing.assert_close(normalized_graph(TRAIN).to_dense().double(), dense_graph(TRAIN))
-
-
 @pytest.mark.parametrize("layers", [0, 1, 3])
 def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
+    torch.testing.assert_close(normalized_graph(TRAIN).to_dense().double(), dense_graph(TRAIN))
     torch.manual_seed(0)
     encoder = LightGCN(TRAIN, 4, layers=layers)
     table = torch.cat([encoder.user_table, encoder.item_table]).detach().double().requires_grad_()
@@ -142,52 +138,33 @@ def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
         power = dense_graph(TRAIN) @ power
         total = total + power
     expected = total / (layers + 1)
-    found = torch.cat(encoder.users_and_items())
-    torch.testing.assert_close(found.double(), expected)
-    slopes = torch.randn(found.shape)
-    (found * slopes).sum().backward()
+    rows = torch.cat(encoder.users_and_items())
+    torch.testing.assert_close(rows.double(), expected)
+    slopes = torch.randn(rows.shape)
+    (rows * slopes).sum().backward()
     (expected * slopes.double()).sum().backward()
     gradient = torch.cat([encoder.user_table.grad, encoder.item_table.grad])
     torch.testing.assert_close(gradient.double(), table.grad)
 
 
-@pytest.mark.parametrize("shape", [(3,), (3, 4)])
-def test_embedding_rows_are_those_of_all_users_and_items(shape):
+@pytest.mark.parametrize("copies", [1, 9])  # 9: so many rows that the last layer is that of all
+@pytest.mark.parametrize("layers", [None, 0, 1, 2, 3])
+def test_rows_of_a_step_are_those_of_all_users_and_items_with_the_same_gradient(layers, copies):
+    pairs = np.random.default_rng(0).integers(0, [[30], [50]], (2, 80))
+    train = Interactions.from_pairs(*pairs, user_ids=40, item_ids=60)
     torch.manual_seed(0)
-    items = torch.randint(TRAIN.num_items, shape)
-    users = torch.tensor([2, 0, 2])
-    for encoder in (
-        MatrixFactorization(TRAIN, 4),
-        LightGCN(TRAIN, 4, layers=2),
-    ):
-        all_users, all_items = encoder.users_and_items()
-        some_users, some_items, again = encoder.embed(users, items, items)
-        assert torch.equal(some_users, all_users[users])
-        assert torch.equal(some_items, all_items[items])
-        assert torch.equal(again, some_items)
-
-
-@pytest.mark.parametrize("layers", [0, 1, 2, 3])
-def test_a_last_layer_for_a_few_rows_is_that_of_all_rows_with_the_same_gradient(layers):
-    generator = np.random.default_rng(0)
-    train = Interactions.from_pairs(
-        generator.integers(0, 30, 80), generator.integers(0, 50, 80), user_ids=40, item_ids=60
-    )
-    torch.manual_seed(0)
-    encoder = LightGCN(train, 4, layers=layers)
-    users, items = torch.tensor([2, 39, 2, 7]), torch.tensor([[3, 59], [3, 4], [0, 1], [2, 3]])
-    slopes = [torch.randn(4, 4), torch.randn(4, 2, 4), torch.randn(4, 4)]
-    found = []
-    for few in (True, False):
-        if few:
-            rows = encoder.embed(users, items, items[:, 0])
-        else:
-            all_users, all_items = encoder.users_and_items()
-            rows = (all_users[users], all_items[items], all_items[items[:, 0]])
-        value = sum((one * slope).sum() for one, slope in zip(rows, slopes, strict=True))
+    factors = layers is None
+    encoder = MatrixFactorization(train, 4) if factors else LightGCN(train, 4, layers=layers)
+    users = torch.tensor([2, 39, 2, 7]).repeat(copies)
+    items = torch.tensor([[3, 59], [3, 4], [0, 1], [2, 3]]).repeat(copies, 1)
+    all_users, all_items = encoder.users_and_items()
+    whole = (all_users[users], all_items[items], all_items[items[:, 0]])
+    results = []
+    for rows in (encoder.embed(users, items, items[:, 0]), whole):
+        value = sum((part * part.detach().cos()).sum() for part in rows)
         tables = (encoder.user_table, encoder.item_table)
-        found.append([*rows, *torch.autograd.grad(value, tables)])
-    for ours, expected in zip(*found, strict=True):
+        results.append([*rows, *torch.autograd.grad(value, tables)])
+    for ours, expected in zip(*results, strict=True):
         torch.testing.assert_close(ours, expected)
 
 
@@ -196,39 +173,6 @@ def test_rows_without_an_edge_keep_their_share_of_the_table():
     encoder = LightGCN(train, 4, layers=2)
     (alone,) = encoder.embed(torch.tensor([5, 6]))
     torch.testing.assert_close(alone, encoder.user_table[5:7] / 3)
-
-
-def test_ease_solves_the_constrained_ridge_regression():
-    # At the optimum the gradient of |X - XB|^2 + lambda |B|^2 vanishes off the diagonal.
-    liked = TRAIN.matrix.toarray().astype(np.float64)
-    weights = EASE(TRAIN, 2.0).weights.astype(np.float64)
-    assert not weights.diagonal().any()
-    slope = liked.T @ (liked @ weights - liked) + 2.0 * weights
-    off_diagonal = ~np.eye(len(weights), dtype=bool)
-    np.testing.assert_allclose(slope[off_diagonal], 0, atol=1e-5)
-
-
-def test_ease_halves_the_precision_where_double_does_not_fit():
-    items = TRAIN.num_items
-    double = EASE(TRAIN, 2.0, memory=ease_memory(items))
-    single = EASE(TRAIN, 2.0, memory=ease_memory(items) - 1)
-    assert (double.precision, single.precision) == ("float64", "float32")
-    assert double.weights.dtype == single.weights.dtype == np.float32
-    np.testing.assert_allclose(single.weights, double.weights, atol=1e-6)
-
-
-def test_ease_refuses_what_does_not_fit():
-    items = TRAIN.num_items
-    assert EASE(TRAIN, memory=ease_memory(items, "float32")).precision == "float32"
-    with pytest.raises(ValueError, match=r"EASE of 10 items needs .* more than the"):
-        EASE(TRAIN, memory=ease_memory(items, "float32") - 1)
-
-
-def test_ease_says_when_the_penalty_vanishes_in_float32():
-    # Two items that always go together: without a penalty their Gram matrix is singular.
-    twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
-    with pytest.raises(ValueError, match="regularization 1e-12 is too small to invert"):
-        EASE(twins, 1e-12, memory=ease_memory(2, "float32"))
 
 
 @pytest.mark.parametrize(
@@ -249,7 +193,6 @@ def test_ease_says_when_the_penalty_vanishes_in_float32():
         ),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
         (lambda: MatrixFactorization(TRAIN, score="dot"), "score must be one of cosine, inner"),
-        (lambda: EASE(TRAIN, 0.0), "regularization must be positive"),
     ],
 )
 def test_bad_settings_are_refused(make, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +82,23 @@ class Data:
         values = [getattr(self, field.name) for field in fields(self)]
         return [value for value in values if value.requires_grad]
 
+    def of(self, part: Part) -> SimpleNamespace:
+        """The rows of one process, with masks for the columns of all."""
+        rows, number = part.rows, torch.arange(len(self.first))
+        names = ("first", "second", "own", "logits", "groups", "own_groups", "logits_mask")
+        same_mask = self.pairs_mask[:, : len(self.extra)] & (number > 0)[:, None]
+        return SimpleNamespace(
+            **{name: getattr(self, name)[rows] for name in names},
+            extra=self.extra[part.extra],
+            extra_groups=self.extra_groups[part.extra],
+            keys=torch.stack([self.groups, number // 2], dim=1)[rows],  # one equal is enough
+            views_mask=self.views_mask[part.both_views][:, part.views_columns],
+            pairs_mask=self.pairs_mask[rows][:, part.pairs_columns],
+            same_mask=same_mask[rows],
+            every=self,
+            leads=0 in rows,
+        )
+
 
 @dataclass
 class Part:
@@ -107,94 +125,52 @@ def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
     ]
 
 
-def keys(data: Data, part: Part) -> Tensor:
-    """Two groups per row: one equal key is enough."""
-    return torch.stack([data.groups, torch.arange(len(data.groups)) // 2], dim=1)[part.rows]
-
-
-Layout = Callable[[bayescl.ContrastiveLoss, Data, Part], Tensor]
-LAYOUTS: dict[str, Layout] = {
-    "two views": lambda loss, data, part: loss(data.first[part.rows], data.second[part.rows]),
-    "two views, groups": lambda loss, data, part: loss(
-        data.first[part.rows], data.second[part.rows], groups=data.groups[part.rows]
+LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]] = {
+    "two views": lambda loss, x: loss(x.first, x.second),
+    "two views, groups": lambda loss, x: loss(x.first, x.second, groups=x.groups),
+    "two views, keys": lambda loss, x: loss(x.first, x.second, groups=x.keys),
+    "both directions, keys": lambda loss, x: loss.in_batch(
+        x.first, x.second, groups=x.keys, both_directions=True
     ),
-    "two views, keys": lambda loss, data, part: loss(
-        data.first[part.rows], data.second[part.rows], groups=keys(data, part)
+    "two views, mask": lambda loss, x: loss(x.first, x.second, groups=x.groups, valid=x.views_mask),
+    "in batch": lambda loss, x: loss.in_batch(x.first, x.second),
+    "in batch, extra, mask": lambda loss, x: loss.in_batch(
+        x.first, x.second, extra=x.extra, valid=x.pairs_mask
     ),
-    "both directions, keys": lambda loss, data, part: loss.in_batch(
-        data.first[part.rows],
-        data.second[part.rows],
-        groups=keys(data, part),
+    "in batch, extra on rank 0 alone": lambda loss, x: loss.in_batch(
+        x.first, x.second, extra=x.every.extra if x.leads else None, groups=x.groups
+    ),
+    "in batch, extra, groups": lambda loss, x: loss.in_batch(
+        x.first, x.second, extra=x.extra, groups=x.groups, extra_groups=x.extra_groups
+    ),
+    "both directions, groups, log_q": lambda loss, x: loss.in_batch(
+        x.first,
+        x.second,
+        extra=x.extra,
+        groups=x.groups,
+        extra_groups=x.extra_groups,
+        log_q=torch.cat([x.second[:, 0], x.extra[:, 0]]),
+        anchor_log_q=x.first[:, 0],
         both_directions=True,
     ),
-    "two views, mask": lambda loss, data, part: loss(
-        data.first[part.rows],
-        data.second[part.rows],
-        groups=data.groups[part.rows],
-        valid=data.views_mask[part.both_views][:, part.views_columns],
-    ),
-    "in batch": lambda loss, data, part: loss.in_batch(
-        data.first[part.rows], data.second[part.rows]
-    ),
-    "in batch, extra, mask": lambda loss, data, part: loss.in_batch(
-        data.first[part.rows],
-        data.second[part.rows],
-        extra=data.extra[part.extra],
-        valid=data.pairs_mask[part.rows][:, part.pairs_columns],
-    ),
-    "in batch, extra on rank 0 alone": lambda loss, data, part: loss.in_batch(
-        data.first[part.rows],
-        data.second[part.rows],
-        extra=data.extra if 0 in part.rows else None,
-        groups=data.groups[part.rows],
-    ),
-    "in batch, extra, groups": lambda loss, data, part: loss.in_batch(
-        data.first[part.rows],
-        data.second[part.rows],
-        extra=data.extra[part.extra],
-        groups=data.groups[part.rows],
-        extra_groups=data.extra_groups[part.extra],
-    ),
-    "both directions, groups, log_q": lambda loss, data, part: loss.in_batch(
-        data.first[part.rows],
-        data.second[part.rows],
-        extra=data.extra[part.extra],
-        groups=data.groups[part.rows],
-        extra_groups=data.extra_groups[part.extra],
-        log_q=torch.cat([data.second[part.rows, 0], data.extra[part.extra, 0]]),
-        anchor_log_q=data.first[part.rows, 0],
-        both_directions=True,
-    ),
-    "sampled for all": lambda loss, data, part: loss.sampled(
-        data.first[part.rows],
-        data.second[part.rows],
-        data.extra[part.extra],
-        groups=data.groups[part.rows],
-        candidate_groups=data.extra_groups[part.extra],
+    "sampled for all": lambda loss, x: loss.sampled(
+        x.first, x.second, x.extra, groups=x.groups, candidate_groups=x.extra_groups
     ),
     # The first rank's anchors may be left without any candidate, as one process's may be.
-    "sampled, the same on every rank": lambda loss, data, part: loss.sampled(
-        data.first[part.rows],
-        data.second[part.rows],
-        data.extra,
-        groups=data.groups[part.rows],
-        candidate_groups=data.extra_groups,
-        valid=(
-            data.pairs_mask[:, : len(data.extra)] & (torch.arange(len(data.first)) > 0)[:, None]
-        )[part.rows],
+    "sampled, the same on every rank": lambda loss, x: loss.sampled(
+        x.first,
+        x.second,
+        x.every.extra,
+        groups=x.groups,
+        candidate_groups=x.every.extra_groups,
+        valid=x.same_mask,
         gather_candidates=False,
     ),
-    "sampled for each": lambda loss, data, part: loss.sampled(
-        data.first[part.rows],
-        data.second[part.rows],
-        data.own[part.rows],
-        groups=data.groups[part.rows],
-        candidate_groups=data.own_groups[part.rows],
+    "sampled for each": lambda loss, x: loss.sampled(
+        x.first, x.second, x.own, groups=x.groups, candidate_groups=x.own_groups
     ),
-    "from logits": lambda loss, data, part: loss.from_logits(
-        data.logits[part.rows, 0],
-        data.logits[part.rows, 1:],
-        valid=data.logits_mask[part.rows],
+    "from logits": lambda loss, x: loss.from_logits(
+        x.logits[:, 0], x.logits[:, 1:], valid=x.logits_mask
     ),
 }
 NEEDS_NO_GROUPS = {
@@ -264,7 +240,7 @@ def layouts(rank: int, world_size: int) -> Findings:
             for found, part, gather in ((own_found, mine, True), (one_found, whole, False)):
                 data = Data.draw(sum(batches), sum(extras), dtype)
                 loss = LOSSES[name](temperature=bayescl.LearnableTemperature(0.3), gather=gather)
-                found += found_by(loss, LAYOUTS[layout](loss, data, part), data)
+                found += found_by(loss, LAYOUTS[layout](loss, data.of(part)), data)
     distances = [
         distance(total / world_size, expected.double())
         for total, expected in zip(summed_over_ranks(own_found), one_found, strict=True)

@@ -40,27 +40,6 @@ def em_step(
     )
 
 
-def log_likelihood(
-    rows: list[Tensor], directions: list[Tensor], weights: list[float], kappa: float
-) -> float:
-    """The normaliser, which no call of the library needs, comes from a Bessel function."""
-    from scipy.special import ive
-
-    order = len(rows[0]) / 2 - 1
-    constant = (
-        order * math.log(kappa)
-        - (order + 1) * math.log(2 * math.pi)
-        - (math.log(ive(order, kappa)) + kappa)
-    )
-    total = 0.0
-    for row in rows:
-        density = 0.0
-        for direction, weight in zip(directions, weights, strict=True):
-            density += weight * math.exp(constant + kappa * float(row @ direction / row.norm()))
-        total += math.log(density)
-    return total / len(rows)
-
-
 def agreement(first: list[list[float]], second: list[list[float]]) -> float:
     items, components = len(first), len(first[0])
     same = confidence = chance = 0.0
@@ -120,44 +99,3 @@ def same_class(
         second = [sum(second[c] * moves[c][k] for c in range(size)) for k in range(size)]
     common = sum(a * b for a, b in zip(first, second, strict=True))
     return common / math.sqrt(sum(a * a for a in first) * sum(b * b for b in second))
-
-
-def latent(
-    positive: Tensor,
-    unlabeled: list[Tensor],
-    same_class: list[float],
-    *,
-    attraction: float,
-    threshold: float,
-    aim: str = "classes",
-    sharpness: float = 1.0,
-    certain: list[bool] | None = None,
-) -> Tensor:
-    """One anchor's loss; where labels settle a pair, the aim "both" does as "classes" does."""
-    columns = list(zip(unlabeled, same_class, certain or [False] * len(unlabeled), strict=True))
-    trusted = [aim == "classes" or (aim == "both" and sure) for *_, sure in columns]
-    weights = [
-        1 - same if plain else 1.0 for (_, same, _), plain in zip(columns, trusted, strict=True)
-    ]
-    mean = sum(weights) / max(1, len(weights)) or 1.0
-    total, pulled, pull = positive.exp(), positive, 1.0
-    drawn: list[tuple[Tensor, float]] = []
-    for (logit, same, _), plain, weight in zip(columns, trusted, weights, strict=True):
-        total = total + weight / mean * logit.exp()
-        if same > threshold and plain:
-            pulled = pulled + attraction * same * logit
-            pull += attraction * same
-        elif same > threshold:
-            drawn.append((logit, same))
-    loss = total.log() - pulled / pull
-    # Members past all that are not members.
-    others = sum(1 - same for same in same_class) / max(1, len(same_class))
-    if not drawn or others == 0:
-        return loss
-    rest = torch.stack(
-        [(1 - same) / others * (sharpness * logit).exp() for logit, same, _ in columns]
-    ).sum()
-    strength = attraction / max(1.0, sum(same for _, same in drawn)) / sharpness
-    for logit, same in drawn:
-        loss = loss + strength * same * (1 + rest / (sharpness * logit).exp()).log()
-    return loss

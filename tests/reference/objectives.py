@@ -1,37 +1,57 @@
-"""Each objective as a loop over candidates in float64, straight from its paper's formula.
+"""Each objective on one row of logits in float64, straight from its paper's formula.
 
-``positive`` is a float64 scalar tensor, ``unlabeled`` a list of them (only those that count), so
-autograd gives reference gradients as well. The table at the end says which function and which loss
-of the library a loop is of, and where to compare them: a new weighting is a loop and a row here.
+``positive`` is a float64 scalar and ``unlabeled`` the logits that count, as tensors, so autograd
+gives reference gradients as well. Sums of exponentials keep to their logarithms, so results are
+right at any size of the logits. The table at the end says which function and which loss of the
+library a row is of, and where to compare them: a new weighting is a function and a row here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus as _softplus
 
 import bayescl
 from bayescl import functional as F
 
-
-def info_nce(positive: Tensor, unlabeled: list[Tensor]) -> Tensor:
-    total = positive.exp()
-    for logit in unlabeled:
-        total = total + logit.exp()
-    return -(positive.exp() / total).log()
+Row = Tensor | Sequence[Tensor]
 
 
-def empirical_cdf(unlabeled: list[Tensor], index: int, ranks: str) -> float:
-    values = [logit.item() for logit in unlabeled]
-    below = sum(value < values[index] for value in values)
-    equal = sum(value == values[index] for value in values)
-    count = below + equal if ranks == "upper" else below + equal / 2
-    return count / len(unlabeled)
+def tensor_of(row: Row) -> Tensor:
+    if isinstance(row, Tensor):
+        return row
+    return torch.stack(list(row)) if len(row) else torch.empty(0, dtype=torch.float64)
+
+
+def softplus(value: Tensor) -> Tensor:
+    """log(1 + e^x); where PyTorch's rounds at its threshold, e^-60 is nothing."""
+    return _softplus(value, threshold=60.0)
+
+
+def log_sum(unlabeled: Row, weights: Tensor | None = None) -> Tensor:
+    """Log of the weighted sum of exponentials; candidates without weight do not count."""
+    logits = tensor_of(unlabeled)
+    if weights is not None:
+        logits = (logits + weights.log())[weights > 0]
+    return logits.logsumexp(dim=0)
+
+
+def info_nce(positive: Tensor, unlabeled: Row) -> Tensor:
+    return softplus(log_sum(unlabeled) - positive)
+
+
+def empirical_cdf(unlabeled: Row, ranks: str) -> Tensor:
+    """Mid- or upper ranks over their number, by comparison with every other."""
+    logits = tensor_of(unlabeled).detach()
+    below = (logits[None, :] < logits[:, None]).sum(dim=1)
+    equal = (logits[None, :] == logits[:, None]).sum(dim=1)
+    return (below + (equal if ranks == "upper" else equal / 2)).double() / len(logits)
 
 
 def bayesian_weight(
@@ -39,59 +59,53 @@ def bayesian_weight(
 ) -> float:
     """Equations cdftrans and ome1; ``epsilon`` is what the authors' program adds to a and Z."""
     tau_minus = 1 - tau_plus
-    a = (1 - 2 * alpha) * (tau_minus - tau_plus) + epsilon
-    b = 2 * (alpha * tau_minus + (1 - alpha) * tau_plus)
-    proposal = cdf if a == 0 else (-b + math.sqrt(b * b + 4 * a * cdf)) / (2 * a)
+    low = alpha * tau_minus + (1 - alpha) * tau_plus
+    a, b = (1 - 2 * alpha) * (tau_minus - tau_plus) + epsilon, 2 * low
+    # The root without a difference of equals, and 1 where a weight may be 0.
+    proposal = 2 * cdf / (b + math.sqrt(max(0.0, b * b + 4 * a * cdf)))
+    if cdf == 1 and epsilon == 0:
+        proposal = 1.0
+    if low == 1 and epsilon == 0:  # both densities vanish alike at the end
+        return 1.0
     z = (1 - beta) * alpha + beta * (1 - alpha) + epsilon
-    target = ((1 - beta) * alpha + (beta - alpha) * proposal) / z
-    sampled = (
-        alpha * tau_minus
-        + (1 - alpha) * tau_plus
-        + (1 - 2 * alpha) * proposal * (tau_minus - tau_plus)
-    )
-    return target / sampled
+    target = ((1 - beta) * alpha * (1 - proposal) + beta * (1 - alpha) * proposal) / z
+    return target / (low * (1 - proposal) + (1 - low) * proposal)
+
+
+def rank_weights(unlabeled: Row, ranks: str = "mid", **parameters: float) -> Tensor:
+    weights = [bayesian_weight(u, **parameters) for u in empirical_cdf(unlabeled, ranks).tolist()]
+    return torch.tensor(weights, dtype=torch.float64)
 
 
 def bayesian(
-    positive: Tensor,
-    unlabeled: list[Tensor],
-    *,
-    alpha: float,
-    beta: float,
-    tau_plus: float,
-    ranks: str = "mid",
-    epsilon: float = 0.0,
+    positive: Tensor, unlabeled: Row, *, ranks: str = "mid", **parameters: float
 ) -> Tensor:
-    total = positive.exp()
-    for index, logit in enumerate(unlabeled):
-        cdf = empirical_cdf(unlabeled, index, ranks)
-        total = total + bayesian_weight(cdf, alpha, beta, tau_plus, epsilon) * logit.exp()
-    return -(positive.exp() / total).log()
+    if not len(unlabeled):
+        return info_nce(positive, unlabeled)
+    return softplus(log_sum(unlabeled, rank_weights(unlabeled, ranks, **parameters)) - positive)
 
 
 def sigmoid(
     positive: Tensor,
-    unlabeled: list[Tensor],
+    unlabeled: Row,
     *,
     bias: float = 0.0,
     ranks: str = "mid",
+    same_class: Tensor | None = None,
     **weighting: float,
 ) -> Tensor:
     """SigLIP's sum over pairs; weights by rank, if any, have mean 1."""
-    weights = [1.0] * len(unlabeled)
-    if weighting:
-        cdf = [empirical_cdf(unlabeled, index, ranks) for index in range(len(unlabeled))]
-        weights = [bayesian_weight(each, **weighting) for each in cdf]
-    total = -torch.sigmoid(positive + bias).log()
-    for logit, weight in zip(unlabeled, weights, strict=True):
-        term = -torch.sigmoid(-(logit + bias)).log()
-        total = total + weight * len(weights) / sum(weights) * term
-    return total
+    logits = tensor_of(unlabeled) + bias
+    weights = torch.ones_like(logits)
+    if weighting and len(logits):
+        weights = rank_weights(logits, ranks, **weighting)
+        weights = weights / weights.mean()
+    if same_class is not None:
+        weights = weights * (1 - same_class)
+    return softplus(-positive - bias) + (weights * softplus(logits)).sum()
 
 
-def debiased(
-    positive: Tensor, unlabeled: list[Tensor], *, tau_plus: float, minimum_logit: float
-) -> Tensor:
+def debiased(positive: Tensor, unlabeled: Row, *, tau_plus: float, minimum_logit: float) -> Tensor:
     return hard(
         positive, unlabeled, tau_plus=tau_plus, concentration=0.0, minimum_logit=minimum_logit
     )
@@ -99,23 +113,58 @@ def debiased(
 
 def hard(
     positive: Tensor,
-    unlabeled: list[Tensor],
+    unlabeled: Row,
     *,
     tau_plus: float,
     concentration: float,
     minimum_logit: float,
 ) -> Tensor:
-    count = len(unlabeled)
-    mean = torch.zeros((), dtype=torch.float64)
-    for logit in unlabeled:
-        mean = mean + logit.exp() ** concentration / count
-    total = torch.zeros((), dtype=torch.float64)
-    for logit in unlabeled:
-        total = total + logit.exp() ** concentration / mean * logit.exp()
-    negative = (total - count * tau_plus * positive.exp()) / (1 - tau_plus)
-    floor = torch.as_tensor(count * math.exp(minimum_logit), dtype=torch.float64)
-    negative = torch.maximum(negative, floor)
-    return -(positive.exp() / (positive.exp() + negative)).log()
+    if not len(unlabeled):
+        return info_nce(positive, unlabeled)
+    logits = tensor_of(unlabeled)
+    log_count = math.log(len(logits))
+    total = log_sum((1 + concentration) * logits)
+    total = total - (log_sum(concentration * logits) - log_count)
+    rest = floor = log_count + minimum_logit + 0 * total  # which autograd is asked for
+    if tau_plus == 0:
+        rest = total
+    elif (share := math.log(tau_plus) + log_count + positive - total) < 0:
+        rest = total + (-torch.expm1(share)).log() - math.log1p(-tau_plus)
+    return softplus(torch.maximum(rest, floor) - positive)
+
+
+def latent(
+    positive: Tensor,
+    unlabeled: Row,
+    same_class: Sequence[float] | Tensor,
+    *,
+    attraction: float,
+    threshold: float,
+    aim: str = "classes",
+    sharpness: float = 1.0,
+    certain: Sequence[bool] | Tensor | None = None,
+) -> Tensor:
+    """Where labels settle a pair, the aim "both" does as "classes" does."""
+    if not len(unlabeled):
+        return info_nce(positive, unlabeled)
+    logits, same = tensor_of(unlabeled), torch.as_tensor(same_class, dtype=torch.float64)
+    trusted = torch.full(logits.shape, aim == "classes")
+    if aim == "both" and certain is not None:
+        trusted = torch.as_tensor(certain, dtype=torch.bool)
+    attracts, others = torch.where(same > threshold, same, 0.0), 1 - same
+    weights, loss = torch.where(trusted, others, 1.0), torch.zeros_like(positive)
+    if weights.sum() > 0:
+        loss = softplus(log_sum(logits, weights / weights.mean()) - positive)
+    pulls = attraction * torch.where(trusted, attracts, 0.0)
+    apart = torch.where(pulls > 0, positive - logits, 0.0)
+    loss = loss + (pulls * apart).sum() / (1 + pulls.sum())
+    # Members past all that are not members.
+    members = torch.where(trusted, 0.0, attracts)
+    if not members.any() or not others.any():
+        return loss
+    behind = softplus(log_sum(sharpness * logits, others / others.mean()) - sharpness * logits)
+    drawn = torch.where(members > 0, members * behind, 0.0).sum()
+    return loss + attraction / max(1.0, float(members.sum())) / sharpness * drawn
 
 
 class Weighting(NamedTuple):

@@ -93,6 +93,7 @@ def test_pages_are_written_only_when_they_are_not_just_checked(tmp_path) -> None
         ("1<!-- quote: value a.csv none:.2f n=1 -->", "there is nothing at none"),
         ("1<!-- quote: value a.csv error:q n=1 -->", "cannot quote .*Unknown format code"),
         ("1<!-- quote: value b.csv error:.2f -->", r"there is no file .*b\.csv"),
+        ("<!-- quote: comparison c.json -->\n<!-- /quote -->\n", r"settings\.json"),
         ("1<!-- quote: value *-b.csv error:.2f -->", r"there is no file .*\*-b\.csv"),
         ("1<!-- quote: guess a.csv -->", "there is no quotation guess, only value, table"),
         ("1<!-- quote: value -->", "not enough values"),

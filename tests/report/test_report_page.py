@@ -10,6 +10,7 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bayescl_lab.cli import main
@@ -205,25 +206,35 @@ def test_the_command_checks_pages_and_writes_them(tmp_path, capsys) -> None:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_page_is_no_wider_than_the_screen(tmp_path, width: int) -> None:
+def test_pages_are_no_wider_than_a_desk_or_a_phone(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / ("long_name" * 20)
     image_run(folder, data="words_without_a_space" * 20)
-    folders = [folder, ROOT / "results/cifar10-jpeg", ROOT / "results/ranking"]
-    page = report_page(folders).replace("<details>", "<details open>")
-    frame = tmp_path / "frame.html"
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(80, 4)))
+    assert main(["inspect", "rows.npy", "--batch-size", "40", "--out", "rows.html"]) == 0
+    pages = [
+        report_page([folder, ROOT / "results/cifar10-jpeg", ROOT / "results/ranking"]),
+        Path("rows.html").read_text(),
+    ]
+    frames = [
+        f'<iframe style="width:{width}px;height:900px;border:0" '
+        f'srcdoc="{html.escape(page.replace("<details>", "<details open>"))}"></iframe>'
+        for page in pages
+        for width in (390, 1280)
+    ]
     program = """onload = () => {
-        const page = document.getElementById("frame").contentDocument.documentElement
-        document.getElementById("widths").textContent = page.scrollWidth + " " + page.clientWidth
+        const pages = [...document.querySelectorAll("iframe")].map(
+            frame => frame.contentDocument.documentElement)
+        const widths = pages.map(page => [page.scrollWidth, page.clientWidth])
+        document.getElementById("widths").textContent = JSON.stringify(widths)
     }"""
-    frame.write_text(
-        f'<iframe id="frame" style="width:{width}px;height:900px;border:0" '
-        f'srcdoc="{html.escape(page)}"></iframe><p id="widths"></p><script>{program}</script>',
-        encoding="utf-8",
-    )
+    frame = tmp_path / "frame.html"
+    text = f'{"".join(frames)}<p id="widths"></p><script>{program}</script>'
+    frame.write_text(text, encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", frame.as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    needed, there = map(int, re.search(r'<p id="widths">(\d+) (\d+)</p>', dom).groups())
-    assert width - 20 <= there <= width  # a scroll bar for the height takes some
-    assert needed == there
+    widths = json.loads(re.search(r'<p id="widths">(.+?)</p>', dom)[1])
+    for (needed, there), width in zip(widths, 2 * (390, 1280), strict=True):
+        assert width - 20 <= there <= width  # a scroll bar for the height takes some
+        assert needed == there

@@ -33,9 +33,9 @@ def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point:
 def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> None:
     from bayescl_lab.images.augmentation import AffineNoise
     from bayescl_lab.ranking.module import RankingModule
+    from bayescl_lab.runs.folder import RunFolder
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.images.settings import ImageSettings
-    from bayescl_lab.runs.journal import Journal
     from bayescl_lab.runs.ranking.run import train_ranking
 
     torch.set_num_threads(1)
@@ -45,7 +45,7 @@ def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> Non
         "step": (RankingModule, "training_step"),
         "checkpoint": (Path, "replace"),
         "metrics": (Path, "replace"),
-        "row": (Journal, "on_train_epoch_end"),
+        "row": (RunFolder, "write_metrics"),
     }[kind]
     method = getattr(owner, name)
     calls = 0

@@ -78,114 +78,67 @@ CLOUD = np.random.default_rng(1).normal(size=(1000, 32))
 CLEAR, CLASSES = items()
 IN_BATCH = {"layout": "in_batch"}
 
+LATENT, PLAIN = "LatentClassContrastiveLoss", "InfoNCELoss"
+ORACLE = "AttractingOracleContrastiveLoss"
+PAIRS = f'{LATENT}(temperature=0.5, aim="pairs")'
+FIRST, FEW, TWICE = "the exact partner stays first", "too few to matter", "occur more than once"
+
 SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
     # situation: embeddings, loss, what each call takes, words of the reason
-    "two views, clear classes": (
-        lambda: views(CLEAR),
-        "LatentClassContrastiveLoss",
-        (),
-        "trust is 1.00",
-    ),
-    "two views, four classes": (
-        lambda: views(items(4)[0]),
-        "LatentClassContrastiveLoss",
-        (),
-        "about 4 classes",
-    ),
-    "two views, no classes": (
-        lambda: views(CLOUD),
-        "InfoNCELoss",
-        (),
-        "Latent classes would change nothing",
-    ),
+    "two views, clear classes": (lambda: views(CLEAR), LATENT, (), "trust is 1.00"),
+    "two views, four classes": (lambda: views(items(4)[0]), LATENT, (), "about 4 classes"),
+    "two views, no classes": (lambda: views(CLOUD), PLAIN, (), "classes would change nothing"),
     "two halves of a cloud": (lambda: views(CLOUD[:, :4]), None, (), "--num-classes"),
-    "exact pairs with classes": (
-        lambda: views(CLEAR, options=IN_BATCH),
-        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
-        (),
-        "the exact partner stays first",
-    ),
-    "pairs of one class": (of_one_class, "InfoNCELoss", (), "bring the class together"),
+    "exact pairs with classes": (lambda: views(CLEAR, options=IN_BATCH), PAIRS, (), FIRST),
+    "pairs of one class": (of_one_class, PLAIN, (), "bring the class together"),
     "labels of a few": (
         lambda: views(CLEAR, labels=some(CLASSES, 100)),
-        "LatentClassContrastiveLoss",
-        ("labels",),
-        "100 of 1,000 labels",
+        *(LATENT, ("labels",), "100 of 1,000 labels"),
     ),
     "labels of all": (
         lambda: views(CLEAR, labels=CLASSES),
-        "AttractingOracleContrastiveLoss",
-        ("groups",),
-        "If labels are only here to judge, use LatentClassContrastiveLoss",
+        *(ORACLE, ("groups",), f"If labels are only here to judge, use {LATENT}"),
     ),
     "labels of all pairs": (
         lambda: views(CLEAR, labels=CLASSES, options=IN_BATCH),
-        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
-        ("labels",),
-        "the exact partner stays first",
+        *(PAIRS, ("labels",), FIRST),
     ),
     "labels of one view": (
         lambda: Situation(CLEAR, labels=CLASSES),
-        "AttractingOracleContrastiveLoss",
-        ("groups",),
-        "the labels say which",
+        *(ORACLE, ("groups",), "the labels say which"),
     ),
     "a few labels contradict the classes found": (
         lambda: other_classes(200),
-        "LatentClassContrastiveLoss",
-        ("labels",),
-        "are not yours",
+        *(LATENT, ("labels",), "are not yours"),
     ),
     "all labels contradict the classes found": (
         lambda: other_classes(1000),
-        "AttractingOracleContrastiveLoss",
-        ("groups",),
-        "are not yours",
+        *(ORACLE, ("groups",), "are not yours"),
     ),
     "too few items": (lambda: views(CLEAR[:60]), None, (), "at least 160, or labels"),
     "one view": (lambda: Situation(CLEAR), None, (), "a second view of each item (--second-view)"),
     "copies": (
         lambda: Situation(*(np.repeat(view(CLEAR, seed), 2, axis=0) for seed in (1, 2))),
-        "LatentClassContrastiveLoss",
-        ("groups",),
-        "occur more than once",
+        *(LATENT, ("groups",), TWICE),
     ),
     "labels of very many classes": (
         lambda: views(CLOUD, labels=np.arange(1000) // 2),
-        "InfoNCELoss",
-        (),
-        "too few to matter",
+        *(PLAIN, (), FEW),
     ),
     "very many classes, as somebody says": (
         lambda: Situation(CLOUD, options={"num_classes": 5000}),
-        "InfoNCELoss",
-        (),
-        "too few to matter",
+        *(PLAIN, (), FEW),
     ),
-    "popular documents": (
-        lambda: popular(0.8),
-        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
-        ("groups", "log_q"),
-        "far more frequent",
-    ),
-    "documents drawn evenly": (
-        lambda: popular(0.0),
-        'LatentClassContrastiveLoss(temperature=0.5, aim="pairs")',
-        ("groups",),
-        "occur more than once",
-    ),
+    "popular documents": (lambda: popular(0.8), PAIRS, ("groups", "log_q"), "far more frequent"),
+    "documents drawn evenly": (lambda: popular(0.0), PAIRS, ("groups",), TWICE),
     "collapsed": (
         lambda: Situation(1 + 1e-3 * CLOUD, 1 + 1e-3 * view(CLOUD, 1)),
-        None,
-        (),
-        "have collapsed",
+        *(None, (), "have collapsed"),
     ),
     "a view beside itself": (lambda: Situation(CLEAR, CLEAR), None, (), "both views are the same"),
     "views in another order": (
         lambda: Situation(view(CLOUD, 1), view(CLOUD, 2)[::-1].copy()),
-        None,
-        (),
-        "in the same order",
+        *(None, (), "in the same order"),
     ),
 }
 

@@ -16,8 +16,8 @@ from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
-from bayescl_lab.report.images.figure import draw_comparison
-from bayescl_lab.report.images.markdown import comparison_markdown
+from bayescl_lab.report.figures import comparison_figure
+from bayescl_lab.report.images import comparison_markdown
 from bayescl_lab.runs import losses
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
@@ -91,7 +91,7 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     )
     result = compare(comparison, tmp_path / "all")
     assert f"| {LOSSES[toy].title} |" in comparison_markdown(result)
-    draw_comparison(result, tmp_path / "all.png")
+    assert comparison_figure(result).axes
     run = tmp_path / "all" / "runs" / "power-seed0"
     loss = ImageSettings.from_config(RunFolder.find(run).config()).loss
     assert loss.hyperparameters["power"] == 2
@@ -135,11 +135,6 @@ def test_a_new_row_trains_recommenders_and_is_inspected(toy, tmp_path):
     assert result["settings"]["power"] == 4
     assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]
     assert inspect_ranking(tmp_path / "run").files
-
-
-def test_a_row_without_a_class_is_refused():
-    with pytest.raises(ValueError, match="needs a class for images or for ranking"):
-        LossRow("nothing", "#000000")
 
 
 def test_a_hyperparameter_without_an_argument_is_refused(monkeypatch):

@@ -17,7 +17,6 @@ from runs.killed_run import train_until_killed
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
-from bayescl_lab.runs.checkpoints import AtomicCheckpointIO
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.ranking.data import RankingData
@@ -120,24 +119,6 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_so(
     assert ImageRun(run_settings).load(out / "checkpoints" / "last.ckpt") == 1
     train_images(run_settings, out, resume=True)
     assert_same_run(out, trained(run_settings))
-
-
-def test_a_save_that_fails_keeps_the_checkpoint_before(tmp_path, monkeypatch):
-    path = tmp_path / "last.ckpt"
-    AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 1}, path)
-    with pytest.raises(Exception, match="pickle"):
-        AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "f": lambda: None}, path)
-
-    def failing(checkpoint, file):
-        file.write(b"some bytes")
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", failing)
-        with pytest.raises(OSError, match="the previous one is kept, and --resume continues"):
-            AtomicCheckpointIO().save_checkpoint({"state_dict": {}, "epoch": 2}, path)
-    assert read_checkpoint(path)["epoch"] == 1
-    assert [file.name for file in tmp_path.iterdir()] == ["last.ckpt"]
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import torch
 from runs.launched import run_on_ranks
 from runs.train_on_ranks import CASES, train_all
 
-from bayescl_lab.runs.processes import Processes, ProcessRank, process_rank
+from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.settings import process_rank
 
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
 
@@ -68,24 +69,21 @@ def test_a_process_finds_its_rank_in_what_launchers_say(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert process_rank(devices) == ProcessRank(*expected)
+    assert process_rank(devices) == expected
 
 
 LAUNCHED = {"WORLD_SIZE": "4", "LOCAL_RANK": "1", "RANK": "3", "GROUP_RANK": "1"}
 
 
-@pytest.mark.parametrize(
-    ("processes", "expected"), [(Processes(2, 2), (3, 1)), (Processes(), (0, 0))]
-)
-def test_processes_that_train_together_know_their_places(processes, expected, monkeypatch):
+def test_processes_that_train_together_know_their_places_and_how_many_torchrun_must_start(
+    monkeypatch,
+):
     for name, value in LAUNCHED.items():
         monkeypatch.setenv(name, value)
-    assert processes.this() == ProcessRank(*expected)
-
-
-def test_torchrun_must_start_as_many_processes_as_there_are_devices(monkeypatch):
-    for name, value in {**LAUNCHED, "TORCHELASTIC_RUN_ID": "none"}.items():
-        monkeypatch.setenv(name, value)
-    assert Processes(2, 2).this().rank == 3
+    together = RankingSettings(devices=2, num_nodes=2)
+    assert RankingSettings().this_process() == (0, 0)
+    assert together.this_process() == (3, 1)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    assert together.this_process() == (3, 1)
     with pytest.raises(ValueError, match=r"must be 4, the number .* started, got 2 times 1$"):
-        Processes(2).this()
+        RankingSettings(devices=2).this_process()

@@ -21,7 +21,7 @@ from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import fit_in_folder
-from bayescl_lab.runs.processes import process_rank
+from bayescl_lab.runs.settings import process_rank
 
 BATCH, EPOCHS, IMAGES = 16, 2, 50
 CASES = {

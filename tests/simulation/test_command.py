@@ -53,19 +53,18 @@ def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--all", "--alpha", "0.4"], "alpha must be at least 0.5, got 0.4"),
-        (["--all", "--tau-plus", "0"], "tau_plus must be above 0, got 0"),
-        (["--all", "--candidates", "0"], "candidates must be at least 1, got 0"),
-        (["--all", "--alpha", "nan"], "alpha must be"),
-        (["--all", "--seed", "-1"], "seed must be at least 0, got -1"),
+        (["--alpha", "0.4"], "alpha must be at least 0.5, got 0.4"),
+        (["--tau-plus", "0"], "tau_plus must be above 0, got 0"),
+        (["--candidates", "0"], "candidates must be at least 1, got 0"),
+        (["--alpha", "nan"], "alpha must be"),
+        (["--seed", "-1"], "seed must be at least 0, got -1"),
         (
-            ["--all", "--proposal", "beta"],
+            ["--proposal", "beta"],
             "proposal must be 'slide', 'script' or 'normal', got beta",
         ),
         (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
-        (["--all", "--names", "mse"], "give either names of experiments or --all"),
-        (["--all", "--page", "/nowhere/page.md"], "No such file"),
-        (["--all", "--out", f"{__file__}/folder"], f"cannot write to the folder {__file__}"),
+        (["--page", "/nowhere/page.md"], "No such file"),
+        (["--out", f"{__file__}/folder"], f"cannot write to the folder {__file__}"),
     ],
 )
 def test_bad_input_gets_one_line_and_leaves_nothing(

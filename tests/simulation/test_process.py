@@ -78,10 +78,10 @@ def draw(sampler: str, proposals: Proposals, alpha: float, true_negative: bool) 
 def test_both_samplers_follow_the_closed_form_cdf(
     proposals: Proposals, alpha: float, true_negative: bool
 ) -> None:
-    class_cdf = F.true_negative_cdf if true_negative else F.false_negative_cdf
+    kind = F.PairMixture.true_negatives if true_negative else F.PairMixture.false_negatives
     drawn = [draw(sampler, proposals, alpha, true_negative) for sampler in SAMPLERS]
     for scores in drawn:
-        level = class_cdf(proposals.cdf(scores, torch.tensor(0)), alpha=alpha)
+        level = kind(alpha).cdf(proposals.cdf(scores, torch.tensor(0)))
         assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
     assert stats.ks_2samp(*(scores.numpy() for scores in drawn)).pvalue > 0.001
 
@@ -129,7 +129,7 @@ def test_unlabeled_scores_follow_the_unlabeled_cdf(sampler: str) -> None:
     )
     logits, _ = everything(settings)
     cdf = torch.special.ndtr(logits.flatten() * 2)
-    level = F.unlabeled_cdf(cdf, alpha=0.8, tau_plus=0.3)
+    level = F.PairMixture.unlabeled(0.8, 0.3).cdf(cdf)
     assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
 
 
@@ -142,7 +142,7 @@ def test_false_negatives_come_with_their_prior() -> None:
 def test_positives_have_the_density_of_false_negatives() -> None:
     settings = Settings(anchors=500, proposal="normal", alpha=0.9, temperature=1.0)
     positives = torch.cat([chunk.positives for chunk in observe(settings, generator(0))])
-    level = F.false_negative_cdf(torch.special.ndtr(positives.flatten()), alpha=0.9)
+    level = F.PairMixture.false_negatives(0.9).cdf(torch.special.ndtr(positives.flatten()))
     assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
 
 

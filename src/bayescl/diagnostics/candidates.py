@@ -8,22 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from bayescl.axes import (
-    Bool,
-    CandidateMask,
-    Float,
-    Int,
-    PerAnchor,
-    PositiveLogits,
-    Tensor,
-    UnlabeledLogits,
-)
+from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_choice, check_mask
 from bayescl.engines import ContrastiveBatch, Layout
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
@@ -148,54 +139,31 @@ def score_candidates(
         raise ValueError("labels must be None if logits or false_negative are given")
     if other_labels is not None and (labels is None or layout not in _OTHER_GROUPS):
         raise ValueError(f"other_labels must be None with layout {layout!r} or without labels")
-    seen = _recorded(loss, layout, embeddings, options)
-    valid = _all_of(seen.valid, seen.unlabeled)
+    scored = _recorded(loss, layout, embeddings, options)
     if labels is not None:
         options = {key: value for key, value in options.items() if key not in _GROUPS}
         options["groups"] = labels
         if other_labels is not None:
             options[_OTHER_GROUPS[layout]] = other_labels
-        apart = _recorded(loss, layout, embeddings, options)
-        false_negative = valid & ~_all_of(apart.valid, seen.unlabeled)
-    elif false_negative is not None:
-        check_mask("false_negative", false_negative, valid.shape)
-        false_negative = valid & false_negative
-    return ScoredCandidates(
-        positive=seen.positive,
-        unlabeled=seen.unlabeled,
-        valid=valid,
-        objective=loss.objective_in(layout, loss.temperature),
-        false_negative=false_negative,
-        sees_labels=loss.needs_groups,
-        same_class=seen.same_class,
-        certain=seen.certain,
-    )
+        false_negative = ~_recorded(loss, layout, embeddings, options).valid
+    if false_negative is None:
+        return scored
+    check_mask("false_negative", false_negative, scored.valid.shape)
+    return replace(scored, false_negative=scored.valid & false_negative)
 
 
 class _Recorder(LogSumObjective):
-    """An objective that records its arguments; every loss is 0."""
+    """An objective that keeps its arguments; every loss is 0."""
 
-    positive: Tensor
-    unlabeled: Tensor
-    valid: Tensor | None
-    same_class: Tensor | None
-    certain: Tensor | None
     reads_same_class = True
-    calls = 0
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
 
     def __call__(
-        self,
-        positive: PositiveLogits,
-        unlabeled: UnlabeledLogits,
-        *,
-        valid: CandidateMask | None = None,
-        same_class: Float[Tensor, "anchors candidates"] | None = None,
-        certain: Bool[Tensor, "anchors candidates"] | None = None,
+        self, positive: PositiveLogits, unlabeled: UnlabeledLogits, **known: Any
     ) -> PerAnchor:
-        """Keep the logits, the mask and the posterior of pairs."""
-        self.positive, self.unlabeled, self.valid = positive, unlabeled, valid
-        self.same_class, self.certain = same_class, certain
-        self.calls += 1
+        self.calls.append({"positive": positive, "unlabeled": unlabeled, **known})
         return torch.zeros_like(positive)
 
 
@@ -219,18 +187,20 @@ class _Twin(ContrastiveLoss):
 
 def _recorded(
     loss: ContrastiveLoss, layout: Layout, embeddings: tuple[Tensor, ...], options: dict[str, Any]
-) -> _Recorder:
-    """The arguments of the objective in this call of the loss."""
+) -> ScoredCandidates:
+    """What the objective receives in this call of the loss."""
     recorder = _Recorder()
     getattr(_Twin(loss, recorder), _CALLS[layout])(*embeddings, **options)
-    if recorder.calls != 1:
+    if len(recorder.calls) != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
-    return recorder
-
-
-def _all_of(valid: Tensor | None, unlabeled: Tensor) -> Tensor:
-    """A mask, created if there is none."""
-    return torch.ones_like(unlabeled, dtype=torch.bool) if valid is None else valid
+    (seen,) = recorder.calls
+    if seen["valid"] is None:
+        seen["valid"] = torch.ones_like(seen["unlabeled"], dtype=torch.bool)
+    return ScoredCandidates(
+        **seen,
+        objective=loss.objective_in(layout, loss.temperature),
+        sees_labels=loss.needs_groups,
+    )
 
 
 @contextmanager

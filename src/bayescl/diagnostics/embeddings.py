@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_interval, check_shape
 from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
-from bayescl.diagnostics.summary import Diagnosis, diagnose
+from bayescl.diagnostics.summary import Diagnosis, counted, diagnose
 from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
@@ -122,24 +122,20 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        plain = (
-            *("items", "dim", "views", "layout", "batch_size", "batches", "candidates"),
-            *("temperature", "tau_plus", "tau_plus_from", "false_negatives"),
-            *("nearest_false", "labelled_items", "fitted", "trust", "found", "explanation"),
-        )
         return {
-            **{name: getattr(self, name) for name in plain},
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "false_negatives": self.false_negatives,
             "similarity": self.similarity.figures(),
             "losses": {
                 title: {
-                    "false_share": one.false_share,
+                    "false_share": loss.false_share,
                     "weight_by_similarity": [
                         None if value != value else value
-                        for value in one.weight_by_similarity.tolist()
+                        for value in loss.weight_by_similarity.tolist()
                     ],
-                    **one.diagnosis.figures(),
+                    **loss.diagnosis.figures(),
                 }
-                for title, one in self.losses.items()
+                for title, loss in self.losses.items()
             },
         }
 
@@ -248,14 +244,15 @@ def diagnose_embeddings(
         prior = assumed if given or measured is not None else None
         latent = _latent_classes(sample, fitted, rows, prior, temperature)
         explanation = latent.explain()
-    if latent is not None and latent.memory.classes is None:
-        latent = None
-    if latent is not None:
-        losses["latent classes"] = latent
+        if latent.memory.classes is None:
+            latent = None
+        else:
+            losses["latent classes"] = latent
     if classes is not None:
         losses["oracle"] = OracleContrastiveLoss(temperature=temperature)
 
     plain = sample.scored(losses["InfoNCE"])
+    cosines = counted(plain, [scored.unlabeled * temperature for scored in plain]).clamp(-1, 1)
     return EmbeddingDiagnosis(
         items=len(first),
         dim=first.shape[1],
@@ -268,7 +265,12 @@ def diagnose_embeddings(
         tau_plus=assumed if measured is None else measured,
         tau_plus_from="labels" if measured is not None else "given" if given else "default",
         labelled_items=0 if classes is None else int(known.sum()),
-        similarity=_similarities(plain, temperature),
+        similarity=weight_histogram(
+            cosines,
+            counted(plain, [scored.false_negative for scored in plain]),
+            bins=_BINS,
+            span=(-1.0, 1.0),
+        ),
         nearest_false=None if classes is None else _nearest_false(plain),
         losses={title: _diagnosed(sample, loss) for title, loss in losses.items()},
         fitted=0 if latent is None else len(fitted),
@@ -293,12 +295,12 @@ class _Sample:
         return [
             score_candidates(
                 loss,
-                self.first[some],
-                self.second[some],
+                self.first[rows],
+                self.second[rows],
                 layout=self.layout,
-                labels=None if self.classes is None else self.classes[some],
+                labels=None if self.classes is None else self.classes[rows],
             )
-            for some in self.batches
+            for rows in self.batches
         ]
 
 
@@ -360,41 +362,16 @@ def _diagnosed(sample: _Sample, loss: ContrastiveLoss) -> LossDiagnosis:
     """What one loss would do."""
     batches = sample.scored(loss)
     weights = [candidate_weights(scored) for scored in batches]
-    labelled = sample.classes is not None
-    found = diagnose(batches)
+    diagnosis = diagnose(batches)
     if sample.first is sample.second:  # a row is its own positive, which says nothing of alpha
-        found = replace(found, label_free=None)
+        diagnosis = replace(diagnosis, label_free=None)
+    cosines = counted(batches, [s.unlabeled * loss.temperature for s in batches]).double()
+    bins = ((cosines.clamp(-1, 1) + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
+    sums = bins.bincount(counted(batches, weights).double(), minlength=_BINS)
     return LossDiagnosis(
-        diagnosis=found,
-        false_share=_false_share(batches, weights) if labelled else None,
-        weight_by_similarity=_weight_by_similarity(batches, weights, loss.temperature),
-    )
-
-
-def _cosines(scored: ScoredCandidates, temperature: float) -> Float[Tensor, " some"]:
-    """Similarities of the candidates that count."""
-    return (scored.unlabeled[scored.valid] * temperature).clamp(-1, 1)
-
-
-def _similarities(batches: Sequence[ScoredCandidates], temperature: float) -> WeightHistogram:
-    """Distribution of similarities, separate by kind if there are labels."""
-    values = torch.cat([_cosines(scored, temperature) for scored in batches])
-    kinds = [scored.false_negative for scored in batches]
-    false = [kind[s.valid] for s, kind in zip(batches, kinds, strict=True) if kind is not None]
-    return weight_histogram(
-        values, torch.cat(false) if false else None, bins=_BINS, span=(-1.0, 1.0)
-    )
-
-
-def _weight_by_similarity(
-    batches: Sequence[ScoredCandidates], weights: Sequence[Tensor], temperature: float
-) -> Float[Tensor, " bins"]:
-    """Mean weight in each bin of similarity; NaN if it is empty."""
-    values = torch.cat([_cosines(scored, temperature) for scored in batches]).double()
-    flat = torch.cat([w[s.valid] for s, w in zip(batches, weights, strict=True)]).double()
-    bins = ((values + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
-    return torch.zeros(_BINS, dtype=torch.float64).index_add(0, bins, flat) / bins.bincount(
-        minlength=_BINS
+        diagnosis=diagnosis,
+        false_share=None if sample.classes is None else _false_share(batches, weights),
+        weight_by_similarity=sums / bins.bincount(minlength=_BINS),
     )
 
 
@@ -414,17 +391,13 @@ def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor])
     shares = []
     for scored, weight in zip(batches, weights, strict=True):
         logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-        repulsion = weight * (logits - logits.amax(dim=1, keepdim=True)).exp()
+        repulsion = weight * logits.softmax(dim=1)
         shares.append(repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1))
     return float(torch.cat(shares).nan_to_num(0.0).double().mean())
 
 
 def _expected(batches: Sequence[ScoredCandidates]) -> float:
     """False negatives of an anchor by the posterior of latent classes; 0 if nothing is trusted."""
-    sums = [
-        torch.zeros(len(s.positive))
-        if s.same_class is None
-        else s.same_class.where(s.valid, 0).sum(1)
-        for s in batches
-    ]
-    return float(torch.cat(sums).double().mean())
+    posterior = counted(batches, [scored.same_class for scored in batches])
+    anchors = sum(len(scored.positive) for scored in batches)
+    return 0.0 if posterior is None else float(posterior.double().sum()) / anchors

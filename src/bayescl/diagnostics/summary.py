@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
-from bayescl.axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Tensor
 from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.diagnostics.detection import (
@@ -72,16 +72,11 @@ class PosteriorCheck:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
+        own, groups = ("source", "alpha", "tau_plus"), ("predicted", "observed", "count")
         return {
-            "source": self.source,
-            "alpha": self.alpha,
-            "tau_plus": self.tau_plus,
-            "ece": self.calibration.ece,
-            "bias": self.calibration.bias,
-            "skill": self.calibration.skill,
-            "predicted": self.calibration.predicted.tolist(),
-            "observed": self.calibration.observed.tolist(),
-            "count": self.calibration.count.tolist(),
+            **{name: getattr(self, name) for name in own},
+            **{name: getattr(self.calibration, name) for name in ("ece", "bias", "skill")},
+            **{name: getattr(self.calibration, name).tolist() for name in groups},
         }
 
 
@@ -203,71 +198,62 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     """
     if not batches:
         raise ValueError("batches must not be empty, got none")
-    weights = [candidate_weights(scored) for scored in batches]
     objective = batches[0].objective
-    alpha = getattr(objective, "alpha", None)
-    tau_plus = getattr(objective, "tau_plus", None)
-    same_class = _same_class(batches)
-    labelled = all(scored.false_negative is not None for scored in batches)
-    flat_weights = _counted(batches, weights)
-    flat_truth = _counted(batches, [s.truth for s in batches]) if labelled else None
-    common: dict[str, Any] = {
-        "anchors": sum(len(scored.positive) for scored in batches),
-        "assumed_alpha": alpha,
-        "assumed_tau_plus": tau_plus,
-        "effective": _effective(batches, weights),
-        "histogram": weight_histogram(flat_weights, flat_truth),
-        "confident": None
-        if same_class is None
-        else confident_pairs(
-            same_class, flat_truth, threshold=getattr(objective, "threshold", 0.5)
-        ),
-    }
-    if flat_truth is None:
-        return Diagnosis(**common, label_free=_label_free(batches, tau_plus))
-    logits = _counted(batches, [s.unlabeled for s in batches])
-    share = float(flat_truth.double().mean())
-    measured = _measured(batches)
-    return Diagnosis(
-        **common,
+    alpha, tau_plus = (getattr(objective, name, None) for name in ("alpha", "tau_plus"))
+    weights = [candidate_weights(scored) for scored in batches]
+    all_weights = counted(batches, weights)
+    same_class = counted(batches, [scored.same_class for scored in batches])
+    truth = counted(batches, [scored.false_negative for scored in batches])
+    share = None if truth is None else float(truth.double().mean())
+    found = Diagnosis(
+        anchors=sum(len(scored.positive) for scored in batches),
+        assumed_alpha=alpha,
+        assumed_tau_plus=tau_plus,
+        effective=_effective(batches, weights),
+        histogram=weight_histogram(all_weights, truth),
         label_free=_label_free(batches, share if tau_plus is None else tau_plus),
+    )
+    if same_class is not None:
+        threshold = getattr(objective, "threshold", 0.5)
+        found = replace(found, confident=confident_pairs(same_class, truth, threshold=threshold))
+    if truth is None or share is None:
+        return found
+
+    def mean_weight(kind: Bool[Tensor, " candidates"]) -> float | None:
+        return float(all_weights[kind].double().mean()) if bool(kind.any()) else None
+
+    aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
+    aucs = aucs[~aucs.isnan()]  # of anchors with candidates of both kinds
+    measured = MeasuredAlpha(float(aucs.mean()), "model") if len(aucs) else None
+    posteriors = []
+    if same_class is not None:
+        check = calibration(1 - same_class, ~truth, equal_width=True)
+        posteriors.append(PosteriorCheck("latent classes", None, None, check))
+    parameters: list[tuple[str, Any, Any]] = [("assumed", alpha, tau_plus)]
+    if measured is not None:
+        parameters.append(("measured, model reading", measured.model, share))
+        parameters.append(("measured, authors' reading", measured.authors, share))
+    for source, some_alpha, some_tau in parameters:
+        if some_alpha is not None and some_tau is not None:
+            values = [candidate_posterior(s, alpha=some_alpha, tau_plus=some_tau) for s in batches]
+            check = calibration(counted(batches, values), ~truth)
+            posteriors.append(PosteriorCheck(source, some_alpha, some_tau, check))
+    return replace(
+        found,
         measured=measured,
         measured_tau_plus=share,
-        by_weight=false_negative_detection(-flat_weights, flat_truth),
-        by_logit=false_negative_detection(logits, flat_truth),
-        mean_weight_false=_mean(flat_weights[flat_truth]),
-        mean_weight_true=_mean(flat_weights[~flat_truth]),
-        posteriors=(
-            *_of_latent_classes(same_class, ~flat_truth),
-            *_posteriors(batches, ~flat_truth, alpha, tau_plus, measured, share),
-        ),
+        by_weight=false_negative_detection(-all_weights, truth),
+        by_logit=false_negative_detection(counted(batches, [s.unlabeled for s in batches]), truth),
+        mean_weight_false=mean_weight(truth),
+        mean_weight_true=mean_weight(~truth),
+        posteriors=tuple(posteriors),
     )
 
 
-def _same_class(batches: Sequence[ScoredCandidates]) -> Float[Tensor, " some"] | None:
-    """The posterior of latent classes for all candidates that count, or None."""
-    found = [scored.same_class for scored in batches if scored.same_class is not None]
-    return _counted(batches, found) if len(found) == len(batches) else None
-
-
-def _of_latent_classes(
-    same_class: Float[Tensor, " some"] | None, true_negative: Bool[Tensor, " some"]
-) -> tuple[PosteriorCheck, ...]:
-    """Calibration of the posterior of latent classes, if there is one."""
-    if same_class is None:
-        return ()
-    found = calibration(1 - same_class, true_negative, equal_width=True)
-    return (PosteriorCheck("latent classes", None, None, found),)
-
-
-def _counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor]) -> Tensor:
-    """Values of the candidates that count, of all batches in one row."""
-    return torch.cat([v[s.valid] for s, v in zip(batches, values, strict=True)])
-
-
-def _mean(values: Float[Tensor, " some"]) -> float | None:
-    """The mean, if there is one."""
-    return float(values.double().mean()) if len(values) else None
+def counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor | None]) -> Any:
+    """Values of the candidates that count, of all batches in one row; None if one is None."""
+    kept = [v[s.valid] for s, v in zip(batches, values, strict=True) if v is not None]
+    return torch.cat(kept) if len(kept) == len(batches) else None
 
 
 def _effective(
@@ -276,17 +262,14 @@ def _effective(
     """Means over the anchors of all batches."""
     rows = []
     for scored, weight in zip(batches, weights, strict=True):
-        counted = scored.valid
-        rows.append(
-            torch.stack(
-                [
-                    counted.sum(dim=1).to(weight.dtype),
-                    effective_negatives(weight, valid=counted),
-                    effective_negatives(weight, scored.unlabeled, valid=counted),
-                    effective_negatives(counted.to(weight), scored.unlabeled, valid=counted),
-                ]
-            )
+        logits, valid = scored.unlabeled, scored.valid
+        numbers = (
+            valid.sum(dim=1).to(weight.dtype),
+            effective_negatives(weight, valid=valid),
+            effective_negatives(weight, logits, valid=valid),
+            effective_negatives(valid.to(weight), logits, valid=valid),
         )
+        rows.append(torch.stack(numbers))
     return EffectiveNegatives(*torch.cat(rows, dim=1).double().mean(dim=1).tolist())
 
 
@@ -296,39 +279,11 @@ def _label_free(
     """Alpha without labels; the mean over batches. Without true negatives there is none."""
     if tau_plus is None or tau_plus >= 1:
         return None
-    found = [
-        label_free_alpha(s.positive, s.unlabeled, tau_plus=tau_plus, reading="model", valid=s.valid)
+    aucs = [
+        label_free_alpha(
+            s.positive, s.unlabeled, tau_plus=tau_plus, reading="model", valid=s.valid
+        ).auc
         for s in batches
         if bool(s.valid.any())
     ]
-    return MeasuredAlpha(sum(f.auc for f in found) / len(found), "model") if found else None
-
-
-def _measured(batches: Sequence[ScoredCandidates]) -> MeasuredAlpha | None:
-    """Alpha from labels: the mean over anchors with candidates of both kinds."""
-    aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
-    aucs = aucs[~aucs.isnan()]
-    return MeasuredAlpha(float(aucs.mean()), "model") if len(aucs) else None
-
-
-def _posteriors(
-    batches: Sequence[ScoredCandidates],
-    true_negative: Tensor,
-    alpha: float | None,
-    tau_plus: float | None,
-    measured: MeasuredAlpha | None,
-    share: float,
-) -> tuple[PosteriorCheck, ...]:
-    """Calibration at the parameters that the loss assumes, and at those measured."""
-    sources = []
-    if alpha is not None and tau_plus is not None:
-        sources.append(("assumed", alpha, tau_plus))
-    if measured is not None and 0 < share < 1:
-        sources.append(("measured, model reading", measured.model, share))
-        sources.append(("measured, authors' reading", measured.authors, share))
-    checks = []
-    for source, some_alpha, some_tau in sources:
-        values = [candidate_posterior(s, alpha=some_alpha, tau_plus=some_tau) for s in batches]
-        found = calibration(_counted(batches, values), true_negative)
-        checks.append(PosteriorCheck(source, some_alpha, some_tau, found))
-    return tuple(checks)
+    return MeasuredAlpha(sum(aucs) / len(aucs), "model") if aucs else None

@@ -11,8 +11,9 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.functional import empirical_cdf, posterior, proposal_cdf
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import log_count, masked_logsumexp
-from bayescl.functional.objective import Masked, as_data
+from bayescl.functional.objective import as_data
 from bayescl.functional.sigmoid import Sigmoid
 
 
@@ -53,14 +54,14 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     objective, logits = as_data(scored.objective), scored.unlabeled
     if isinstance(scored.objective, Sigmoid):
         found = scored.objective.weights(
-            logits, Masked(scored.valid), valid=scored.valid, same_class=scored.same_class
+            logits, Excluded.without(scored.valid), valid=scored.valid, same_class=scored.same_class
         )
         return scored.valid.to(logits) if found is None else torch.where(scored.valid, found, 0.0)
     if objective is None:
         raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
         terms = objective.pair_terms(
-            scored.same_class.clone(), Masked(scored.valid), scored.certain
+            scored.same_class.clone(), Excluded.without(scored.valid), scored.certain
         )
         if terms.others is not None:  # all candidates repel; what sets them apart is the posterior
             return terms.others * terms.others_scale[:, None]

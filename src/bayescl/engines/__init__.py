@@ -9,7 +9,6 @@ fused engine, on a GPU, holds none.
 from bayescl.engines.batch import (
     CandidateRule,
     ContrastiveBatch,
-    Excluded,
     Labels,
     Layout,
     SameClass,
@@ -19,6 +18,7 @@ from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason
 from bayescl.engines.rounds import SpreadBatch, losses_in_rounds
 from bayescl.engines.select import ENGINES, Engine, per_anchor_losses, select_engine
+from bayescl.functional.excluded import Excluded
 
 __all__ = [
     "ENGINES",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from types import ModuleType
@@ -19,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from bayescl.axes import Float, Int, Tensor
-from bayescl.engines.batch import ContrastiveBatch, Excluded
+from bayescl.axes import Float, Tensor
+from bayescl.engines.batch import ContrastiveBatch
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
@@ -92,11 +92,11 @@ def sums_of(
     if powers[0] != 1:
         logits *= powers[0]
     logits += log_weights
-    found = []
+    sums = []
     for terms in (logits, *others):
         batch.excluded(rows).fill_(terms, -torch.inf)
-        found += exponentiate(terms)
-    return found
+        sums += exponentiate(terms)
+    return sums
 
 
 def _sums_in_order(
@@ -110,9 +110,9 @@ def _sums_in_order(
     total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     step = max(1, _BLOCK // logits.shape[1])
     for start in range(0, len(logits), step):
-        some = slice(start, start + step)
-        add_log_weights(objective, logits[some], excluded.of(some))
-        _, total[some], log[some] = exponentiate(logits[some])[0]
+        block = slice(start, start + step)
+        add_log_weights(objective, logits[block], excluded.of(block))
+        _, total[block], log[block] = exponentiate(logits[block])[0]
     return Sums(logits, total, log)
 
 
@@ -138,35 +138,41 @@ def add_log_weights(
     """
     # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
     # each number, and a row's logits receive the entries of their places in sorted order.
-    width = logits.shape[1]
+    width, upper = logits.shape[1], objective.ranks == "upper"
     by_rank = _log_weights_by_rank(objective, width, logits.dtype, unit)
     compiled = compiled_ranks()
     if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
-
-        def addends(
-            counts: NDArray[np.int64],
-        ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-            known = by_rank.of(counts)
-            return known.known.numpy(), known.rows
-
         compiled.add_by_rank(
             logits.numpy(),
-            addends,
+            by_rank.of,
             mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
             columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
-            upper=objective.ranks == "upper",
+            upper=upper,
         )
         return
     places = excluded.places(width)
     counts = excluded.counts_of(width, places)
     columns, ties = columns_in_order(logits, places, counts, bounds=bounds)
-    known = by_rank.of(counts)
+    tables, which = by_rank.of(counts)
+    untied = torch.from_numpy(tables)[:, int(upper)]  # [tables, width]
+    if len(which) == 1:
+        untied = untied[int(which[0])].expand_as(logits)
+    else:
+        untied = untied.index_select(0, torch.from_numpy(which))
     if len(ties) == 0:
-        logits.scatter_add_(1, columns, known.untied.expand_as(logits))
+        logits.scatter_add_(1, columns, untied)
         return
-    # With ties, weights first as if there were none, then one weight for each run.
-    weights = torch.empty_like(logits).scatter_(1, columns, known.untied.expand_as(logits))
-    _share_among_tied(known, weights, columns, ties)
+    # With ties, weights first as if there were none, then one weight for each run, by its rank
+    # n_< + n_= / 2 or n_< + n_=. Twice the rank is whole. An odd one is in the first half of the
+    # table, at (k + 1/2) / n, and an even one in the second, at (k + 1) / n.
+    weights = torch.empty_like(logits).scatter_(1, columns, untied)
+    starts, sizes, members = runs_of(ties)
+    row = starts // width
+    doubled = 2 * (starts - row * width) + (2 * sizes if upper else sizes)
+    table = which[0] if len(which) == 1 else which[row]
+    shared = tables[table, 1 - doubled % 2, (doubled - 1) // 2]  # [runs]
+    tied = columns.view(-1).numpy()[members] + np.repeat(row * width, sizes)
+    weights.view(-1).numpy()[tied] = np.repeat(shared, sizes)
     logits += weights
 
 
@@ -180,49 +186,6 @@ def compiled_ranks() -> ModuleType | None:
     except ImportError:
         return None
     return None if config.DISABLE_JIT else compiled
-
-
-@dataclass(frozen=True)
-class _LogWeights:
-    """Logarithms of the weights in some rows; do not write to them.
-
-    Attributes:
-        known: the weights at the CDF values (place + 1/2) / count and (place + 1) / count for
-            each number of candidates, -inf after the last place.
-        rows: index into ``known`` for each row, or one for all rows, ``[1]``.
-        upper: whether ranks are upper ranks rather than mid-ranks.
-    """
-
-    known: Float[Tensor, "counts halves places"]
-    rows: NDArray[np.int64]
-    upper: bool
-
-    @property
-    def untied(self) -> Float[Tensor, "#rows places"]:
-        """The weights of rows without ties."""
-        half = self.known[:, int(self.upper)]
-        if len(self.rows) == 1:
-            return half[int(self.rows[0])][None]
-        return half.index_select(0, torch.from_numpy(self.rows))
-
-    def of_tied(
-        self, rows: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.floating[Any]]:
-        """The weights of runs of ties, by the mean rank of their places or the last one.
-
-        Args:
-            rows: each run's row.
-            places: the first place of each.
-            sizes: the number of places of each.
-        """
-        # Twice the rank, n_< + n_= / 2 or n_< + n_=, is whole. An odd one is in the first half of
-        # the table, at (k + 1/2) / n, and an even one in the second, at (k + 1) / n.
-        doubled = 2 * places + (2 * sizes if self.upper else sizes)
-        row = self.rows[0] if len(self.rows) == 1 else self.rows[rows]
-        shared: NDArray[np.floating[Any]] = self.known.numpy()[
-            row, 1 - doubled % 2, (doubled - 1) // 2
-        ]
-        return shared
 
 
 class _LogWeightsByRank:
@@ -239,14 +202,18 @@ class _LogWeightsByRank:
         self._known = torch.empty(0, 2, self.width, dtype=self.dtype)  # [counts, halves, places]
         self._row_of = np.full(self.width + 1, -1)
 
-    def of(self, counts: NDArray[np.int64]) -> _LogWeights:
-        """The weights of rows with these numbers of candidates."""
+    def of(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Tables for numbers of candidates, and the table of each number; do not write to them.
+
+        A table has the weights at the CDF values (place + 1/2) / number and (place + 1) / number,
+        -inf after the last place, ``[tables, 2, width]``.
+        """
         with self._lock:  # chunks may run on several threads
             rows = self._row_of[counts]
             if rows.min() < 0:
                 self._learn(np.unique(counts))
                 rows = self._row_of[counts]
-            return _LogWeights(self._known, rows, self.objective.ranks == "upper")
+            return self._known.numpy(), rows
 
     def _learn(self, counts: NDArray[np.int64]) -> None:
         """Add the weights for numbers of candidates, given without repeats."""
@@ -271,24 +238,6 @@ def _log_weights_by_rank(
     return _LogWeightsByRank(objective, width, dtype, unit)
 
 
-def _share_among_tied(
-    known: _LogWeights,
-    log_weights: Float[Tensor, "rows candidates"],
-    columns: Int[Tensor, "rows candidates"],
-    ties: NDArray[np.int64],
-) -> None:
-    """Give tied candidates the same weight, in place.
-
-    ``ties`` are flat positions in ``columns`` that are tied with the next one.
-    """
-    width = columns.shape[1]
-    starts, sizes, members = runs_of(ties)
-    row = starts // width
-    shared = known.of_tied(row, starts - row * width, sizes)  # [runs]
-    places = columns.view(-1).numpy()[members] + np.repeat(row * width, sizes)
-    log_weights.view(-1).numpy()[places] = np.repeat(shared, sizes)
-
-
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
     """Sum the weighted exponentials of each row, which overwrite ``logits``.
 
@@ -310,8 +259,8 @@ def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]
     logits.sub_(largest[:, None])
     scaled = [logits * (power * LOG2_E) for power in powers[1:]]
     logits *= powers[0] * LOG2_E
-    found = []
+    sums = []
     for terms, power in zip((logits, *scaled), powers, strict=True):
         total = terms.exp2_().sum(dim=1)
-        found.append(Sums(terms, total, total.log().add_(largest, alpha=power)))
-    return found
+        sums.append(Sums(terms, total, total.log().add_(largest, alpha=power)))
+    return sums

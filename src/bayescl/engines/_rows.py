@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import logsigmoid
 
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.engines._exponentials import Sums, exponentiate, exponentiate_weighted, sums_of
-from bayescl.engines.batch import ContrastiveBatch, Excluded
+from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt, checked_losses, rows_not_finite
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import contrast, softplus
 from bayescl.functional.objective import LogSumObjective, PairTerms, as_data
 from bayescl.functional.sigmoid import Sigmoid
+
+
+class Chunk(NamedTuple):
+    """A few anchors of a batch, with their logits."""
+
+    batch: ContrastiveBatch
+    rows: slice
+    """Which anchors these are."""
+    objective_at: ObjectiveAt
+    temperature: float | Tensor
+    """What the logits were divided by."""
+    positive: Float[Tensor, " rows"]
+    logits: Float[Tensor, "rows candidates"]
+    """Those of the candidates; may be overwritten."""
+    upstream: Float[Tensor, " rows"] | None
+    """What each loss's gradient is multiplied by; None for ones."""
+    differentiate: bool
+    """Whether gradients are wanted."""
 
 
 @dataclass(frozen=True)
@@ -39,46 +59,19 @@ class RowGradients:
     temperature: Float[Tensor, ""] | None = None
 
 
-def row_losses(
-    objective_at: ObjectiveAt,
-    temperature: float | Tensor,
-    positive: Float[Tensor, " rows"],
-    logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
-    rows: slice,
-    upstream: Float[Tensor, " rows"] | None,
-    *,
-    differentiate: bool,
-) -> tuple[PerAnchor, RowGradients | None]:
-    """Compute the losses and, if asked, their gradients. May overwrite ``logits``.
+Result = tuple[PerAnchor, RowGradients | None]
 
-    Args:
-        objective_at: gives the objective at a temperature.
-        temperature: what the logits were divided by.
-        positive: logits of the positives.
-        logits: logits of the candidates.
-        batch: says which candidates count.
-        rows: which anchors these are.
-        upstream: what each loss's gradient is multiplied by; default: ones.
-        differentiate: whether gradients are wanted.
-    """
+
+def row_losses(chunk: Chunk) -> Result:
+    """Compute the losses of a few anchors and, if asked, their gradients."""
     # Rows that are not finite are computed as zeros, and their results become NaN at the end.
-    bad = rows_not_finite(positive, logits, lambda: batch.mask(rows))  # [rows], or None
-    if bad is not None:
-        logits.masked_fill_(bad[:, None], 0.0)
-        positive = positive.masked_fill(bad, 0.0)
-    losses, gradients = _finite_row_losses(
-        objective_at,
-        temperature,
-        positive,
-        logits,
-        batch,
-        rows,
-        upstream,
-        differentiate=differentiate,
-    )
+    bad = rows_not_finite(chunk.positive, chunk.logits, lambda: chunk.batch.mask(chunk.rows))
     if bad is None:
-        return losses, gradients
+        return _finite_row_losses(chunk)
+    chunk.logits.masked_fill_(bad[:, None], 0.0)
+    losses, gradients = _finite_row_losses(
+        chunk._replace(positive=chunk.positive.masked_fill(bad, 0.0))
+    )
     poison = torch.where(bad, torch.nan, 1.0).to(losses.dtype)
     if gradients is not None:
         factor = gradients.factor
@@ -90,40 +83,26 @@ def row_losses(
     return losses * poison, gradients
 
 
-def _finite_row_losses(
-    objective_at: ObjectiveAt,
-    temperature: float | Tensor,
-    positive: Float[Tensor, " rows"],
-    logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
-    rows: slice,
-    upstream: Float[Tensor, " rows"] | None,
-    *,
-    differentiate: bool,
-) -> tuple[PerAnchor, RowGradients | None]:
+def _finite_row_losses(chunk: Chunk) -> Result:
     """The same of rows whose logits are finite."""
-    objective = objective_at(temperature)
+    batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
+    objective = chunk.objective_at(chunk.temperature)
     if isinstance(objective, Sigmoid):
-        return _sigmoid_row_losses(
-            objective, positive, logits, batch, rows, upstream, differentiate=differentiate
-        )
+        return _sigmoid_row_losses(objective, chunk)
     data = as_data(objective)
-    if data is not None and data.reads_same_class and batch.knows_pairs:
-        return _pair_row_losses(
-            data, positive, logits, batch, rows, upstream, differentiate=differentiate
-        )
     if data is None:
-        return _losses_of_function(
-            objective_at, temperature, positive, logits, batch, rows, upstream, differentiate
-        )
+        return _losses_of_function(chunk)
+    if data.reads_same_class and batch.knows_pairs:
+        return _pair_row_losses(data, chunk)
     # The objective sees [rows] values alone: exponentials stay where the logits were.
     parts = sums_of(data, logits, batch, rows)
     log_sums = log_sums_of(data, [part.log for part in parts], batch, rows)
-    if not differentiate:
+    if not chunk.differentiate:
         return data.from_log_sums(positive, log_sums), None
     losses, of_positive, of_logs = data.slopes(positive, log_sums)
-    if upstream is not None:
-        of_positive, of_logs = of_positive * upstream, tuple(one * upstream for one in of_logs)
+    if chunk.upstream is not None:
+        of_positive = of_positive * chunk.upstream
+        of_logs = tuple(of_log * chunk.upstream for of_log in of_logs)
     powers = [power for power in data.powers if power != 0]
     if data.is_softmax:
         # dL/ds_i = slope e^s_i / S, and -slope for the positive: S is left to the factor. The
@@ -137,7 +116,9 @@ def _finite_row_losses(
         part.exponentials.mul_(part.per_unit(of_log * power)[:, None])
     for part in parts[1:]:
         logits += part.exponentials
-    direct = of_temperature_alone(objective_at, temperature, positive, log_sums, upstream)
+    direct = of_temperature_alone(
+        chunk.objective_at, chunk.temperature, positive, log_sums, chunk.upstream
+    )
     return losses, RowGradients(logits, None, of_positive, of_positive, direct)
 
 
@@ -174,43 +155,28 @@ def of_temperature_alone(
     return torch.autograd.grad(losses, leaf, weights)[0]
 
 
-def _losses_of_function(
-    objective_at: ObjectiveAt,
-    temperature: float | Tensor,
-    positive: Float[Tensor, " rows"],
-    logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
-    rows: slice,
-    upstream: Float[Tensor, " rows"] | None,
-    differentiate: bool,
-) -> tuple[PerAnchor, RowGradients | None]:
+def _losses_of_function(chunk: Chunk) -> Result:
     """The same for a plain function of logits, which autograd differentiates."""
-    with torch.set_grad_enabled(differentiate):
-        leaves = [tensor.detach().requires_grad_(differentiate) for tensor in (positive, logits)]
-        if isinstance(temperature, Tensor):
-            leaves.append(temperature.detach().requires_grad_(differentiate))
-            temperature = leaves[-1]
-        losses = objective_at(temperature)(leaves[0], leaves[1], valid=batch.mask(rows))
-        losses = checked_losses(losses, positive)
-    if not differentiate:
+    with torch.set_grad_enabled(chunk.differentiate):
+        leaves = [
+            tensor.detach().requires_grad_(chunk.differentiate)
+            for tensor in (chunk.positive, chunk.logits, chunk.temperature)
+            if isinstance(tensor, Tensor)
+        ]
+        temperature = leaves[2] if len(leaves) == 3 else chunk.temperature
+        objective = chunk.objective_at(temperature)
+        losses = objective(leaves[0], leaves[1], valid=chunk.batch.mask(chunk.rows))
+        losses = checked_losses(losses, chunk.positive)
+    if not chunk.differentiate:
         return losses, None
-    weights = torch.ones_like(losses) if upstream is None else upstream
+    weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
     of_positive, of_logits, *direct = torch.autograd.grad(
         losses, leaves, weights, materialize_grads=True
     )
     return losses.detach(), RowGradients(of_logits, None, of_positive, of_positive, *direct)
 
 
-def _pair_row_losses(
-    objective: LogSumObjective,
-    positive: Float[Tensor, " rows"],
-    logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
-    rows: slice,
-    upstream: Float[Tensor, " rows"] | None,
-    *,
-    differentiate: bool,
-) -> tuple[PerAnchor, RowGradients | None]:
+def _pair_row_losses(objective: LogSumObjective, chunk: Chunk) -> Result:
     """The same where a posterior weighs candidates and makes targets of them.
 
     :class:`~bayescl.functional.objective.PairTerms` has the formula. All it holds is constant for
@@ -219,6 +185,7 @@ def _pair_row_losses(
 
         dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_i q_i) o_j e^(k s_j) / N.
     """
+    batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
     excluded = batch.excluded(rows)
     same_class, certain = batch.posterior(rows)
     terms = objective.pair_terms(same_class, excluded, certain)
@@ -238,15 +205,13 @@ def _pair_row_losses(
         if terms.sharpness != 1:
             sharp = _unweighted(logits, excluded, terms.sharpness)
         rest = sharp.weighted(terms.others)
-        if rest is None:
-            rest = exponentiate_weighted(logits * terms.sharpness, terms.others)
-            behind, drawn = _drawn(terms, logits, None, rest)
-        else:
-            behind, drawn = _drawn(terms, logits, sharp, rest)
+        exact = None if rest is None else sharp
+        rest = rest or exponentiate_weighted(logits * terms.sharpness, terms.others)
+        behind, drawn = _drawn(terms, logits, exact, rest)
         losses += behind
-    if not differentiate:
+    if not chunk.differentiate:
         return losses, None
-    slope, share = torch.sigmoid(log_sum - positive), terms.share
+    slope, share, upstream = torch.sigmoid(log_sum - positive), terms.share, chunk.upstream
     if upstream is not None:
         slope, taken, share = slope * upstream, taken * upstream, share * upstream
     of_logits = sums.exponentials.mul_(sums.per_unit(slope)[:, None])
@@ -290,17 +255,9 @@ def _drawn(
     return draw / power * behind, drawn
 
 
-def _sigmoid_row_losses(
-    objective: Sigmoid,
-    positive: Float[Tensor, " rows"],
-    logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
-    rows: slice,
-    upstream: Float[Tensor, " rows"] | None,
-    *,
-    differentiate: bool,
-) -> tuple[PerAnchor, RowGradients | None]:
+def _sigmoid_row_losses(objective: Sigmoid, chunk: Chunk) -> Result:
     """The same where every pair counts by itself: dL/ds_j = w_j sigmoid(s_j)."""
+    batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
     excluded, same_class = batch.excluded(rows), None
     if objective.reads_same_class and batch.knows_pairs:
         same_class, _ = batch.posterior(rows)
@@ -313,10 +270,10 @@ def _sigmoid_row_losses(
     if objective.counts_positive:
         losses += softplus(-positive)
         of_positive -= torch.sigmoid(-positive)
-    if not differentiate:
+    if not chunk.differentiate:
         return losses, None
     logits.sigmoid_()
     if weights is not None:
         logits *= weights
-    scaled = of_positive if upstream is None else of_positive * upstream
-    return losses, RowGradients(logits, upstream, scaled, of_positive)
+    scaled = of_positive if chunk.upstream is None else of_positive * chunk.upstream
+    return losses, RowGradients(logits, chunk.upstream, scaled, of_positive)

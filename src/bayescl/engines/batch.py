@@ -13,85 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.sorting import can_look
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Ways to call a loss."""
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """Columns that are not candidates of some anchors, in the cheapest form.
-
-    Attributes:
-        columns: distinct columns of each anchor, equally many for all; None to use the mask.
-        mask: True where a column is not a candidate; used if ``columns`` is None.
-    """
-
-    columns: Int[Tensor, "rows excluded"] | None = None
-    mask: Bool[Tensor, "rows candidates"] | None = None
-
-    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
-        """Number of remaining candidates: one for each anchor, or one for all."""
-        if self.mask is not None:
-            return candidates - self.mask.sum(dim=1)
-        few = 0 if self.columns is None else self.columns.shape[1]
-        return torch.full((1,), candidates - few, device=device)
-
-    def log_counts(
-        self, candidates: int, device: torch.device, dtype: torch.dtype
-    ) -> Float[Tensor, "#rows"]:
-        """Log of :meth:`counts`; -inf for an anchor with none."""
-        if self.mask is not None:
-            return self.counts(candidates, device).to(dtype).log()
-        few = candidates - (0 if self.columns is None else self.columns.shape[1])
-        return torch.full((1,), math.log(few) if few else -math.inf, dtype=dtype, device=device)
-
-    def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
-        if self.mask is not None:
-            starts = np.arange(0, self.mask.numel() + 1, candidates)
-            return candidates - np.diff(np.searchsorted(places, starts))
-        return np.array([candidates - (0 if self.columns is None else self.columns.shape[1])])
-
-    def places(self, candidates: int) -> NDArray[np.int64]:
-        """Flat places in the rows laid end to end, ``[rows, excluded]`` of columns. On the CPU."""
-        if self.mask is not None:
-            return np.flatnonzero(self.mask.numpy())
-        if self.columns is None:
-            return np.empty(0, dtype=np.int64)
-        known = self._known_places
-        if candidates not in known:
-            columns: NDArray[np.int64] = self.columns.numpy()
-            known[candidates] = candidates * np.arange(len(columns))[:, None] + columns
-        return known[candidates]
-
-    @cached_property
-    def _known_places(self) -> dict[int, NDArray[np.int64]]:
-        """Cached :meth:`places`: two views ask for the same in every step."""
-        return {}
-
-    def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
-        """Overwrite what is excluded."""
-        if self.mask is None:
-            if self.columns is not None:
-                values.scatter_(1, self.columns, value)
-        elif values.dtype != torch.float32 or not can_look(values):
-            values.masked_fill_(self.mask, value)
-        else:
-            # masked_fill_ branches at every entry on the CPU, and takes up to ten times as long as
-            # these three passes: with m all bits or none, (bits | m) ^ (m & ~new) is new or bits.
-            every = self.mask.view(torch.int8).neg().to(torch.int32)  # [rows, candidates], -1 or 0
-            new = int(np.float32(value).view(np.int32))
-            bits = values.view(torch.int32)
-            bits.bitwise_or_(every).bitwise_xor_(every.bitwise_and_(~new))
-
-    def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
-        """What is excluded of some of the rows."""
-        return Excluded(
-            None if self.columns is None else self.columns[rows],
-            None if self.mask is None else self.mask[rows],
-        )
 
 
 @dataclass(frozen=True)
@@ -131,10 +57,7 @@ class CandidateRule:
 
     @cached_property
     def positive_places(self) -> NDArray[np.int64]:
-        """Where the positives stand in the rows of logits laid end to end. On the CPU.
-
-        Only where anchors are the columns.
-        """
+        """Where positives stand in the rows of logits, laid end to end, of anchors as columns."""
         columns: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         if self.positive is not None:
             columns = self.positive.numpy()
@@ -150,17 +73,12 @@ class CandidateRule:
         for key in range(self.num_keys):
             yield self.anchor_groups[:, key], self.candidate_groups[..., key]
 
-    def excluded(self, rows: slice, candidates: int, device: torch.device) -> Excluded:
-        """Return the columns that are not candidates of some anchors.
+    def excluded(self, rows: slice) -> Excluded:
+        """Return the columns that are not candidates of some anchors, a slice with start and stop.
 
         Without groups or single pairs these are a few columns, and no mask is built.
-
-        Args:
-            rows: the anchors in question, a slice with start and stop.
-            candidates: number of columns.
-            device: device of the result.
         """
-        if self.valid is None and self.anchor_groups is None:
+        if self.valid is None and self.num_keys == 0:
             few = self._columns_alone
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
@@ -169,10 +87,7 @@ class CandidateRule:
             same = _equal(mine[rows, None], groups[None] if groups.ndim == 1 else groups[rows])
             mask = same if mask is None else mask | same
         for index in (self.own, self.positive):
-            if index is not None:
-                if mask is None:
-                    size = (rows.stop - rows.start, candidates)
-                    mask = torch.zeros(size, dtype=torch.bool, device=device)
+            if index is not None and mask is not None:
                 mask = mask.scatter(1, index[rows, None], True)
         return Excluded(mask=mask)
 
@@ -192,7 +107,7 @@ class CandidateRule:
             tensor([[False,  True, False],
                     [ True, False, False]])
         """
-        excluded = self.excluded(rows, candidates, device)
+        excluded = self.excluded(rows)
         if excluded.mask is not None:
             return ~excluded.mask
         if excluded.columns is None:
@@ -202,11 +117,11 @@ class CandidateRule:
         return every.scatter(1, excluded.columns, False)
 
 
-def _equal(one: Tensor, other: Tensor) -> Bool[Tensor, "rows candidates"]:
+def _equal(groups: Tensor, others: Tensor) -> Bool[Tensor, "rows candidates"]:
     """Where groups are equal; NumPy compares integers in a third of torch's time."""
-    if can_look(one) and can_look(other):
-        return torch.from_numpy(one.numpy() == other.numpy())
-    return one == other
+    if can_look(groups) and can_look(others):
+        return torch.from_numpy(groups.numpy() == others.numpy())
+    return groups == others
 
 
 @dataclass(frozen=True)
@@ -323,8 +238,12 @@ class ContrastiveBatch:
 
     def excluded(self, rows: slice) -> Excluded:
         """Columns that are not candidates of some anchors."""
-        return self.rule.excluded(rows, self.num_candidates, self.anchors.device)
+        return self.rule.excluded(rows)
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
         """Log of the number of candidates of some anchors; -inf for an anchor with none."""
-        return self.excluded(rows).log_counts(self.num_candidates, self.anchors.device, dtype)
+        excluded, device = self.excluded(rows), self.anchors.device
+        if excluded.mask is not None:
+            return excluded.counts(self.num_candidates, device).to(dtype).log()
+        left = self.num_candidates - excluded.few
+        return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)

@@ -18,7 +18,7 @@ from torch import Tensor
 from bayescl.axes import Float, PerAnchor
 from bayescl.checks import check_count
 from bayescl.engines._exponentials import LOG2_E, add_log_weights
-from bayescl.engines._rows import log_sums_of, of_temperature_alone, row_losses
+from bayescl.engines._rows import Chunk, log_sums_of, of_temperature_alone, row_losses
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.objective import as_data
@@ -44,12 +44,12 @@ _LARGEST_POWER = 60.0
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
     """Default number of anchors per chunk."""
-    each = batch.num_candidates
+    numbers = batch.num_candidates
     if batch.candidates.ndim == 3:
-        each *= batch.candidates.shape[-1]
+        numbers *= batch.candidates.shape[-1]
     if batch.anchors.device.type == "cpu":
-        return max(128, _CPU_LOGITS // max(1, each))
-    return max(128, _DEVICE_LOGITS // max(1, each))
+        return max(128, _CPU_LOGITS // max(1, numbers))
+    return max(128, _DEVICE_LOGITS // max(1, numbers))
 
 
 def chunked_loss(
@@ -113,8 +113,7 @@ class _ChunkedLoss(torch.autograd.Function):
         ctx.uniform = uniform
         if uniform:
             losses, gradients = run.losses(wanted)
-            ctx.present = [gradient is not None for gradient in gradients]
-            ctx.save_for_backward(*(one for one in gradients if one is not None))
+            ctx.save_for_backward(*gradients)
             return losses
         ctx.run = run
         kept = (temperature,) if isinstance(temperature, Tensor) else ()
@@ -125,13 +124,13 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         with torch.no_grad():
             if ctx.uniform:
-                saved, share = iter(ctx.saved_tensors), upstream[0]
-                gradients = [next(saved) * share if present else None for present in ctx.present]
+                share, saved = upstream[0], ctx.saved_tensors
+                gradients = [None if part is None else part * share for part in saved]
             else:
                 _ = ctx.saved_tensors  # raises if one was overwritten since
                 gradients = ctx.run.losses(ctx.needs_input_grad[:4], upstream)[1]
         if torch.is_grad_enabled():
-            gradients = [None if one is None else _differentiable_once(one) for one in gradients]
+            gradients = [None if part is None else _differentiable_once(part) for part in gradients]
         return *gradients, None, None
 
 
@@ -157,6 +156,10 @@ class _Refusal(torch.autograd.Function):
         )
 
 
+Gradients = list[Tensor | None]
+"""Those of anchors, positives, candidates and temperature; None for what is not wanted."""
+
+
 @dataclass(frozen=True)
 class _Run:
     """What a run over the chunks of a batch needs."""
@@ -170,81 +173,51 @@ class _Run:
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
-    ) -> tuple[Tensor, list[Tensor | None]]:
+    ) -> tuple[Tensor, Gradients]:
         """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
 
-        Gradients are those of anchors, positives, candidates and temperature. If anchors and
-        positives are rows of the candidates, the candidates receive everything.
+        If anchors and positives are rows of the candidates, the candidates receive everything.
         """
         batch = self.batch
         if self.own_rows and self.chunk_size >= batch.num_anchors:
             result = _in_one_piece(self, wanted, upstream)
             if result is not None:
                 return result
+        own = (None, None) if self.own_rows else (batch.anchors, batch.positives)
+        sources = (*own, batch.candidates, self.temperature)
+        total: Gradients = [
+            torch.zeros_like(source) if want and isinstance(source, Tensor) else None
+            for source, want in zip(sources, wanted, strict=True)
+        ]
         scaled = batch.anchors / self.temperature
         starts = range(0, batch.num_anchors, self.chunk_size)
         workers = _workers(batch, len(starts))
-        totals = [_Gradients.zeros(self, wanted)]
-        totals += [totals[0].for_another_worker() for _ in range(workers - 1)]
-        each: list[Tensor] = [scaled] * len(starts)
+        # Chunks have rows of their own, but add up in candidates and temperature.
+        totals = [total]
+        for _ in range(workers - 1):
+            zeros = (None if part is None else torch.zeros_like(part) for part in total[2:])
+            totals.append([*total[:2], *zeros])
+        losses: list[Tensor] = [scaled] * len(starts)
 
         def work(number: int) -> None:
-            for chunk in range(number, len(starts), workers):
-                start = starts[chunk]
+            for place in range(number, len(starts), workers):
+                start = starts[place]
                 rows = slice(start, min(start + self.chunk_size, batch.num_anchors))
-                total = totals[number] if any(wanted) else None
+                gradients = totals[number] if any(wanted) else None
                 of_losses = None if upstream is None else upstream[rows]
-                each[chunk] = _chunk(self, scaled[rows], rows, total, of_losses)
+                losses[place] = _chunk(self, scaled[rows], rows, gradients, of_losses)
 
         _in_threads(work, workers)
-        losses = each[0] if len(each) == 1 else torch.cat([scaled[:0, 0], *each])
-        total = totals[0]
         for other in totals[1:]:
-            total.add(other)
-        return losses, [total.anchors, total.positives, total.candidates, total.temperature]
-
-
-@dataclass
-class _Gradients:
-    """Gradients that chunks add to; None for what is not wanted."""
-
-    anchors: Tensor | None
-    positives: Tensor | None
-    candidates: Tensor | None
-    temperature: Tensor | None
-
-    @classmethod
-    def zeros(cls, run: _Run, wanted: tuple[bool, ...]) -> _Gradients:
-        batch, temperature = run.batch, run.temperature
-        sources = [
-            None if run.own_rows else batch.anchors,
-            None if run.own_rows else batch.positives,
-            batch.candidates,
-            temperature if isinstance(temperature, Tensor) else None,
-        ]
-        return cls(
-            *(
-                torch.zeros_like(source) if want and source is not None else None
-                for source, want in zip(sources, wanted, strict=True)
-            )
-        )
-
-    def for_another_worker(self) -> _Gradients:
-        """New zeros where all chunks add up; shared memory where each chunk has its own rows."""
-        shared = (self.candidates, self.temperature)
-        zeros = (None if one is None else torch.zeros_like(one) for one in shared)
-        return _Gradients(self.anchors, self.positives, *zeros)
-
-    def add(self, other: _Gradients) -> None:
-        """Add what another worker has added up."""
-        if self.candidates is not None and other.candidates is not None:
-            self.candidates += other.candidates
-        if self.temperature is not None and other.temperature is not None:
-            self.temperature += other.temperature
+            for part, added in zip(total[2:], other[2:], strict=True):
+                if part is not None and added is not None:
+                    part += added
+        together = losses[0] if len(losses) == 1 else torch.cat([scaled[:0, 0], *losses])
+        return together, total
 
 
 def _chunk(
-    run: _Run, anchors: Tensor, rows: slice, total: _Gradients | None, upstream: Tensor | None
+    run: _Run, anchors: Tensor, rows: slice, total: Gradients | None, upstream: Tensor | None
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients.
 
@@ -264,71 +237,63 @@ def _chunk(
         positive = (anchors * positives).sum(dim=1)
     else:
         positive = logits.gather(1, place).squeeze(1)
+    differentiate = total is not None
     losses, gradients = row_losses(
-        run.objective_at,
-        temperature,
-        positive,
-        logits,
-        batch,
-        rows,
-        upstream,
-        differentiate=total is not None,
+        Chunk(batch, rows, run.objective_at, temperature, positive, logits, upstream, differentiate)
     )
     if gradients is None or total is None:
         return losses
     of_logits, factor = gradients.unlabeled, gradients.factor
+    of_anchors, of_positives, of_candidates, of_temperature = total
     if place is not None:
         of_logits.scatter_(1, place, gradients.share[:, None])
     if run.own_rows and len(anchors) == len(columns):
         if factor is not None:
             of_logits *= factor[:, None]
         of_rows = _with_both_sides(of_logits, columns, 1.0).div_(temperature)
-        if total.candidates is not None:
-            total.candidates = of_rows
-        if total.temperature is not None:  # as below; either row has received its share
-            total.temperature -= (of_rows * anchors).sum() / 2
+        if of_candidates is not None:
+            total[2] = of_rows
+        if of_temperature is not None:  # as below; either row has received its share
+            of_temperature -= (of_rows * anchors).sum() / 2
             if gradients.temperature is not None:
-                total.temperature += gradients.temperature
+                of_temperature += gradients.temperature
         return losses
-    if total.anchors is not None or total.temperature is not None or run.own_rows:
-        pull = _from_columns(of_logits, columns)  # [a, d]
+    if of_anchors is not None or of_temperature is not None or run.own_rows:
+        # [a, d]: sum of columns, weighted for each anchor
+        if columns.ndim == 2:
+            pull = of_logits @ columns
+        else:
+            pull = torch.einsum("an,and->ad", of_logits, columns)
         if factor is not None:
             pull *= factor[:, None]
         if place is None:
             pull.addcmul_(gradients.positive[:, None], positives)
         pull /= temperature
-        if run.own_rows and total.candidates is not None:
-            total.candidates[rows] += pull
-        if total.anchors is not None:
-            total.anchors[rows] = pull
-        if total.temperature is not None:
+        if run.own_rows and of_candidates is not None:
+            of_candidates[rows] += pull
+        if of_anchors is not None:
+            of_anchors[rows] = pull
+        if of_temperature is not None:
             # Logits are s = a c / t, so t receives -sum(ds s) / t, and a ds/da = s: the
             # temperature's gradient is read off the anchor's.
-            total.temperature -= (pull * anchors).sum()
+            of_temperature -= (pull * anchors).sum()
             if gradients.temperature is not None:
-                total.temperature += gradients.temperature
-    if total.positives is not None:
-        torch.mul(gradients.positive[:, None], anchors, out=total.positives[rows])
-    if total.candidates is not None:
+                of_temperature += gradients.temperature
+    if of_positives is not None:
+        torch.mul(gradients.positive[:, None], anchors, out=of_positives[rows])
+    if of_candidates is not None:
         if factor is not None:
             anchors = anchors * factor[:, None]
         if columns.ndim == 2:
-            total.candidates.addmm_(of_logits.T, anchors)
+            of_candidates.addmm_(of_logits.T, anchors)
         else:
-            torch.mul(of_logits[:, :, None], anchors[:, None], out=total.candidates[rows])
+            torch.mul(of_logits[:, :, None], anchors[:, None], out=of_candidates[rows])
     return losses
-
-
-def _from_columns(weights: Tensor, columns: Tensor) -> Tensor:
-    """Sum of columns, weighted for each anchor."""
-    if columns.ndim == 2:
-        return weights @ columns
-    return torch.einsum("an,and->ad", weights, columns)
 
 
 def _in_one_piece(
     run: _Run, wanted: tuple[bool, ...], upstream: Tensor | None
-) -> tuple[Tensor, list[Tensor | None]] | None:
+) -> tuple[Tensor, Gradients] | None:
     """The result of a run over two views without chunks, sooner; None where that cannot be.
 
     In small batches overhead takes longer than arithmetic. Nothing here is sliced or shared out to
@@ -358,23 +323,24 @@ def _in_one_piece(
         add_log_weights(data, logits, excluded, unit=LOG2_E, bounds=(low, high))
     others = [(logits * power).exp2_() for power in powers[1:]]
     terms = [(logits if powers[0] == 1 else logits.mul_(powers[0])).exp2_(), *others]
-    totals = [each.sum(dim=1) for each in terms]
+    totals = [powered.sum(dim=1) for powered in terms]
     log_sums = log_sums_of(data, [total.log() for total in totals], batch, slice(0, count))
     if not any(wanted):
         return data.from_log_sums(positive, log_sums), [None] * 4
     losses, of_positive, of_logs = data.slopes(positive, log_sums)
     if upstream is not None:
-        of_positive, of_logs = of_positive * upstream, tuple(one * upstream for one in of_logs)
+        of_positive = of_positive * upstream
+        of_logs = tuple(of_log * upstream for of_log in of_logs)
     # G = sum over p of (dL / d log S_p) p e^(p s) / S_p, and dL / ds+ where the positives stand.
     of_logits = terms[0]
-    for each, total, power, of_log in zip(terms, totals, powers, of_logs, strict=True):
+    for powered, total, power, of_log in zip(terms, totals, powers, of_logs, strict=True):
         # The gradient of a sum of 0 is 0; no other sum is below the clamp.
         share = of_log.div_(total.clamp_(min=torch.finfo(total.dtype).tiny))[:, None]
         share = share if power == 1 else share.mul_(power)
-        if each is of_logits:
-            each *= share
+        if powered is of_logits:
+            of_logits *= share
         else:
-            of_logits.addcmul_(each, share)
+            of_logits.addcmul_(powered, share)
     of_logits.numpy().reshape(-1)[places] = of_positive.numpy()
     of_rows = _with_both_sides(of_logits, rows, 1 / scale)
     of_temperature = None

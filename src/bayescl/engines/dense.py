@@ -17,7 +17,7 @@ from bayescl.axes import (
     UnlabeledLogits,
 )
 from bayescl.engines.batch import ContrastiveBatch
-from bayescl.functional.objective import Objective, as_data
+from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.sigmoid import Sigmoid
 from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.functional.sorting import can_look
@@ -82,12 +82,11 @@ def logits_loss(
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
     """
-    data = objective if isinstance(objective, Sigmoid) else as_data(objective)
-    if data is not None and data.reads_same_class:
-        found = data(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)
+    if isinstance(objective, (LogSumObjective, Sigmoid)) and objective.reads_same_class:
+        losses = objective(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)
     else:
-        found = objective(positive, unlabeled, valid=valid)
-    losses = checked_losses(found, positive)
+        losses = objective(positive, unlabeled, valid=valid)
+    checked_losses(losses, positive)
     bad = rows_not_finite(positive, unlabeled, lambda: valid)
     return losses if bad is None else losses * torch.where(bad, torch.nan, 1.0)
 

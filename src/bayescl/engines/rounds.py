@@ -16,7 +16,7 @@ from bayescl import distributed
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.checks import check_count
 from bayescl.engines.batch import ContrastiveBatch
-from bayescl.engines.chunked import _ChunkedLoss, _Run, default_chunk_size
+from bayescl.engines.chunked import Gradients, _ChunkedLoss, _Run, default_chunk_size
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.sigmoid import Sigmoid
 
@@ -103,26 +103,20 @@ class _Rounds:
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
-    ) -> tuple[Tensor, list[Tensor | None]]:
+    ) -> tuple[Tensor, Gradients]:
         """Losses, and the wanted gradients of their sum over all processes."""
         losses = self.batch.anchors.new_zeros(self.batch.num_anchors)
-        totals: list[Tensor | None] = [None] * 4
+        totals: Gradients = [None] * 4
         for source in range(len(self.batch.sizes)):
             mine = source == distributed.rank()
             objective = replace(self.objective, counts_positive=mine)
-            part, gradients = _Run(
-                self.batch.of(source),
-                self.temperature,
-                partial(_given, objective),
-                self.chunk_size,
-                own_rows=False,
-            ).losses(wanted, upstream)
+            batch, at = self.batch.of(source), partial(_given, objective)
+            run = _Run(batch, self.temperature, at, self.chunk_size, own_rows=False)
+            part, gradients = run.losses(wanted, upstream)
             losses += part
-            of_candidates = gradients[2]
-            if of_candidates is not None:
-                dist.reduce(of_candidates, group_dst=source)
-                if not mine:  # they belong to the process that sent the rows
-                    gradients[2] = None
+            if gradients[2] is not None:  # those of the rows that were sent belong to the sender
+                dist.reduce(gradients[2], group_dst=source)
+                gradients[2] = gradients[2] if mine else None
             for place, gradient in enumerate(gradients):
                 if gradient is not None:
                     total = totals[place]

@@ -32,7 +32,6 @@ from bayescl.functional import empirical_cdf, unit_vectors
 
 Reading = Literal["model", "auc"]
 READINGS: tuple[Reading, ...] = ("model", "auc")
-Average = Literal["anchors", "classes"]
 _CHUNK = 2**22
 """Number of similarities computed at a time."""
 
@@ -65,11 +64,10 @@ def anchor_aucs(
     """
     check_floating("scores", scores)
     check_mask("same_class", same_class, scores.shape)
-    if valid is None:
-        positive, negative = same_class, ~same_class
-    else:
+    positive, negative = same_class, ~same_class
+    if valid is not None:
         check_mask("valid", valid, scores.shape)
-        positive, negative = same_class & valid, ~same_class & valid
+        positive, negative = positive & valid, negative & valid
     positives, negatives = positive.sum(dim=1).double(), negative.sum(dim=1).double()
     cdf = empirical_cdf(scores, valid=valid).double()
     # 2 N cdf is a whole number: twice the mid-rank, less one. The rank sum of the positives, less
@@ -86,7 +84,6 @@ def macro_auc(
     memory_labels: Int[Tensor, " memory"],
     *,
     own: Int[Tensor, " anchors"] | None = None,
-    average: Average = "anchors",
     normalize: bool = True,
 ) -> float:
     """Macro-averaged ROC-AUC of anchors' similarities against a labelled memory.
@@ -101,8 +98,6 @@ def macro_auc(
         memory: embeddings or features to compare them with.
         memory_labels: their classes.
         own: the row of the memory that holds the anchor itself (or its image), which is left out.
-        average: ``"anchors"`` weights every anchor equally, as the authors do; ``"classes"``
-            averages per class first, so that large classes count no more than small ones.
         normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
@@ -121,7 +116,6 @@ def macro_auc(
     Reference:
         Liu et al., ICML 2024, and the authors' training script.
     """
-    check_choice("average", average, ("anchors", "classes"))
     for name, rows in (("anchors", anchors), ("memory", memory)):
         check_floating(name, rows)
         if rows.ndim != 2 or len(rows) == 0:
@@ -139,24 +133,12 @@ def macro_auc(
             valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[rows, None], False)
         same = labels[rows, None] == memory_labels[None]
         aucs.append(anchor_aucs(scores, same, valid=valid))
-    return _averaged(torch.cat(aucs), labels, average)
-
-
-def _averaged(
-    aucs: Float[Tensor, " anchors"], labels: Int[Tensor, " anchors"], average: str
-) -> float:
-    """The mean over anchors, or over classes of the means over their anchors."""
-    known = ~aucs.isnan()
-    if not bool(known.any()):
+    everyone = torch.cat(aucs)
+    if bool(everyone.isnan().all()):
         raise ValueError(
             "labels must give at least one anchor candidates of its own class and of another class"
         )
-    aucs, labels = aucs[known], labels[known]
-    if average == "classes":
-        groups = torch.unique(labels, return_inverse=True)[1]
-        sums = aucs.new_zeros(int(groups.max()) + 1).index_add(0, groups, aucs)
-        aucs = sums / groups.bincount()
-    return float(aucs.mean())
+    return float(everyone.nanmean())
 
 
 def alpha_of_auc(auc: float, reading: Reading = "model") -> float:
@@ -222,7 +204,6 @@ def measured_alpha(
     reading: Reading,
     anchors: int | None = None,
     seed: int = 0,
-    average: Average = "anchors",
     normalize: bool = True,
 ) -> MeasuredAlpha:
     """Measure ``alpha`` on a small labelled part of the data.
@@ -237,7 +218,6 @@ def measured_alpha(
         anchors: number of rows to use as anchors; default: all. Every anchor is compared with all
             other rows.
         seed: seed for drawing the anchors.
-        average: see :func:`macro_auc`.
         normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
@@ -260,12 +240,6 @@ def measured_alpha(
         rows = torch.randperm(len(embeddings), generator=generator)[:anchors]
     rows = rows.to(embeddings.device)
     auc = macro_auc(
-        embeddings[rows],
-        labels[rows],
-        embeddings,
-        labels,
-        own=rows,
-        average=average,
-        normalize=normalize,
+        embeddings[rows], labels[rows], embeddings, labels, own=rows, normalize=normalize
     )
     return MeasuredAlpha(auc, reading)

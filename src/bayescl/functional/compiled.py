@@ -216,7 +216,6 @@ def _settle(value: NDArray[np.float32], key: NDArray[np.uint32], bits: int) -> b
     """Order columns that share a level by their values; return whether some values tie."""
     column_of, step = np.uint32(2**bits - 1), np.uint32(2**bits)
     tied = False
-    start = 0
     for stretch in range(0, len(key) - 1, _STRETCH):
         here = key[stretch : stretch + _STRETCH + 1]
         shared = 0
@@ -224,7 +223,18 @@ def _settle(value: NDArray[np.float32], key: NDArray[np.uint32], bits: int) -> b
             shared += (here[place] ^ here[place + 1]) < step
         if shared == 0:
             continue
-        start = max(start, stretch)
+        # Counts, since a branch for each value would be mispredicted where many tie.
+        equal, falls = 0, 0
+        for place in range(len(here) - 1):
+            mine, after = value[here[place] & column_of], value[here[place + 1] & column_of]
+            equal += mine == after
+            falls += mine > after
+        tied |= equal > 0
+        if falls == 0:
+            continue
+        start = stretch
+        while start > 0 and (key[start - 1] ^ key[start]) < step:
+            start -= 1
         while start < stretch + len(here) - 1:
             if (key[start] ^ key[start + 1]) >= step:
                 start += 1
@@ -248,19 +258,20 @@ def _add_to_ties(
     upper: bool,
 ) -> None:
     """Add by place in a row with ties, which share what belongs to their middle or last place."""
-    column_of = np.uint32(2**bits - 1)
+    column_of, count = np.uint32(2**bits - 1), len(key)
+    ordered = np.empty(count + 1, dtype=np.float32)
+    ordered[count] = np.nan  # equal to nothing
+    ends = np.empty(count, dtype=np.int64)
+    end = count
+    for place in range(count - 1, -1, -1):
+        ordered[place] = value[key[place] & column_of]
+        end = end if ordered[place] == ordered[place + 1] else place + 1
+        ends[place] = end
     start = 0
-    while start < len(key):
-        mine = value[key[start] & column_of]
-        end = start + 1
-        while end < len(key) and value[key[end] & column_of] == mine:
-            end += 1
-        size = end - start
-        doubled = 2 * start + (2 * size if upper else size)
-        addend = table[1 - doubled % 2, (doubled - 1) // 2]
-        for place in range(start, end):
-            value[key[place] & column_of] += addend
-        start = end
+    for place in range(count):
+        start = start if place > 0 and ordered[place] == ordered[place - 1] else place
+        doubled = ends[place] + (ends[place] if upper else start)
+        value[key[place] & column_of] += table[1 - doubled % 2, (doubled - 1) // 2]
 
 
 @_compiled

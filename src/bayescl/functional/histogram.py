@@ -94,10 +94,10 @@ def bin_means(
     """
     table = torch.empty(counts.shape, dtype=inverse_width.dtype, device=counts.device)
     blocks = (torch.split(tensor, _ROWS) for tensor in (counts, inverse_width, table))
-    for some, inverse, out in zip(*blocks, strict=True):
-        through = some.flip(1).cumsum(1, dtype=some.dtype).flip(1)
+    for block, inverse, out in zip(*blocks, strict=True):
+        through = block.flip(1).cumsum(1, dtype=block.dtype).flip(1)
         total = through[:, :1].clamp(min=1).to(out.dtype)
-        count = some.to(out.dtype)
+        count = block.to(out.dtype)
         if not upper:
             middle = through.to(out.dtype) - count / 2
         else:  # the mean of the ranks below + 1 .. below + count, or the last if all tie
@@ -111,16 +111,6 @@ def bin_means(
             mean += share * function(cdf)
         out.copy_(mean)
     return table
-
-
-def log2_weights(
-    counts: Int[Tensor, "rows bins"],
-    inverse_width: Float[Tensor, " rows"],
-    weights_of_cdf: OfCdf,
-    ranks: str,
-) -> Float[Tensor, "rows bins"]:
-    """Base-2 logarithm of each bin's mean weight, for the fused kernels."""
-    return bin_means(counts, inverse_width, weights_of_cdf, upper=ranks == "upper").log2_()
 
 
 def map_by_histogram(

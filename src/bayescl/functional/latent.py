@@ -18,7 +18,8 @@ from bayescl.axes import (
     UnlabeledLogits,
 )
 from bayescl.checks import check_choice, check_interval, check_mask, check_positive, check_shape
-from bayescl.functional.objective import Exclusion, LogSumObjective, PairTerms
+from bayescl.functional.excluded import Excluded
+from bayescl.functional.objective import LogSumObjective, PairTerms
 
 Aim = Literal["pairs", "both", "classes"]
 """What training is for: finding the exact pair, its class, or both."""
@@ -50,7 +51,7 @@ class Latent(LogSumObjective):
     def pair_terms(
         self,
         same_class: Float[Tensor, "anchors candidates"],
-        excluded: Exclusion,
+        excluded: Excluded,
         certain: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> PairTerms:
         """Return what repels, and what attracts in one way or the other."""

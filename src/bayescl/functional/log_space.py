@@ -20,12 +20,12 @@ def masked_logsumexp(
     """
     if valid is None:
         return logits.logsumexp(dim=1)
-    some = valid.any(dim=1)
+    counted = valid.any(dim=1)
     # A row with no valid entry sums zeros instead, and the sum is thrown away: the gradient of a
     # sum over nothing but -inf would be NaN.
-    filler = torch.where(some, -torch.inf, 0.0).to(logits.dtype)[:, None]
+    filler = torch.where(counted, -torch.inf, 0.0).to(logits.dtype)[:, None]
     total = torch.where(valid, logits, filler).logsumexp(dim=1)
-    return torch.where(some, total, -torch.inf)
+    return torch.where(counted, total, -torch.inf)
 
 
 def log_count(

@@ -10,9 +10,8 @@ probability :math:`\alpha`, then the true negative is the smaller of the two wit
     \phi_{FN} = \alpha\,\phi_{(2)} + (1-\alpha)\,\phi_{(1)}, \qquad
     \phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}.
 
-All of them, and the target of importance sampling, are a :class:`PairMixture`. Functions here take
-the values of :math:`\phi` and :math:`\Phi` at the same points, so they work for any proposal
-distribution.
+All of them, and the target of importance sampling, are a :class:`PairMixture`. It takes the values
+of :math:`\phi` and :math:`\Phi` at the same points, so it works for any proposal distribution.
 
 Reference:
     Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024, Eqs. order1/2,
@@ -31,22 +30,64 @@ from bayescl.checks import check_interval
 
 @dataclass(frozen=True)
 class PairMixture:
-    r"""A mixture of the minimum's and the maximum's density of a pair.
+    r"""A class of candidates: a mixture of the minimum's and the maximum's density of a pair.
 
     Both shares are kept, since one minus a share near 1 loses precision.
 
     Attributes:
-        low: share of the minimum's density, in [0, 1].
-        high: share of the maximum's; the two add up to 1.
+        low: share of the minimum's density :math:`\phi_{(1)}`, in [0, 1].
+        high: share of the maximum's density :math:`\phi_{(2)}`; the two add up to 1.
 
     Example:
-        >>> mixture = PairMixture(0.75, 0.25)
+        >>> mixture = PairMixture.true_negatives(alpha=0.75)
+        >>> mixture.density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]))
+        tensor([1.5000, 1.0000, 0.5000])
         >>> mixture.cdf(torch.tensor([0.5])), mixture.quantile(torch.tensor([0.625]))
         (tensor([0.6250]), tensor([0.5000]))
     """
 
     low: float
     high: float
+
+    @classmethod
+    def true_negatives(cls, alpha: float) -> PairMixture:
+        r""":math:`\phi_{TN}`: the smaller of the pair with probability ``alpha``, in [0.5, 1]."""
+        check_alpha(alpha)
+        return cls(alpha, 1 - alpha)
+
+    @classmethod
+    def false_negatives(cls, alpha: float) -> PairMixture:
+        r""":math:`\phi_{FN}`: the larger of the pair with probability ``alpha``, in [0.5, 1]."""
+        check_alpha(alpha)
+        return cls(1 - alpha, alpha)
+
+    @classmethod
+    def unlabeled(cls, alpha: float, tau_plus: float) -> PairMixture:
+        r""":math:`\phi_{UN}`: false negatives with probability ``tau_plus``, in [0, 1)."""
+        check_alpha(alpha)
+        tau_minus = 1 - check_tau_plus(tau_plus)
+        # tau- (alpha, 1 - alpha) + tau+ (1 - alpha, alpha), as shares of minimum and maximum
+        return cls(
+            alpha * tau_minus + (1 - alpha) * tau_plus, (1 - alpha) * tau_minus + alpha * tau_plus
+        )
+
+    @classmethod
+    def hard_negatives(cls, alpha: float, beta: float) -> PairMixture:
+        r"""The target of importance sampling: true negatives at hardness ``beta``, in [0.5, 1].
+
+        True negatives above a positive are weighted by ``beta``, those below one by ``1 - beta``:
+
+        .. math::
+            \phi_{THN} = \frac{(1-\beta)\,\alpha\,\phi_{(1)} + \beta\,(1-\alpha)\,\phi_{(2)}}
+            {(1-\beta)\,\alpha + \beta\,(1-\alpha)}.
+        """
+        easy, hard = (1 - check_beta(beta)) * check_alpha(alpha), beta * (1 - alpha)
+        if easy + hard == 0:
+            raise ValueError(
+                "alpha and beta must not both be 1: a perfect encoder has no hard true negatives, "
+                "so the target of importance sampling is empty"
+            )
+        return cls(easy / (easy + hard), hard / (easy + hard))
 
     def half_ratio(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Half the ratio of the mixture's density to the proposal's, at given proposal CDF."""
@@ -76,9 +117,6 @@ class PairMixture:
         return (level / (self.low + discriminant.sqrt())).clamp(max=1)
 
 
-MINIMUM, MAXIMUM = PairMixture(1.0, 0.0), PairMixture(0.0, 1.0)
-
-
 def check_alpha(alpha: float) -> float:
     """Refuse an ``alpha`` outside [0.5, 1]."""
     return check_interval("alpha", alpha, 0.5, 1.0)
@@ -92,313 +130,6 @@ def check_beta(beta: float) -> float:
 def check_tau_plus(tau_plus: float) -> float:
     """Refuse a ``tau_plus`` outside [0, 1)."""
     return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_high=True)
-
-
-def true_negatives(alpha: float) -> PairMixture:
-    """True negatives are the smaller of the pair with probability ``alpha``."""
-    check_alpha(alpha)
-    return PairMixture(alpha, 1 - alpha)
-
-
-def false_negatives(alpha: float) -> PairMixture:
-    """False negatives are the larger of the pair with probability ``alpha``."""
-    check_alpha(alpha)
-    return PairMixture(1 - alpha, alpha)
-
-
-def unlabeled(alpha: float, tau_plus: float) -> PairMixture:
-    """Unlabeled candidates are false negatives with probability ``tau_plus``."""
-    check_alpha(alpha)
-    tau_minus = 1 - check_tau_plus(tau_plus)
-    # tau- (alpha, 1 - alpha) + tau+ (1 - alpha, alpha), as shares of minimum and maximum
-    return PairMixture(
-        alpha * tau_minus + (1 - alpha) * tau_plus, (1 - alpha) * tau_minus + alpha * tau_plus
-    )
-
-
-def hard_negatives(alpha: float, beta: float) -> PairMixture:
-    """True negatives with their two parts weighted ``1 - beta`` and ``beta``, normalised."""
-    # True negatives below a positive are a share alpha of them, those above one 1 - alpha.
-    easy, hard = (1 - check_beta(beta)) * check_alpha(alpha), beta * (1 - alpha)
-    if easy + hard == 0:
-        raise ValueError(
-            "alpha and beta must not both be 1: a perfect encoder has no hard true negatives, "
-            "so the target of importance sampling is empty"
-        )
-    return PairMixture(easy / (easy + hard), hard / (easy + hard))
-
-
-def minimum_density(
-    density: Float[Tensor, "*shape"], cdf: Float[Tensor, "*shape"]
-) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{(1)} = 2\phi(1-\Phi)` of the smaller of two draws.
-
-    Args:
-        density: proposal density, non-negative.
-        cdf: proposal CDF at the same points, in [0, 1].
-
-    Example:
-        >>> minimum_density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]))
-        tensor([2., 1., 0.])
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "order1".
-    """
-    return MINIMUM.density(density, cdf)
-
-
-def maximum_density(
-    density: Float[Tensor, "*shape"], cdf: Float[Tensor, "*shape"]
-) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{(2)} = 2\phi\Phi` of the larger of two draws.
-
-    Args:
-        density: proposal density, non-negative.
-        cdf: proposal CDF at the same points, in [0, 1].
-
-    Example:
-        >>> maximum_density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]))
-        tensor([0., 1., 2.])
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "order2".
-    """
-    return MAXIMUM.density(density, cdf)
-
-
-def true_negative_density(
-    density: Float[Tensor, "*shape"], cdf: Float[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{TN} = \alpha\phi_{(1)} + (1-\alpha)\phi_{(2)}` of true negatives.
-
-    Args:
-        density: proposal density, non-negative.
-        cdf: proposal CDF at the same points, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Non-negative values that integrate to 1 where ``density`` does (Proposition 1).
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> true_negative_density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]), alpha=0.75)
-        tensor([1.5000, 1.0000, 0.5000])
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "phitn".
-    """
-    return true_negatives(alpha).density(density, cdf)
-
-
-def false_negative_density(
-    density: Float[Tensor, "*shape"], cdf: Float[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{FN} = \alpha\phi_{(2)} + (1-\alpha)\phi_{(1)}` of false negatives.
-
-    Args:
-        density: proposal density, non-negative.
-        cdf: proposal CDF at the same points, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Non-negative values that integrate to 1 where ``density`` does (Proposition 1).
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> false_negative_density(torch.ones(3), torch.tensor([0.0, 0.5, 1.0]), alpha=0.75)
-        tensor([0.5000, 1.0000, 1.5000])
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "phifn".
-    """
-    return false_negatives(alpha).density(density, cdf)
-
-
-def unlabeled_density(
-    density: Float[Tensor, "*shape"],
-    cdf: Float[Tensor, "*shape"],
-    *,
-    alpha: float,
-    tau_plus: float,
-) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}` of unlabeled candidates.
-
-    Args:
-        density: proposal density, non-negative.
-        cdf: proposal CDF at the same points, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-
-    Returns:
-        Non-negative values that integrate to 1 where ``density`` does.
-
-    Raises:
-        ValueError: if ``alpha`` or ``tau_plus`` is out of range.
-
-    Example:
-        >>> unlabeled_density(torch.ones(2), torch.tensor([0.0, 1.0]), alpha=0.75, tau_plus=0.25)
-        tensor([1.2500, 0.7500])
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "unlabel".
-    """
-    return unlabeled(alpha, tau_plus).density(density, cdf)
-
-
-def hard_negative_density(
-    density: Float[Tensor, "*shape"],
-    cdf: Float[Tensor, "*shape"],
-    *,
-    alpha: float,
-    beta: float,
-) -> Float[Tensor, "*shape"]:
-    r"""Density :math:`\phi_{THN}` of true negatives at hardness ``beta``: the sampling target.
-
-    True negatives above a positive are weighted by ``beta``, those below one by ``1 - beta``, and
-    the result is normalised:
-
-    .. math::
-        \phi_{THN} = \frac{(1-\beta)\,\alpha\,\phi_{(1)} + \beta\,(1-\alpha)\,\phi_{(2)}}{Z},
-        \qquad Z = (1-\beta)\,\alpha + \beta\,(1-\alpha).
-
-    Args:
-        density: proposal density, non-negative.
-        cdf: proposal CDF at the same points, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        beta: hardness, in [0.5, 1]; 0.5 gives the true negatives' own density.
-
-    Returns:
-        Non-negative values that integrate to 1 where ``density`` does.
-
-    Raises:
-        ValueError: if ``alpha`` or ``beta`` is out of range, or both are 1 (``Z = 0``).
-
-    Example:
-        >>> cdf = torch.tensor([0.0, 1.0])
-        >>> hard_negative_density(torch.ones(2), cdf, alpha=0.75, beta=0.75)
-        tensor([1., 1.])
-
-    Reference:
-        Liu et al., ICML 2024, Eqs. "tnhard" and "ome".
-    """
-    return hard_negatives(alpha, beta).density(density, cdf)
-
-
-def true_negative_cdf(
-    proposal_cdf: Float[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    """CDF of true negatives at a point whose proposal CDF is given.
-
-    Args:
-        proposal_cdf: proposal CDF, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Values in [0, 1], at least ``proposal_cdf``.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> true_negative_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=1.0)
-        tensor([0.0000, 0.7500, 1.0000])
-    """
-    return true_negatives(alpha).cdf(proposal_cdf)
-
-
-def false_negative_cdf(
-    proposal_cdf: Float[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    """CDF of false negatives at a point whose proposal CDF is given.
-
-    Args:
-        proposal_cdf: proposal CDF, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Values in [0, 1], at most ``proposal_cdf``.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> false_negative_cdf(torch.tensor([0.0, 0.5, 1.0]), alpha=1.0)
-        tensor([0.0000, 0.2500, 1.0000])
-    """
-    return false_negatives(alpha).cdf(proposal_cdf)
-
-
-def unlabeled_cdf(
-    proposal_cdf: Float[Tensor, "*shape"], *, alpha: float, tau_plus: float
-) -> Float[Tensor, "*shape"]:
-    """CDF of unlabeled candidates at a point whose proposal CDF is given.
-
-    The inverse of :func:`proposal_cdf`.
-
-    Args:
-        proposal_cdf: proposal CDF, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-
-    Returns:
-        Values in [0, 1].
-
-    Raises:
-        ValueError: if ``alpha`` or ``tau_plus`` is out of range.
-
-    Example:
-        >>> unlabeled_cdf(torch.tensor([0.0, 0.3537, 1.0]), alpha=0.9, tau_plus=0.1)
-        tensor([0.0000, 0.5000, 1.0000])
-    """
-    return unlabeled(alpha, tau_plus).cdf(proposal_cdf)
-
-
-def true_negative_quantile(
-    level: Float[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    """Proposal CDF at the ``level`` quantile of the true negatives.
-
-    Args:
-        level: probabilities, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Values in [0, 1]; the inverse of :func:`true_negative_cdf`.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> true_negative_quantile(torch.tensor([0.0, 0.75, 1.0]), alpha=1.0)
-        tensor([0.0000, 0.5000, 1.0000])
-    """
-    return true_negatives(alpha).quantile(level)
-
-
-def false_negative_quantile(
-    level: Float[Tensor, "*shape"], *, alpha: float
-) -> Float[Tensor, "*shape"]:
-    """Proposal CDF at the ``level`` quantile of the false negatives.
-
-    Args:
-        level: probabilities, in [0, 1].
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-
-    Returns:
-        Values in [0, 1]; the inverse of :func:`false_negative_cdf`.
-
-    Raises:
-        ValueError: if ``alpha`` is out of range.
-
-    Example:
-        >>> false_negative_quantile(torch.tensor([0.0, 0.25, 1.0]), alpha=1.0)
-        tensor([0.0000, 0.5000, 1.0000])
-    """
-    return false_negatives(alpha).quantile(level)
 
 
 def proposal_cdf(
@@ -432,7 +163,7 @@ def proposal_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "cdftrans".
     """
-    return unlabeled(alpha, tau_plus).quantile(unlabeled_cdf)
+    return PairMixture.unlabeled(alpha, tau_plus).quantile(unlabeled_cdf)
 
 
 def posterior(
@@ -466,7 +197,7 @@ def posterior(
     Reference:
         Liu et al., ICML 2024, Eq. "poster".
     """
-    mine, every = true_negatives(alpha), unlabeled(alpha, tau_plus)
+    mine, every = PairMixture.true_negatives(alpha), PairMixture.unlabeled(alpha, tau_plus)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
     tiny = torch.finfo(proposal_cdf.dtype).tiny  # where a tiny prior underflows, at CDF 1

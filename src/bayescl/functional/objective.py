@@ -19,12 +19,12 @@ from bayescl.axes import (
     Bool,
     CandidateMask,
     Float,
-    Int,
     PerAnchor,
     PositiveLogits,
     Tensor,
     UnlabeledLogits,
 )
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import contrast, log_count, masked_logsumexp, softplus
 from bayescl.functional.ranks import Ranks, map_cdf
 
@@ -41,40 +41,6 @@ class Objective(Protocol):
     ) -> PerAnchor:
         """Return one loss per anchor from its positive's and its candidates' logits."""
         ...
-
-
-class Exclusion(Protocol):
-    """Which columns are not candidates of some anchors, such as :class:`Masked`."""
-
-    def fill_(self, values: Float[Tensor, "anchors candidates"], value: float) -> None:
-        """Overwrite the entries of what is not a candidate."""
-        ...
-
-    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#anchors"]:
-        """Return the number of each anchor's candidates."""
-        ...
-
-
-@dataclass(frozen=True)
-class Masked:
-    """An :class:`Exclusion` by a mask.
-
-    Attributes:
-        valid: True where a candidate counts; None if all do.
-    """
-
-    valid: CandidateMask | None
-
-    def fill_(self, values: Float[Tensor, "anchors candidates"], value: float) -> None:
-        """Overwrite the entries of what is not a candidate."""
-        if self.valid is not None:
-            values.masked_fill_(~self.valid, value)
-
-    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#anchors"]:
-        """Return the number of each anchor's candidates."""
-        if self.valid is None:
-            return torch.full((1,), candidates, device=device)
-        return self.valid.sum(dim=1)
 
 
 class PairTerms(NamedTuple):
@@ -179,7 +145,7 @@ class LogSumObjective:
     def pair_terms(
         self,
         same_class: Float[Tensor, "anchors candidates"],
-        excluded: Exclusion,
+        excluded: Excluded,
         certain: Bool[Tensor, "anchors candidates"] | None = None,
     ) -> PairTerms:
         """Return weights and pulls from the posterior of pairs.
@@ -306,7 +272,7 @@ class LogSumObjective:
         valid: CandidateMask | None,
     ) -> PerAnchor:
         """The loss if a posterior gives weights and targets."""
-        terms = self.pair_terms(same_class.clone(), Masked(valid), certain)
+        terms = self.pair_terms(same_class.clone(), Excluded.without(valid), certain)
         loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale, valid))
         if terms.pulls is not None:
             # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
@@ -373,7 +339,7 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
         return True
-    return any(each.name == "valid" or each.kind is each.VAR_KEYWORD for each in arguments)
+    return any(named.name == "valid" or named.kind is named.VAR_KEYWORD for named in arguments)
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:

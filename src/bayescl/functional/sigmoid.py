@@ -9,8 +9,9 @@ import torch
 from bayescl.axes import Bool, CandidateMask, Float, PerAnchor, PositiveLogits, UnlabeledLogits
 from bayescl.checks import check_interval, check_shape
 from bayescl.functional.bayesian import Bayesian
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import softplus
-from bayescl.functional.objective import Exclusion, LogSumObjective, Masked
+from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.ranks import Ranks
 
 
@@ -47,7 +48,7 @@ class Sigmoid:
     def weights(
         self,
         unlabeled: UnlabeledLogits,
-        excluded: Exclusion,
+        excluded: Excluded,
         *,
         valid: CandidateMask | None,
         same_class: Float[torch.Tensor, "anchors candidates"] | None = None,
@@ -76,7 +77,8 @@ class Sigmoid:
     ) -> PerAnchor:
         """Return one loss per anchor from the whole matrix of logits."""
         del certain  # the posterior is 0 or 1 there
-        weights = self.weights(unlabeled, Masked(valid), valid=valid, same_class=same_class)
+        excluded = Excluded.without(valid)
+        weights = self.weights(unlabeled, excluded, valid=valid, same_class=same_class)
         if valid is not None:
             unlabeled = torch.where(valid, unlabeled, -torch.inf)
         terms = softplus(unlabeled)

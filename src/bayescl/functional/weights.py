@@ -7,8 +7,7 @@ from functools import partial
 import torch
 
 from bayescl.axes import Bool, Float, Tensor
-from bayescl.functional.mixture import hard_negatives
-from bayescl.functional.mixture import unlabeled as unlabeled_mixture
+from bayescl.functional.mixture import PairMixture, proposal_cdf
 from bayescl.functional.ranks import Ranks, map_cdf
 
 
@@ -46,7 +45,8 @@ def importance_weights(
     See Also:
         :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
     """
-    target, sampled = hard_negatives(alpha, beta), unlabeled_mixture(alpha, tau_plus)
+    target = PairMixture.hard_negatives(alpha, beta)
+    sampled = PairMixture.unlabeled(alpha, tau_plus)
     if sampled.high == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
         return torch.ones_like(proposal_cdf)
     # A tiny prior of a perfect encoder underflows at Phi = 1, where the weight is 0 and not 0 / 0.
@@ -98,5 +98,5 @@ def weights_of_cdf(
     unlabeled_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
     """:func:`importance_weights` as a function of the unlabeled CDF."""
-    proposal = unlabeled_mixture(alpha, tau_plus).quantile(unlabeled_cdf)
+    proposal = proposal_cdf(unlabeled_cdf, alpha=alpha, tau_plus=tau_plus)
     return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)

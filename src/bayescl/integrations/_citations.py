@@ -8,42 +8,36 @@ _BAYESIAN = """
 @inproceedings{liu2024bayesian,
     title = {Bayesian Self-Supervised Contrastive Learning},
     author = {Liu, Bin and Wang, Bang and Li, Tianrui},
-    booktitle = {International Conference on Machine Learning},
-    year = {2024}
+    booktitle = {International Conference on Machine Learning}, year = {2024}
 }
 """
 _DEBIASED = """
 @inproceedings{chuang2020debiased,
     title = {Debiased Contrastive Learning},
-    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and Jegelka, Stefanie},
-    booktitle = {Advances in Neural Information Processing Systems},
-    year = {2020}
+    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and
+        Jegelka, Stefanie},
+    booktitle = {Advances in Neural Information Processing Systems}, year = {2020}
 }
-"""  # noqa: E501
+"""
 _HARD = """
 @inproceedings{robinson2021contrastive,
     title = {Contrastive Learning with Hard Negative Samples},
     author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
-    booktitle = {International Conference on Learning Representations},
-    year = {2021}
+    booktitle = {International Conference on Learning Representations}, year = {2021}
 }
 """
 _INFO_NCE = """
 @misc{oord2019representation,
     title = {Representation Learning with Contrastive Predictive Coding},
     author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
-    year = {2019},
-    eprint = {1807.03748},
-    archivePrefix = {arXiv}
+    eprint = {1807.03748}, archivePrefix = {arXiv}, year = {2019}
 }
 """
 _MIXTURES = """
 @article{banerjee2005clustering,
     title = {Clustering on the Unit Hypersphere using von Mises-Fisher Distributions},
     author = {Banerjee, Arindam and Dhillon, Inderjit S. and Ghosh, Joydeep and Sra, Suvrit},
-    journal = {Journal of Machine Learning Research},
-    volume = {6},
-    year = {2005}
+    journal = {Journal of Machine Learning Research}, volume = {6}, year = {2005}
 }
 """
 _BY_CLASS = {

@@ -6,7 +6,7 @@ Embeddings cannot tell: dropout gives one text two different embeddings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn.functional import normalize as unit_length
@@ -20,14 +20,6 @@ _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", 
 _BLOCK_ELEMENTS = 2**22
 _TOKEN_BITS = 32
 """Bits of a 64-bit word for the token; the others hold its place in the text."""
-
-
-class Repeats(NamedTuple):
-    """Whether texts of a batch repeat, other than as an anchor and its own positive."""
-
-    anywhere: bool
-    crossing: bool
-    """Whether the text of an anchor is also a candidate's."""
 
 
 def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"]:
@@ -86,8 +78,10 @@ def _mixed(numbers: Tensor) -> Tensor:
     return mixed
 
 
-def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]) -> Repeats:
-    """Determine whether equal texts need a mask at all.
+def repeats(
+    candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]
+) -> tuple[bool, bool]:
+    """Whether texts repeat, other than as a pair, and whether an anchor's is also a candidate's.
 
     Args:
         candidates: keys of the candidates' texts.
@@ -95,11 +89,10 @@ def repeats(candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns
             it is nobody's positive.
     """
     positives = partners != NO_TEXT
-    anchors = partners[positives]
     elsewhere = partners[positives & (partners != candidates)]
     crossing = bool(torch.isin(elsewhere, candidates).any())
-    within = repeat_themselves(candidates) or repeat_themselves(anchors)
-    return Repeats(crossing or within, crossing)
+    within = repeat_themselves(candidates) or repeat_themselves(partners[positives])
+    return crossing or within, crossing
 
 
 def repeat_themselves(keys: Int[Tensor, " rows"]) -> bool:

@@ -73,7 +73,12 @@ class NTXentLoss(nn.Module):
         super().__init__()
         self.loss = self.loss_class(temperature=temperature, **options)
         self.gather_distributed = gather_distributed
-        self.memory_bank = _bank(memory_bank_size, labels=self.loss.uses_labels)
+        size = (0, 0) if memory_bank_size == 0 else memory_bank_size
+        if isinstance(size, int) or len(size) != 2:
+            raise ValueError(f"memory_bank_size must be (rows, coordinates) or 0, got {size}")
+        self.memory_bank: CandidateQueue | None = None
+        if check_count("memory_bank_size", size[0], 0) > 0:
+            self.memory_bank = CandidateQueue(*size, groups=self.loss.uses_labels)
 
     def forward(
         self,
@@ -94,26 +99,25 @@ class NTXentLoss(nn.Module):
         Raises:
             ValueError: if shapes do not match, or labels are given to a loss that cannot use some.
         """
-        gather = self.gather_distributed and distributed.is_initialized()
-        if self.memory_bank is None:
+        bank, gather = self.memory_bank, self.gather_distributed and distributed.is_initialized()
+        value: Tensor
+        if bank is None:
             self.loss.gather = gather
-            value: Tensor = self.loss(out0, out1, labels=labels)
+            value = self.loss(out0, out1, labels=labels)
             return value
-        candidates = self.memory_bank.candidates
+        candidates = bank.candidates
         if candidates is None:
             value = self.loss.in_batch(out0, out1, labels=labels)
         else:
-            stored = None if labels is None else self.memory_bank.groups
+            stored = None if labels is None else bank.groups
             value = self.loss.sampled(
                 out0, out1, candidates, labels=labels, candidate_labels=stored
             )
         if out0.requires_grad:
-            self.memory_bank.gather = gather
-            kept = None
-            if self.loss.uses_labels:
-                unknown = torch.full((len(out1),), -1, device=out1.device)
-                kept = unknown if labels is None else labels
-            self.memory_bank.enqueue(unit_vectors(out1.detach().float()), kept)
+            if labels is None and self.loss.uses_labels:
+                labels = torch.full((len(out1),), -1, device=out1.device)
+            bank.gather = gather
+            bank.enqueue(unit_vectors(out1.detach().float()), labels)
         return value
 
 
@@ -143,19 +147,3 @@ class LatentClassNTXentLoss(NTXentLoss):
     """
 
     loss_class = LatentClassContrastiveLoss
-
-
-def _bank(size: int | Sequence[int], *, labels: bool) -> CandidateQueue | None:
-    """A bank of a size in lightly's notation, with a label for each row if asked; or None."""
-    if isinstance(size, int):
-        if check_count("memory_bank_size", size, 0) > 0:
-            raise ValueError(
-                f"memory_bank_size must be (rows, coordinates), or 0 for no bank, got {size}"
-            )
-        return None
-    if len(size) != 2:
-        raise ValueError(f"memory_bank_size must be (rows, coordinates), got {tuple(size)}")
-    rows, dim = size
-    if check_count("memory_bank_size", rows, 0) == 0:
-        return None
-    return CandidateQueue(rows, dim, groups=labels)

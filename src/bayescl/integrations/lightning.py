@@ -13,7 +13,7 @@ import torch
 
 from bayescl.axes import Tensor
 from bayescl.checks import check_count, missing
-from bayescl.diagnostics import Diagnosis, diagnose, in_eval_mode, score_candidates
+from bayescl.diagnostics import diagnose, in_eval_mode, score_candidates
 from bayescl.estimation.schedule import Schedule
 from bayescl.losses import ContrastiveLoss
 
@@ -145,18 +145,14 @@ class DiagnosticsCallback(pl.Callback):
         with torch.no_grad(), in_eval_mode(pl_module):
             rows = self.embeddings(pl_module, batch)
             scored = score_candidates(loss, *rows, layout=self.layout, labels=labels)
-        figures = {f"diagnostics/{name}": value for name, value in _figures(diagnose([scored]))}
-        pl_module.log_dict(figures, batch_size=len(rows[0]))
-
-
-def _figures(found: Diagnosis) -> list[tuple[str, float]]:
-    """The figures that are available."""
-    figures = {
-        "effective_negatives": found.effective.weighted,
-        "effective_negatives_in_gradient": found.effective.in_gradient,
-        "label_free_alpha": None if found.label_free is None else found.label_free.model,
-        "measured_alpha": None if found.measured is None else found.measured.model,
-        "measured_tau_plus": found.measured_tau_plus,
-        "false_negative_auc": None if found.by_weight is None else found.by_weight.roc_auc,
-    }
-    return [(name, float(value)) for name, value in figures.items() if value is not None]
+        result = diagnose([scored])
+        figures: dict[str, Any] = {
+            "effective_negatives": result.effective.weighted,
+            "effective_negatives_in_gradient": result.effective.in_gradient,
+            "label_free_alpha": result.label_free and result.label_free.model,
+            "measured_alpha": result.measured and result.measured.model,
+            "measured_tau_plus": result.measured_tau_plus,
+            "false_negative_auc": result.by_weight and result.by_weight.roc_auc,
+        }
+        available = {f"diagnostics/{k}": float(v) for k, v in figures.items() if v is not None}
+        pl_module.log_dict(available, batch_size=len(rows[0]))

@@ -8,6 +8,7 @@ open_clip 3.3.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import nn
@@ -102,7 +103,7 @@ class ClipLoss(nn.Module):
             image_features: embeddings of images, of length 1.
             text_features: embeddings of their texts, in the same order, of length 1.
             logit_scale: factor of the similarities, 1 / temperature. Differentiated.
-            logit_bias: accepted for models that have one; it cancels in this loss.
+            logit_bias: the model's, if it has one; it cancels unless the loss is a sigmoid loss.
             output_dict: whether to return ``{"contrastive_loss": value}``.
             groups: one integer per pair; pairs of one group, such as equal captions, are never
                 each other's negatives. See :func:`caption_groups`.
@@ -110,17 +111,23 @@ class ClipLoss(nn.Module):
                 :class:`LatentClassClipLoss`.
         """
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        value: Tensor = self.loss.in_batch(
-            image_features,
-            text_features,
-            groups=groups,
-            labels=labels,
-            both_directions=self.both_directions,
-            temperature=1 / logit_scale,
-        )
+        with self._biased(logit_bias):
+            value: Tensor = self.loss.in_batch(
+                image_features,
+                text_features,
+                groups=groups,
+                labels=labels,
+                both_directions=self.both_directions,
+                temperature=1 / logit_scale,
+            )
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
         return {"contrastive_loss": value} if output_dict else value
+
+    def _biased(self, bias: Tensor | None) -> AbstractContextManager[None]:
+        """Let the loss use the model's bias, if it has any use for one."""
+        del bias
+        return nullcontext()
 
 
 class DebiasedClipLoss(ClipLoss):
@@ -154,7 +161,8 @@ class LatentClassClipLoss(ClipLoss):
 class SigLipLoss(ClipLoss):
     """The sigmoid loss between images and texts, with the arguments of open_clip's ``SigLipLoss``.
 
-    With several devices, texts of other devices come and go in rounds.
+    The model's ``logit_bias`` is added to the logits, and differentiated. With several devices,
+    texts of other devices come and go in rounds.
 
     Args:
         cache_labels: accepted for compatibility, ignored.
@@ -189,24 +197,9 @@ class SigLipLoss(ClipLoss):
         fixed = {"temperature": 0.1, "bias": 0.0}  # the model has its own
         super().__init__(world_size=world_size, chunk_size=chunk_size or None, **fixed | options)
 
-    def forward(
-        self,
-        image_features: Float[Tensor, "batch dim"],
-        text_features: Float[Tensor, "batch dim"],
-        logit_scale: Float[Tensor, ""],
-        logit_bias: Float[Tensor, ""] | None = None,
-        output_dict: bool = False,
-        *,
-        groups: Int[Tensor, " batch"] | None = None,
-        labels: Int[Tensor, " batch"] | None = None,
-    ) -> Float[Tensor, ""] | dict[str, Tensor]:
-        """Compute the loss of a batch of pairs; see :class:`ClipLoss`.
-
-        ``logit_bias`` is added to the logits, and differentiated.
-        """
-        features = (image_features, text_features, logit_scale)
-        with self.loss.biased(0.0 if logit_bias is None else logit_bias):
-            return super().forward(*features, output_dict=output_dict, groups=groups, labels=labels)
+    def _biased(self, bias: Tensor | None) -> AbstractContextManager[None]:
+        biased: AbstractContextManager[None] = self.loss.biased(0.0 if bias is None else bias)
+        return biased
 
 
 class BayesianSigLipLoss(SigLipLoss):

@@ -91,7 +91,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 
     @property
     def _is_mean(self) -> bool:
-        """Whether the reducer only takes the mean."""
+        """Whether the reducer only takes the mean, and no regularizer adds to it."""
         return type(self.reducer) is MeanReducer and not self.reducer.collect_stats
 
     def _ours(self, *, mean: bool) -> Any:
@@ -99,6 +99,10 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         self.loss.normalize = self.distance.normalize_embeddings
         self.loss.reduction = "mean" if mean else "none"
         return self.loss
+
+    def of_two_views(self) -> Any:
+        """Return our loss if it alone is the value of two views, else None."""
+        return self._ours(mean=True) if self._on_inner_products and self._is_mean else None
 
     def compute_loss(
         self,
@@ -112,50 +116,38 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
         if not self._on_inner_products or (labels is None and indices_tuple is None):
             return super().compute_loss(*call)
+        ours = self._ours(mean=self._is_mean)
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
         if views is not None:
             first, second = views
-            losses = self._ours(mean=self._is_mean)(embeddings[first], embeddings[second])
+            losses = ours(embeddings[first], embeddings[second])
             rows = torch.arange(len(embeddings), device=embeddings.device)
             there = torch.cat([rows[first], rows[second]])
-            return self._for_reducer(losses, (there, there.roll(len(rows) // 2)))
-        known = None
-        if self.loss.uses_labels:
-            known = _classes(labels, ref_labels)
-        if known is not None and indices_tuple is not None:
-            indices_tuple = _without_unknown(indices_tuple, *known)
+            return self._for_reducer(losses, there, there.roll(len(rows) // 2))
+        both = (labels, ref_labels)
+        known = self.loss.uses_labels and all(
+            numbers is not None and not numbers.is_floating_point() for numbers in both
+        )
+        if known and indices_tuple is not None:
+            indices_tuple = _without_unknown(indices_tuple, *both)
             call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        pairs = _named_pairs(*call, known)
+        pairs = _named_pairs(*call, known=known)
         if pairs is None:
             return super().compute_loss(*call)
-        if pairs.are_none:
+        if not bool(pairs.negative.any(1)[pairs.anchors].any()):
             return self.zero_losses()
-        losses = self._ours(mean=self._is_mean).sampled(
-            embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.counted()
+        losses = ours.sampled(
+            embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.options
         )
-        return self._for_reducer(losses, (pairs.anchors, pairs.positives))
+        return self._for_reducer(losses, pairs.anchors, pairs.positives)
 
-    def _for_reducer(self, losses: Tensor, indices: tuple[Tensor, Tensor]) -> Any:
+    def _for_reducer(self, losses: Tensor, anchors: Tensor, positives: Tensor) -> Any:
         """The input of the library's reducers: losses of positive pairs, or their mean."""
         if self._is_mean:
             return {"loss": {**self.zero_loss(), "losses": losses}}
-        return {"loss": {"losses": losses, "indices": indices, "reduction_type": "pos_pair"}}
-
-    def of_two_views(
-        self,
-        view_1: Float[Tensor, "batch dim"],
-        view_2: Float[Tensor, "batch dim"],
-        labels: Int[Tensor, " batch"] | None = None,
-    ) -> Float[Tensor, ""]:
-        """Return the mean loss of two views in which every row is its own item."""
-        if len(view_1) > 1 and self._on_inner_products and self._is_mean:
-            value: Tensor = self._ours(mean=True)(view_1, view_2, labels=labels)
-            return value
-        if labels is not None and len(view_1) > 1:
-            raise ValueError("labels need the default distance and reducer of the loss")
-        items = torch.arange(len(view_1), device=view_1.device).repeat(2)
-        return self(torch.cat([view_1, view_2]), items)  # type: ignore[no-any-return]
+        pairs = (anchors, positives)
+        return {"loss": {"losses": losses, "indices": pairs, "reduction_type": "pos_pair"}}
 
     def _compute_loss(
         self,
@@ -239,26 +231,8 @@ class _Pairs(NamedTuple):
     anchors: Int[Tensor, " pairs"]
     positives: Int[Tensor, " pairs"]
     negative: Bool[Tensor, "rows columns"]
-    groups: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
-    """Labels equivalent to ``negative``."""
-    labels: tuple[Int[Tensor, " rows"], Int[Tensor, " columns"]] | None
-    """Classes of some rows, for a loss that can use them."""
-
-    @property
-    def are_none(self) -> bool:
-        """Whether no positive pair has a row to be contrasted with."""
-        return not bool(self.negative.any(1)[self.anchors].any())
-
-    def counted(self) -> dict[str, Tensor]:
-        """What the loss must know of the pairs."""
-        known = {}
-        if self.labels is not None:
-            labels, columns = self.labels
-            known = {"labels": labels[self.anchors], "candidate_labels": columns}
-        if self.groups is None:
-            return {"valid": self.negative[self.anchors], **known}
-        groups, columns = self.groups
-        return {"groups": groups[self.anchors], "candidate_groups": columns, **known}
+    options: dict[str, Tensor]
+    """Arguments of the loss: what ``negative`` says of the anchors of pairs, and classes."""
 
 
 def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
@@ -278,68 +252,50 @@ def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
 
 def _named_pairs(
     embeddings: Tensor,
-    labels: Tensor | None,
+    labels: Any,
     indices_tuple: tuple[Tensor, ...] | None,
     ref_emb: Tensor,
-    ref_labels: Tensor | None,
-    known: tuple[Tensor, Tensor] | None = None,
+    ref_labels: Any,
+    *,
+    known: bool,
 ) -> _Pairs | None:
     """The pairs that labels or a miner name; None if a miner names a pair twice.
 
     With labels that are ``known`` to be classes, one of -1 says nothing.
     """
+    numbers, columns, alone = labels, ref_labels, ref_labels is labels
     if indices_tuple is None:
-        assert labels is not None
-        assert ref_labels is not None
-        alone = ref_labels is labels
-        if known is not None:
-            if not alone and max(map(_most_frequent, (labels, ref_labels))) < 2:
-                known = None  # labels number items: an anchor and its other view
-            labels, columns = _each_unknown_apart(labels, ref_labels)
-            ref_labels = labels if alone else columns
-        same = labels[:, None] == ref_labels
+        if known:
+            # Each label on one row of either side numbers an item: an anchor and its other view.
+            most = max(int(side.unique(return_counts=True)[1].max()) for side in (labels, columns))
+            known = alone or most > 1
+            both = torch.cat([labels, columns])
+            apart = -1 - torch.arange(len(both), device=both.device)  # an own class if unknown
+            both = torch.where(both < 0, apart, both.long())
+            numbers = both[: len(labels)]
+            columns = numbers if alone else both[len(labels) :]
+        same = numbers[:, None] == columns
         negative = ~same
         if alone:
             same.fill_diagonal_(False)
-        groups = None if labels.is_floating_point() else (labels, ref_labels)
         anchors, positives = torch.where(same)
-        return _Pairs(anchors, positives, negative, groups, known)
-    anchors, positives, *others, negatives = indices_tuple
-    (rows,) = others or (anchors,)
-    negative = torch.zeros(
-        len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device
-    )
-    negative[rows, negatives] = True
-    once = int(negative.sum()) == len(negatives)
-    return _Pairs(anchors, positives, negative, None, known) if once else None
+    else:
+        anchors, positives, *others, negatives = indices_tuple
+        (rows,) = others or (anchors,)
+        negative = embeddings.new_zeros(len(embeddings), len(ref_emb), dtype=torch.bool)
+        negative[rows, negatives] = True
+        if int(negative.sum()) < len(negatives):
+            return None
+    if indices_tuple is None and not labels.is_floating_point():
+        options = {"groups": numbers[anchors], "candidate_groups": columns}
+    else:
+        options = {"valid": negative[anchors]}
+    if known:
+        options |= {"labels": labels[anchors], "candidate_labels": ref_labels}
+    return _Pairs(anchors, positives, negative, options)
 
 
-def _classes(labels: Tensor | None, ref_labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
-    """The labels of both sides if they can be classes."""
-    if labels is None or ref_labels is None:
-        return None
-    if labels.is_floating_point() or ref_labels.is_floating_point():
-        return None
-    return labels, ref_labels
-
-
-def _most_frequent(labels: Tensor) -> int:
-    """Number of rows of the most frequent label."""
-    return int(labels.unique(return_counts=True)[1].max())
-
-
-def _each_unknown_apart(labels: Tensor, ref_labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels that are equal where they were equal and known."""
-    both = torch.cat([labels, ref_labels])
-    numbers = torch.arange(len(both), device=both.device)
-    apart = torch.where(both < 0, -1 - numbers, both.long())
-    first, second = apart.split([len(labels), len(ref_labels)])
-    return first, second
-
-
-def _without_unknown(
-    indices_tuple: tuple[Tensor, ...], labels: Tensor, ref_labels: Tensor
-) -> tuple[Tensor, ...]:
+def _without_unknown(indices_tuple: tuple[Tensor, ...], labels: Any, ref_labels: Any) -> Any:
     """What a miner found, without pairs or triplets that are positive because both are -1."""
     anchors, positives, *others = indices_tuple
     kept = (labels[anchors] >= 0) | (ref_labels[positives] >= 0)
@@ -380,11 +336,17 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         Raises:
             ValueError: if labels are given to a loss that cannot use some.
         """
-        if self.symmetric and isinstance(self.loss, NTXentLoss):
-            return self.loss.of_two_views(embeddings, ref_emb, labels)
-        if labels is not None:
-            raise ValueError("labels need symmetric=True and a LatentClassNTXentLoss of bayescl")
-        value: Tensor = super().forward(embeddings, ref_emb)
+        ours = self.symmetric and isinstance(self.loss, NTXentLoss) and len(embeddings) > 1
+        direct = self.loss.of_two_views() if ours else None
+        if direct is not None:
+            value: Tensor = direct(embeddings, ref_emb, labels=labels)
+        elif labels is None or (self.symmetric and len(embeddings) == 1):
+            value = super().forward(embeddings, ref_emb)
+        else:
+            raise ValueError(
+                "labels need symmetric=True and a LatentClassNTXentLoss of bayescl with the "
+                "default distance and reducer"
+            )
         return value
 
     @staticmethod

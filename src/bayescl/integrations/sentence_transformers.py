@@ -8,7 +8,7 @@ negative. Tested with sentence-transformers 6.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,7 +20,6 @@ from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_finite_number, check_positive, missing
 from bayescl.integrations._citations import citation_of
-from bayescl.integrations._memories import MemoryByDimension
 from bayescl.integrations._texts import (
     NO_TEXT,
     above_margin,
@@ -37,6 +36,7 @@ from bayescl.losses import (
     InfoNCELoss,
     LatentClassContrastiveLoss,
 )
+from bayescl.losses.class_memory import ClassMemory
 
 try:
     from sentence_transformers import SentenceTransformer
@@ -79,6 +79,43 @@ class BatchNotes(NamedTuple):
     def turned(self) -> BatchNotes:
         """The same with positives as anchors, without hard negatives."""
         return BatchNotes(self.keys[1::-1], self.guide[1::-1], self.labels)
+
+
+class MemoryByDimension(nn.Module):
+    """Further memories of a loss, for embeddings of other lengths than its own memory holds.
+
+    ``MatryoshkaLoss`` calls one loss with embeddings cut to several lengths. Classes are found
+    separately for each: hyper-parameters and temperature are shared; memory, fits and trust are
+    not. The loss's own memory keeps the length that it saw first.
+    """
+
+    def __init__(self, own: ClassMemory) -> None:
+        super().__init__()
+        self._made = partial(ClassMemory, own.size, own.refit_every)
+        self._others: dict[str, ClassMemory] = {}
+
+    @contextmanager
+    def of(self, loss: Any, dim: int) -> Iterator[None]:
+        """Within the context, give a loss the memory for embeddings of a length."""
+        own = loss.memory
+        if own.items is not None and own.items.shape[1] != 2 * dim:
+            if str(dim) not in self._others:
+                self._others[str(dim)] = self._made()
+            loss.memory = self._others[str(dim)]
+        try:
+            yield
+        finally:
+            loss.memory = own
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return the state of each memory, by its length."""
+        return {dim: memory.get_extra_state() for dim, memory in self._others.items()}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Restore all memories from a ``state_dict``."""
+        self._others = {dim: self._made() for dim in state}
+        for dim, memory in self._others.items():
+            memory.set_extra_state(state[dim])
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -130,9 +167,9 @@ class ContrastiveRankingLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("duplicates", duplicates, ("mask", "keep"))
-        if getattr(loss, "reduction", "mean") == "none":
+        if loss.reduction == "none":
             raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
-        if getattr(loss, "needs_groups", False):
+        if loss.needs_groups:
             raise ValueError(f"loss must not need labels of texts, got {type(loss).__name__}")
         self.model = model
         self.loss = loss
@@ -141,9 +178,10 @@ class ContrastiveRankingLoss(nn.Module):
         self.margin = None if margin is None else check_finite_number("margin", margin)
         self.guide = None if guide is None else guide.requires_grad_(False).eval()
         self.guide_margin = check_finite_number("guide_margin", guide_margin)
-        self.gather_across_devices = bool(getattr(loss, "gather", False))
-        remembers = isinstance(loss, LatentClassContrastiveLoss)
-        self.memories = MemoryByDimension() if remembers else None
+        self.gather_across_devices = loss.gather
+        self.memories: MemoryByDimension | None = None
+        if isinstance(loss, LatentClassContrastiveLoss):
+            self.memories = MemoryByDimension(loss.memory)
 
     def forward(
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
@@ -180,74 +218,60 @@ class ContrastiveRankingLoss(nn.Module):
                 guide.append(
                     self.guide.encode(texts, convert_to_tensor=True, show_progress_bar=False)
                 )
-        return BatchNotes(keys, guide, labels if getattr(self.loss, "uses_labels", False) else None)
+        return BatchNotes(keys, guide, labels if self.loss.uses_labels else None)
 
     def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
         many = distributed.is_initialized() and distributed.world_size() > 1
-        gather = self.gather_across_devices and many
-        self.loss.gather = gather
+        self.loss.gather = self.gather_across_devices and many
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
-        remembering: AbstractContextManager[None] = nullcontext()
-        if isinstance(self.loss, LatentClassContrastiveLoss) and self.memories is not None:
-            remembering = self.memories.of(self.loss, embeddings[0].shape[-1])
-        with remembering:
-            return self._value_of_directions(embeddings, notes, gather)
+        if self.memories is None:
+            return self._value_of_directions(embeddings, notes)
+        with self.memories.of(self.loss, embeddings[0].shape[-1]):
+            return self._value_of_directions(embeddings, notes)
 
     def _value_of_directions(
-        self, embeddings: Sequence[Tensor], notes: BatchNotes, gather: bool
+        self, embeddings: Sequence[Tensor], notes: BatchNotes
     ) -> Float[Tensor, ""]:
+        anchors, positives, *rest = embeddings
+        one_pair = len(anchors) == 1 and not self.loss.gather
+        if one_pair and not rest:
+            return (anchors * positives).sum() * 0.0  # the last batch of an epoch may be one pair
         counted = self._counted(embeddings, notes)
-        if not self.both_directions:
-            return self._in_batch(embeddings, counted)
         # A rule drops other pairs in the second direction than in the first, and a mask of this
         # device's anchors does not say what the second direction may count of other devices.
-        apart = self.margin is not None or self.guide is not None or (gather and "valid" in counted)
-        if not apart and not self._is_alone(embeddings[:2]):
-            return self._in_batch(embeddings, counted, both_directions=True)
-        turned, back = notes.turned, embeddings[1::-1]
-        there = self._in_batch(embeddings, counted)
-        self.loss.eval()  # a loss with a memory has seen these pairs
-        total = there + self._in_batch(back, self._counted(back, turned))
-        return total / 2 if self.loss.reduction == "mean" else total
-
-    def _is_alone(self, embeddings: Sequence[Tensor]) -> bool:
-        """Whether there is only one pair and nothing to contrast it with."""
-        return len(embeddings) == 2 and len(embeddings[0]) == 1 and not self.loss.gather
-
-    def _in_batch(
-        self,
-        embeddings: Sequence[Tensor],
-        counted: Mapping[str, Tensor],
-        both_directions: bool = False,
-    ) -> Tensor:
-        anchors, positives, *rest = embeddings
-        if self._is_alone(embeddings):
-            return (anchors * positives).sum() * 0.0  # the last batch of an epoch may be one pair
+        rules = self.margin is not None or self.guide is not None
+        apart = rules or one_pair or (self.loss.gather and "valid" in counted)
         value: Tensor = self.loss.in_batch(
             anchors,
             positives,
             extra=torch.cat(rest) if rest else None,
-            both_directions=both_directions,
+            both_directions=self.both_directions and not apart,
             **counted,
         )
-        return value
+        if not self.both_directions or not apart:
+            return value
+        if not one_pair:  # which has no other candidate in the second direction
+            self.loss.eval()  # a loss with a memory has seen these pairs
+            turned = self._counted(embeddings[1::-1], notes.turned)
+            value = value + self.loss.in_batch(positives, anchors, **turned)
+        return value / 2 if self.loss.reduction == "mean" else value
 
-    def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Tensor]:
+    def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Any]:
         """Return the arguments of the loss that say which candidates count; empty if all do."""
-        counted: dict[str, Tensor] = {} if notes.labels is None else {"labels": notes.labels}
+        counted = {} if notes.labels is None else {"labels": notes.labels}
         # Mostly no text of the batch is another's, which is all there is to know.
         if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
             anchors, positives, *rest = notes.keys
             extra = torch.cat([positives[:0], *rest])
             candidates = self._everywhere(torch.cat([positives, extra]))
             partners = torch.cat([anchors, torch.full_like(extra, NO_TEXT)])
-            repeated = repeats(candidates, self._everywhere(partners))
-            if repeated.anywhere:
+            anywhere, crossing = repeats(candidates, self._everywhere(partners))
+            if anywhere:
                 counted["groups"] = torch.stack([anchors, positives], dim=1)
-            if repeated.anywhere and rest:
+            if anywhere and rest:
                 counted["extra_groups"] = torch.stack([extra, extra], dim=1)
-            if repeated.crossing:  # groups compare anchors with anchors, positives with positives
+            if crossing:  # groups compare anchors with anchors, positives with positives
                 counted["valid"] = candidates != anchors[:, None]
         rules = []
         if self.margin is not None:
@@ -392,8 +416,11 @@ def _decoded(features: Features, model: Any) -> list[str]:
     return texts
 
 
-_RULES = {"both_directions", "duplicates", "margin", "guide", "guide_margin"}
-_OF_CACHE = {"mini_batch_size", "mini_batch_num_tokens", "show_progress_bar"}
+_SETTINGS = {
+    *("both_directions", "duplicates", "margin", "guide", "guide_margin"),
+    *("mini_batch_size", "mini_batch_num_tokens", "show_progress_bar"),
+}
+"""Options of the ranking losses, plain and cached; all others are the loss's."""
 
 
 def _in_our_words(options: dict[str, Any]) -> dict[str, Any]:
@@ -454,7 +481,7 @@ class InfoNCERankingLoss(ContrastiveRankingLoss):
         **options: Any,
     ) -> None:
         options = _in_our_words(options)
-        settings = {name: options.pop(name) for name in (_RULES | _OF_CACHE) & options.keys()}
+        settings = {name: options.pop(name) for name in _SETTINGS & options.keys()}
         temperature = 1 / check_positive("scale", scale)
         loss = self.loss_class(temperature=temperature, gather=gather_across_devices, **options)
         super().__init__(model, loss, **settings)

@@ -2,13 +2,15 @@
 
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
-from bayescl.losses.debiased import DebiasedContrastiveLoss
+from bayescl.losses.debiased import DebiasedContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gradient_cache import cached_backward
-from bayescl.losses.hard import HardContrastiveLoss
-from bayescl.losses.info_nce import InfoNCELoss
+from bayescl.losses.info_nce import (
+    AttractingOracleContrastiveLoss,
+    InfoNCELoss,
+    OracleContrastiveLoss,
+)
 from bayescl.losses.latent import LatentClassContrastiveLoss
-from bayescl.losses.oracle import AttractingOracleContrastiveLoss, OracleContrastiveLoss
 from bayescl.losses.queue import CandidateQueue
 from bayescl.losses.sigmoid import (
     BayesianSigmoidLoss,

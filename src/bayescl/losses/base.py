@@ -18,7 +18,6 @@ from bayescl.checks import (
     check_count,
     check_finite,
     check_floating,
-    check_mask,
     check_shape,
 )
 from bayescl.engines import (
@@ -103,6 +102,9 @@ class ContrastiveLoss(nn.Module):
     uses_labels = False
     """Whether the loss can use the labels of some items."""
 
+    can_be_fused = True
+    """Whether the fused engine can compute the loss."""
+
     def __init__(
         self,
         objective: Objective | None = None,
@@ -118,6 +120,8 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_choice("engine", engine, ENGINES)
+        if engine == "fused" and not self.can_be_fused:
+            raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, 1)
         if objective is not None and not takes_mask(objective):
@@ -209,9 +213,7 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("two views", self.gather)
         with gathering.refusals():
-            temperature = self._temperature_of(temperature)
-            self._require_groups(groups=groups)
-            self._check_labels_are_used(labels)
+            temperature = self._begun(temperature, labels, indices, groups=groups)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
                 view_1,
@@ -287,48 +289,36 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("in_batch", self.gather)
         with gathering.refusals():
-            temperature = self._temperature_of(temperature)
-            self._require_groups(groups=groups)
-            self._check_labels_are_used(labels)
-            if extra is None:
-                anchors, positives = self.prepared(anchors=anchors, positives=positives)
-            else:
+            temperature = self._begun(temperature, labels, indices, groups=groups)
+            anchors, positives, *more = self.prepared(
+                anchors=anchors, positives=positives, **({} if extra is None else {"extra": extra})
+            )
+            if more:
                 self._require_groups(extra_groups=extra_groups)
-                anchors, positives, extra = self.prepared(
-                    anchors=anchors, positives=positives, extra=extra
-                )
+                if indices is not None:
+                    raise ValueError(
+                        "extra must be None with indices: denominators are of the data"
+                    )
+            known: dict[str, Any] = {
+                "groups": groups, "labels": labels, "gather": gathering.active
+            }  # fmt: skip
             there = layouts.pairs(
                 anchors,
                 positives,
-                extra=extra,
-                groups=groups,
+                extra=more[0] if more else None,
                 extra_groups=extra_groups,
-                labels=labels,
                 extra_labels=extra_labels,
                 valid=valid,
                 log_q=log_q,
-                gather=gathering.active,
+                **known,
             )
-            if indices is not None and extra is not None:
-                raise ValueError("extra must be None with indices: denominators are of the data")
-            there = self._with_indices(there, indices, len(anchors))
-            batches = [there]
-            if anchor_log_q is not None:
-                if not both_directions:
-                    raise ValueError("anchor_log_q needs both_directions")
-                layouts.check_log_q("anchor_log_q", anchor_log_q, anchors.shape[:1])
+            batches = [self._with_indices(there, indices, len(anchors))]
             if both_directions:
                 turned = layouts.turned_mask(valid, len(anchors), gathering.active)
-                back = layouts.pairs(
-                    positives,
-                    anchors,
-                    groups=groups,
-                    labels=labels,
-                    valid=turned,
-                    log_q=anchor_log_q,
-                    gather=gathering.active,
-                )
-                batches.append(replace(back, indices=there.indices))
+                back = layouts.pairs(positives, anchors, valid=turned, log_q=anchor_log_q, **known)
+                batches.append(replace(back, indices=batches[0].indices))
+            elif anchor_log_q is not None:
+                raise ValueError("anchor_log_q needs both_directions")
         return self._evaluate(gathering, batches, temperature)
 
     def sampled(
@@ -383,9 +373,7 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
         with gathering.refusals():
-            temperature = self._temperature_of(temperature)
-            self._require_groups(groups=groups)
-            self._check_labels_are_used(labels)
+            temperature = self._begun(temperature, labels, groups=groups)
             anchors, positives, candidates = self.prepared(
                 anchors=anchors, positives=positives, candidates=candidates
             )
@@ -403,7 +391,6 @@ class ContrastiveLoss(nn.Module):
                 gather=gathering.active,
                 gather_candidates=gather_candidates,
             )
-            batch = self._with_indices(batch, None, len(anchors))
         return self._evaluate(gathering, [batch], temperature)
 
     def from_logits(
@@ -438,29 +425,30 @@ class ContrastiveLoss(nn.Module):
         """
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
-            temperature = self._temperature_of(temperature)
-            self._check_indices(None)
+            temperature = self._begun(temperature)
             check_floating("positive", positive)
             check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
             check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
             if unlabeled.numel() == 0:
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
-            if valid is not None:
-                check_mask("valid", valid, unlabeled.shape, positive.device)
-                layouts.check_some(valid)
-            elif self.needs_groups:
+            layouts.check_valid(valid, unlabeled.shape, positive.device, False)
+            if valid is None and self.needs_groups:
                 raise ValueError(
                     f"{type(self).__name__} needs valid: True where a candidate is a true negative"
                 )
-            positive, unlabeled = _at_least_float32(positive, unlabeled)
+            positive, unlabeled = _in_one_precision(positive, unlabeled)
             counted = unlabeled.detach() != -torch.inf
             if valid is not None:
                 counted = counted & valid
             if self.check_finite:
                 check_finite("positive", positive)
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
-            unlabeled, positive = _corrected(unlabeled, log_q, positive, positive_log_q)
+            shape = unlabeled.shape if log_q is None or log_q.ndim > 1 else unlabeled.shape[1:]
+            both = layouts.checked_log_q(positive_log_q, log_q, positive, shape)
+            if both is not None:
+                positive = positive - both[0].to(positive)
+                unlabeled = unlabeled - both[1].to(positive)
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
         objective = self.objective(temperature)
@@ -498,9 +486,8 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
             if self.check_finite:
                 check_finite(name, rows)
-        if self.engine == "fused":  # its kernels sum products of half precision in float32
-            return _in_one_precision(*embeddings.values())
-        return _at_least_float32(*embeddings.values())
+        # The fused engine's kernels sum products of half precision in float32.
+        return _in_one_precision(*embeddings.values(), half=self.engine == "fused")
 
     def _scale(self, rows: Tensor) -> Tensor:
         """Scale embeddings to length 1 if asked."""
@@ -511,20 +498,20 @@ class ContrastiveLoss(nn.Module):
                 return unit_vectors(rows.float()).to(rows.dtype)
             return unit_vectors(rows)
 
-    def _require_groups(self, **groups: Tensor | None) -> None:
-        for name, value in groups.items():
-            if self.needs_groups and value is None:
-                raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
-
-    def _check_labels_are_used(self, labels: Tensor | None) -> None:
+    def _begun(
+        self,
+        temperature: float | Tensor | None,
+        labels: Tensor | None = None,
+        indices: Tensor | None = None,
+        **groups: Tensor | None,
+    ) -> float | Tensor:
+        """The temperature of a call, its own or the loss's; what serves nothing is refused."""
         if labels is not None and not self.uses_labels:
             raise ValueError(
                 f"labels must be None, because {type(self).__name__} cannot use some labels; "
                 "LatentClassContrastiveLoss can, and groups= marks items that are never negatives"
             )
-
-    def _check_indices(self, indices: Tensor | None) -> None:
-        """Refuse indices that serve nothing, or their absence where denominators would move."""
+        self._require_groups(**groups)
         if self.denominators is None and indices is not None:
             raise ValueError(
                 f"indices must be None, because this {type(self).__name__} keeps no denominators: "
@@ -535,12 +522,25 @@ class ContrastiveLoss(nn.Module):
                 "indices must be given to train a loss with denominators; two views and in_batch "
                 "take them"
             )
+        if temperature is None:
+            return self.current_temperature()
+        if not isinstance(temperature, Tensor):
+            return check_temperature(temperature)
+        check_floating("temperature", temperature)
+        check_shape("temperature", temperature, ())
+        if can_look(temperature) and temperature.item() <= 0:  # NaN makes NaN
+            raise ValueError(f"temperature must be positive, got {temperature.item():g}")
+        return temperature.to(torch.promote_types(temperature.dtype, torch.float32))
+
+    def _require_groups(self, **groups: Tensor | None) -> None:
+        for name, value in groups.items():
+            if self.needs_groups and value is None:
+                raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
     def _with_indices(
         self, batch: ContrastiveBatch, indices: Tensor | None, items: int
     ) -> ContrastiveBatch:
         """Let a batch know which items it holds, if the loss remembers items."""
-        self._check_indices(indices)
         if self.denominators is None or indices is None:
             return batch
         return replace(batch, indices=self.denominators.checked(indices, items))
@@ -581,17 +581,16 @@ class ContrastiveLoss(nn.Module):
         batches = [layouts.corrected(batch, temperature) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
-        moving, indices, fresh = self.denominators, batches[0].indices, None
-        if moving is not None and indices is not None:
+        if self.denominators is not None and batches[0].indices is not None:
             with without_autocast(each[0].device):
-                each, fresh = moving.moved(each, batches, temperature)
+                each = self.denominators.moved(
+                    each, batches, temperature, gathering, keep=self.training
+                )
         losses = each[0] if len(each) == 1 else torch.cat(each)
         if self.check_finite:
             with gathering.refusals():
                 self._check_finite_losses(losses, batches, temperature)
             gathering.go_on()
-        if moving is not None and indices is not None and fresh is not None and self.training:
-            moving.keep(indices, fresh, gathering)
         return self.reduced(losses, share)
 
     def _check_finite_losses(
@@ -606,18 +605,6 @@ class ContrastiveLoss(nn.Module):
                 f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} anchors: "
                 f"coordinates reach {largest:.3g}, and the temperature is {scale:.3g}"
             )
-
-    def _temperature_of(self, given: float | Tensor | None) -> float | Tensor:
-        """The temperature of a call: its argument or the loss's own."""
-        if given is None:
-            return self.current_temperature()
-        if not isinstance(given, Tensor):
-            return check_temperature(given)
-        check_floating("temperature", given)
-        check_shape("temperature", given, ())
-        if can_look(given) and float(given.detach()) <= 0:  # NaN makes NaN
-            raise ValueError(f"temperature must be positive, got {float(given.detach()):g}")
-        return given.to(torch.promote_types(given.dtype, torch.float32))
 
     def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
@@ -675,20 +662,6 @@ class ContrastiveLoss(nn.Module):
         return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
-def _corrected(
-    unlabeled: Tensor, log_q: Tensor | None, positive: Tensor, positive_log_q: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Logits without the log sampling probabilities, if there are any."""
-    if log_q is None and positive_log_q is None:
-        return unlabeled, positive
-    if log_q is None or positive_log_q is None:
-        raise ValueError("log_q and positive_log_q must be given together")
-    shape = unlabeled.shape if log_q.ndim > 1 else unlabeled.shape[1:]
-    layouts.check_log_q("log_q", log_q, shape, unlabeled.device)
-    layouts.check_log_q("positive_log_q", positive_log_q, positive.shape, positive.device)
-    return unlabeled - log_q.detach().to(unlabeled), positive - positive_log_q.detach().to(positive)
-
-
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Context that turns autocast off; a no-op if it is off already, to save time."""
     if not torch.is_autocast_enabled(device.type):
@@ -696,19 +669,9 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False)
 
 
-def _in_one_precision(*tensors: Tensor) -> list[Tensor]:
-    """Bring tensors to their common precision."""
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return [tensor.to(dtype) for tensor in tensors]
-
-
-def _at_least_float32(*tensors: Tensor) -> list[Tensor]:
-    """Bring tensors to their common precision, and that to at least float32."""
-    dtype = torch.float32
-    if all(tensor.dtype == dtype for tensor in tensors):
-        return list(tensors)
+def _in_one_precision(*tensors: Tensor, half: bool = False) -> list[Tensor]:
+    """Bring tensors to their common precision; half precision to float32 unless it may stay."""
+    dtype = tensors[0].dtype if half else torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return [tensor.to(dtype) for tensor in tensors]

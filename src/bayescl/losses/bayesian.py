@@ -8,12 +8,7 @@ from bayescl.axes import Tensor
 from bayescl.checks import check_choice
 from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.histogram import check_bins
-from bayescl.functional.mixture import (
-    check_alpha,
-    check_beta,
-    check_tau_plus,
-    hard_negatives,
-)
+from bayescl.functional.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
 from bayescl.functional.objective import Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
@@ -81,7 +76,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.alpha = alpha
         self.beta = beta
-        hard_negatives(self.alpha, self.beta)  # refuses the corner where both are 1
+        PairMixture.hard_negatives(self.alpha, self.beta)  # refuses the corner where both are 1
         check_bins(bins)
         self.ranks = ranks
         self.bins = bins

@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.latent_classes import (
+from bayescl.functional.latent_classes.posterior import (
     LatentClasses,
     class_responsibilities,
     fit_latent_classes,
     further_views,
     signatures,
-    trust_of_share,
-    view_agreement,
 )
+from bayescl.functional.latent_classes.trust import trust_of_share, view_agreement
 
 COMPONENTS_PER_CLASS = (2.0, 4.0)
 """Components of each mixture per expected class. Transitions of views rejoin the parts of a split
@@ -25,7 +24,7 @@ MOST_COMPONENTS = 384
 SCALES = (5, 10, 20, 40, 80, 160)
 """Numbers of classes that are tried where none is given."""
 
-_ITEMS_PER_COMPONENT = 2
+ITEMS_PER_COMPONENT = 2
 """A mixture is fitted once the memory holds this many items per component."""
 
 _LARGEST_MEMORY = 8192
@@ -60,15 +59,9 @@ def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
         >>> mixture_sizes(0.1, 1024), mixture_sizes(0.001, 8192)
         ((20, 40), (384, 384))
     """
-    most = max(1, min(MOST_COMPONENTS, items // _ITEMS_PER_COMPONENT))
+    most = max(1, min(MOST_COMPONENTS, items // ITEMS_PER_COMPONENT))
     wanted = (min(each / tau_plus, MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf
     return tuple(max(1, min(most, max(2, round(each)))) for each in wanted)
-
-
-def enough_items(tau_plus: float | None, memory: int) -> int:
-    """Number of items needed for a fit: with fewer, each would get a component of its own."""
-    prior = 1 / SCALES[1] if tau_plus is None else tau_plus
-    return min(_ITEMS_PER_COMPONENT * max(mixture_sizes(prior, memory)), memory)
 
 
 def is_hopeless(tau_plus: float, memory: int) -> bool:
@@ -84,14 +77,7 @@ def fitted_classes(
     seed: int,
     labelled: tuple[Tensor, Tensor, Tensor] | None,
 ) -> LatentClasses:
-    """Latent classes of items, of a random part of them where there are very many.
-
-    Args:
-        items: both views of each, side by side, the oldest first.
-        tau_plus: probability that two items are of one class.
-        seed: of all draws.
-        labelled: both views of some items and their labels.
-    """
+    """Latent classes of items, of a random part of them where there are very many."""
     generator = torch.Generator().manual_seed(seed)
     sizes = mixture_sizes(tau_plus, len(items))
     most = max(2 * max(sizes), 2 * _FIT_PRODUCTS // (sum(sizes) * items.shape[1]))
@@ -123,17 +109,12 @@ def fits_at_scales(
     """Fits at several of :data:`SCALES`, and how far views and mixtures agree in each.
 
     A number of classes is right where views of items that no fit has seen lie in one class, and
-    coarse and fine mixtures tell the same items apart.
-
-    Args:
-        items: both views of each, side by side, the oldest first; the latest are held out.
-        last: the scale to try again, with one next to it; all if None.
-        seed: of all draws.
-        labelled: both views of some items and their labels.
+    coarse and fine mixtures tell the same items apart. The last scale is tried again with one next
+    to it; all are if there is none yet.
     """
     latest = int(_HELD_OUT * len(items))
     seen, held_out = items.split([len(items) - latest, latest])
-    largest = max(1, sum(4 * _ITEMS_PER_COMPONENT * scale <= len(seen) for scale in SCALES))
+    largest = max(1, sum(4 * ITEMS_PER_COMPONENT * scale <= len(seen) for scale in SCALES))
     tried = set(range(largest)) if last is None else {last, last + (1 if seed % 2 else -1)}
     fits = {}
     for scale in sorted(tried & set(range(largest))):

@@ -9,7 +9,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
-from bayescl.functional.latent_classes import (
+from bayescl.functional.latent_classes.posterior import (
     LatentClasses,
     class_responsibilities,
     outlook_factors,
@@ -18,16 +18,18 @@ from bayescl.functional.latent_classes import (
     unit_outlook,
 )
 from bayescl.losses.class_fits import (
+    ITEMS_PER_COMPONENT,
     SCALES,
     agreement_in,
-    enough_items,
     fits_at_scales,
     fitted_classes,
     is_hopeless,
     memory_for,
+    mixture_sizes,
 )
-from bayescl.losses.class_state import Remembered, classes_of, tensors_of
-from bayescl.losses.class_trust import Precision, evidence, explanation, trust_by_mixture
+from bayescl.losses.class_state import checked_state, classes_of, state_of, tensors_of
+from bayescl.losses.class_trust import WORTH_OF_TRUST, Precision, trust_by_mixture
+from bayescl.losses.queue import write_latest
 
 _RENEWALS = 2
 """A fit is renewed after this many times as many new items as it saw."""
@@ -69,56 +71,54 @@ class ClassMemory(nn.Module):
         super().__init__()
         self.size = size
         self.refit_every = refit_every
-        self.fits_without_trust = 0
-        """Fits since something was trusted, or since the memory was made."""
-        self._held = Remembered()
+        self.fits_without_trust = 0  # since something was trusted, or since the memory was made
         self._trust: Tensor | None = None  # of each mixture, until something changes
         self._may_trust = False
-
-    @property
-    def classes(self) -> LatentClasses | None:
-        """The last fit; None before the first."""
-        return self._held.classes
-
-    @property
-    def calls(self) -> int:
-        """Number of times that items were remembered."""
-        return self._held.calls
+        # What follows is the state.
+        self.calls = 0  # in which items were remembered
+        self.came = 0  # items so far
+        self.ring: Float[Tensor, "size two_dim"] | None = None  # both views of items, side by side
+        self.labelled: Float[Tensor, "labelled two_dim"] | None = None  # the latest last
+        self.labels: Int[Tensor, " labelled"] | None = None
+        self.classes: LatentClasses | None = None  # the last fit
+        self.seen = 0  # items that it was made to
+        self.since = 0  # items that have come since
+        self.prior = 1.0  # probability that two items are of one class, as it took it
+        self.scale = 0  # which of SCALES it had, where no number of classes is given
+        self.scores = [0.0] * len(SCALES)  # how far views and mixtures agree at each of SCALES
+        self.agreement: Float[Tensor, " mixtures"] | None = None  # the same, a moving average
+        self.right = 0.0  # pairs of one known label that attract, after decay
+        self.wrong = 0.0  # the same of two different labels
 
     @property
     def items(self) -> Float[Tensor, "filled two_dim"] | None:
         """Both views of each remembered item, side by side; None if there are none yet."""
-        held = self._held
-        return None if held.items is None else held.items[: held.filled]
+        return None if self.ring is None else self.ring[: self.came]
 
-    @property
-    def agreement(self) -> Float[Tensor, " mixtures"] | None:
-        """Moving average of how far views and mixtures agree; None before the first fit."""
-        return self._held.agreement
-
-    @property
-    def prior(self) -> float:
-        """Probability that two items are of one class, as the last fit took it; 1 before it."""
-        return self._held.prior
+    def in_order(self) -> Float[Tensor, "filled two_dim"]:
+        """The items, the oldest first."""
+        assert self.ring is not None
+        if self.came < self.size:
+            return self.ring[: self.came]
+        return self.ring.roll(-self.came % self.size, dims=0)
 
     # ------------------------------------------------------------------ how far to trust it
 
     @property
     def precision(self) -> Precision:
         """Share of attracting pairs that are of one class, measured on labelled items."""
-        return Precision.of(self._held)
+        return Precision.of(self.right, self.wrong)
 
     @property
     def evidence(self) -> float:
         """Weight of the measured precision in the trust, in [0, 1); 0 without labels."""
-        return evidence(self._held)
+        return self.precision.pairs / (self.precision.pairs + WORTH_OF_TRUST)
 
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is trusted, in [0, 1]; None before the first fit."""
-        held = self._held
-        if self._trust is None and held.agreement is not None:
-            self._trust = trust = trust_by_mixture(held)
+        if self._trust is None and self.agreement is not None:
+            self._trust = trust = trust_by_mixture(self)
             # Looking costs nothing on the CPU.
             self._may_trust = trust is not None and (not trust.is_cpu or bool(trust.any()))
         return self._trust
@@ -134,16 +134,9 @@ class ClassMemory(nn.Module):
     def outlook(
         self, rows: Float[Tensor, "rows dim"], *, unit: bool = False
     ) -> Float[Tensor, "rows components"] | None:
-        """Where further views of rows would lie; None before the first fit.
+        """Where further views of rows would lie; None before the first fit. NaN gives NaN.
 
-        Rows that are not finite give NaN.
-
-        Args:
-            rows: embeddings.
-            unit: whether they are known to have length 1 or 0.
-
-        Raises:
-            ValueError: if rows have another number of coordinates than those remembered.
+        ``unit`` rows are known to have length 1 or 0.
         """
         self._follow(rows)
         classes = self.classes
@@ -159,11 +152,7 @@ class ClassMemory(nn.Module):
     ) -> Float[Tensor, "rows components"] | None:
         """Factors whose product is the posterior that two rows are of one class.
 
-        Args:
-            outlook: :meth:`outlook` of rows, or its mean over the views of items.
-
-        Returns:
-            None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
+        None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
         """
         trust, classes = self.trust_by_mixture, self.classes
         if classes is None or trust is None or not self._may_trust:
@@ -185,17 +174,12 @@ class ClassMemory(nn.Module):
         first: Float[Tensor, "items components"],
         second: Float[Tensor, "items components"],
     ) -> None:
-        """Update how far views and mixtures agree in the last fit.
-
-        Args:
-            first: outlook of the first views of items.
-            second: outlook of their second views.
-        """
+        """Update how far views and mixtures agree in the last fit, from outlooks of both views."""
         assert self.classes is not None  # else there is no outlook
-        now, before = agreement_in(self.classes, first, second), self.agreement
-        if before is not None:
-            now = torch.lerp(now, before, _INERTIA**_OBSERVED_EVERY)
-        self._held.agreement, self._trust = now, None
+        now = agreement_in(self.classes, first, second)
+        if self.agreement is not None:
+            now = torch.lerp(now, self.agreement, _INERTIA**_OBSERVED_EVERY)
+        self.agreement, self._trust = now, None
 
     @torch.no_grad()
     def measure(
@@ -208,13 +192,8 @@ class ClassMemory(nn.Module):
 
         Components know their labels, so a pair of one label would attract because of its own. So
         pairs are judged by the classes as they are without labels.
-
-        Args:
-            views: embeddings of both views of items.
-            labels: their labels, -1 where unknown.
-            threshold: posterior above which a pair attracts.
         """
-        known, classes, held = (labels >= 0).nonzero().squeeze(1), self.classes, self._held
+        known, classes = (labels >= 0).nonzero().squeeze(1), self.classes
         if classes is None or len(known) < 2:
             return
         shares = [class_responsibilities(view[known].to(classes.center), classes) for view in views]
@@ -226,8 +205,8 @@ class ClassMemory(nn.Module):
         right, wrong = float((attracted & same).sum()), float((attracted & ~same).sum())
         # A few items make many pairs, which say no more than as many as share no item.
         scale = min(1.0, len(known) / 2 / max(1.0, right + wrong))
-        held.right = _INERTIA * held.right + scale * right
-        held.wrong = _INERTIA * held.wrong + scale * wrong
+        self.right = _INERTIA * self.right + scale * right
+        self.wrong = _INERTIA * self.wrong + scale * wrong
         self._trust = None
 
     @torch.no_grad()
@@ -242,65 +221,76 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Store items in place of the oldest ones, and refit every few calls.
 
-        Args:
-            view_1: embeddings of one view of each item.
-            view_2: embeddings of the other.
-            tau_plus: probability that two items are of one class, in (0, 1); None to estimate it.
-            labels: their classes, -1 where unknown. Default: none is known.
-            everywhere: whether all processes remember the same items. All then use the fit of the
-                first, since fits may differ between hardware.
+        Classes are fitted for ``tau_plus``, or for an estimate of it. If all processes remember the
+        same items, all use the fit of the first, since fits may differ between hardware.
         """
-        held = self._held
-        held.keep(view_1, view_2, self.size)
+        count, dim = view_1.shape
+        if self.ring is None:
+            self.ring = view_1.new_zeros(self.size, 2 * dim, dtype=torch.float32)
+        for view, columns in zip((view_1, view_2), self.ring.chunk(2, dim=1), strict=True):
+            write_latest(columns, view, self.came)
+        self.came += count
+        self.since += count
+        self.calls += 1
         if labels is not None:
-            known = labels >= 0
-            both = torch.cat([view_1[known], view_2[known]], dim=1)
-            held.keep_labelled(both, labels[known], _LABELLED)
-        held.calls += 1
-        held.since += len(view_1)
-        if self._is_due(tau_plus, len(view_1)):
+            self._remember_labelled(torch.cat([view_1, view_2], dim=1), labels)
+        if self.classes is not None and self.refit_every is not None:
+            due = self.calls % self.refit_every == 0
+        else:  # at once the first time, then when the items of the last fit are long gone
+            rarer = min(2.0, max(1.0, _SMALL_BATCH / count))
+            due = self.since >= _RENEWALS * rarer * self.seen
+        if due and self.came >= self.enough(tau_plus):
             self._fit(tau_plus, everywhere=everywhere)
 
-    def _is_due(self, tau_plus: float | None, arrived: int) -> bool:
-        """Whether a fit is due, because there is none or its items are long gone."""
-        held = self._held
-        if held.classes is not None and self.refit_every is not None:
-            due = held.calls % self.refit_every == 0
-        else:  # at once the first time
-            rarer = min(2.0, max(1.0, _SMALL_BATCH / arrived))
-            due = held.since >= _RENEWALS * rarer * held.seen
-        return due and held.filled >= self.enough(tau_plus)
+    def _remember_labelled(self, views: Tensor, labels: Tensor) -> None:
+        """Append items with a label, and drop the oldest of too many."""
+        known = labels >= 0
+        views, labels = views[known].float(), labels[known].long()
+        if self.labelled is not None and self.labels is not None:
+            views = torch.cat([self.labelled, views])
+            labels = torch.cat([self.labels, labels])
+        self.labelled, self.labels = views[-_LABELLED:].clone(), labels[-_LABELLED:].clone()
+
+    def latest_of_each_label(self, most: int) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Both views and the labels of a few of the latest items of each label."""
+        if self.labelled is None or self.labels is None or len(self.labels) < 2:
+            return None
+        of_label = nn.functional.one_hot(self.labels.unique(return_inverse=True)[1])
+        behind = of_label.flip(0).cumsum(dim=0).flip(0)  # [labelled, distinct labels], itself too
+        kept = (behind * of_label).sum(dim=1) <= most
+        view_1, view_2 = self.labelled[kept].chunk(2, dim=1)
+        return view_1, view_2, self.labels[kept]
 
     def enough(self, tau_plus: float | None) -> int:
-        """Number of items needed for a fit at a class prior; None if that is to be estimated."""
-        return enough_items(tau_plus, self.size)
+        """Number of items needed for a fit: with fewer, each would get its own component."""
+        prior = 1 / SCALES[1] if tau_plus is None else tau_plus
+        return min(ITEMS_PER_COMPONENT * max(mixture_sizes(prior, self.size)), self.size)
 
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""
-        held = self._held
         self.fits_without_trust = 0 if self.trust > 0 else self.fits_without_trust + 1
         how: dict[str, Any] = {
-            "seed": held.calls,
-            "labelled": held.latest_of_each_label(_LABELLED_PER_CLASS),
+            "seed": self.calls,
+            "labelled": self.latest_of_each_label(_LABELLED_PER_CLASS),
         }
         if tau_plus is not None:
             if is_hopeless(tau_plus, self.size):
                 return
-            items, prior = held.in_order(), tau_plus
+            items, prior = self.in_order(), tau_plus
             classes = fitted_classes(items, tau_plus, **how)
         else:
-            finer = SCALES[min(held.scale + 1, len(SCALES) - 1)]
-            items = held.in_order()[-memory_for(1 / finer) :]
-            fits = fits_at_scales(items, None if held.classes is None else held.scale, **how)
+            finer = SCALES[min(self.scale + 1, len(SCALES) - 1)]
+            items = self.in_order()[-memory_for(1 / finer) :]
+            fits = fits_at_scales(items, None if self.classes is None else self.scale, **how)
             for scale, (_, now) in fits.items():
-                before = held.scores[scale]
-                held.scores[scale] = now if before == 0 else (now + before) / 2
-            best = max(fits, key=lambda scale: held.scores[scale])
+                before = self.scores[scale]
+                self.scores[scale] = now if before == 0 else (now + before) / 2
+            best = max(fits, key=lambda scale: self.scores[scale])
             if everywhere:  # scores may differ between hardware
                 chosen = torch.tensor([best], device=items.device)
                 distributed.copy_from_first([chosen])
                 best = int(chosen)
-            held.scale, classes = best, fits[best][0]
+            self.scale, classes = best, fits[best][0]
             # Views join the components of a class, so the classes found are what to go by.
             share = float(classes.share)
             prior = share if 0 < share < 1 else 1 / SCALES[best]
@@ -308,38 +298,32 @@ class ClassMemory(nn.Module):
             tensors = tensors_of(classes)
             distributed.copy_from_first(list(tensors.values()))
             classes = classes_of(tensors, classes.sizes)
-        if held.classes is None or held.classes.sizes != classes.sizes:
-            held.agreement = None  # of other mixtures
-        held.classes, held.prior, held.seen, held.since = classes, prior, len(items), 0
+        if self.classes is None or self.classes.sizes != classes.sizes:
+            self.agreement = None  # of other mixtures
+        self.classes, self.prior, self.seen, self.since = classes, prior, len(items), 0
         self._trust = None
 
-    # ------------------------------------------------------------------ for people, and for files
-
-    def explain(self, tau_plus: float | None) -> str:
-        """Say what was found, how far it is trusted, and why not more.
-
-        Args:
-            tau_plus: the prior that the next fit would use; None if it is estimated.
-        """
-        return explanation(self._held, self.trust_by_mixture, tau_plus, self.size)
+    # ------------------------------------------------------------------ devices and files
 
     def _follow(self, rows: Tensor) -> None:
         """Move to the embeddings' device, and refuse embeddings of another size."""
-        items = self._held.items
-        if items is None:
+        if self.ring is None:
             return
-        dim = items.shape[1] // 2
+        dim = self.ring.shape[1] // 2
         if rows.shape[-1] != dim:
             raise ValueError(
                 f"embeddings must have {dim} coordinates, like those that the loss remembers, got "
                 f"{rows.shape[-1]}: use a new loss for another encoder"
             )
-        if items.device != rows.device:  # what a checkpoint brought may lie elsewhere
-            self._held, self._trust = self._held.to(rows.device, self.size), None
+        if self.ring.device != rows.device:  # what a checkpoint brought may lie elsewhere
+            state = self.get_extra_state()
+            for name, value in state.items():
+                state[name] = value.to(rows.device) if isinstance(value, Tensor) else value
+            self.set_extra_state(state)
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return all that is remembered, fitted and observed: numbers, and copies of tensors."""
-        return self._held.state()
+        return state_of(self)
 
     def set_extra_state(self, state: Any) -> None:
         """Restore the memory from a ``state_dict``.
@@ -347,7 +331,7 @@ class ClassMemory(nn.Module):
         Raises:
             ValueError: if the state is damaged, or is of a memory of another size.
         """
-        self._held, self._trust = Remembered.of(state, self.size), None
+        vars(self).update(checked_state(state, self.size), _trust=None)
 
     def extra_repr(self) -> str:
         """Show the sizes."""

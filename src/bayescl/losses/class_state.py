@@ -1,177 +1,46 @@
-"""What a memory of latent classes holds, and its way into a ``state_dict`` and back."""
+"""A memory of latent classes on its way into a ``state_dict`` and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_count, check_interval
-from bayescl.functional.latent_classes import LatentClasses, Mixtures
+from bayescl.axes import Tensor
+from bayescl.checks import check_count, check_interval, check_shape
+from bayescl.functional import LatentClasses, Mixtures
 from bayescl.losses.class_fits import SCALES
 
-_COUNTS = ("calls", "next", "filled", "seen", "since", "scale")
+if TYPE_CHECKING:
+    from bayescl.losses.class_memory import ClassMemory
+
+_COUNTS = ("calls", "came", "seen", "since", "scale")
 _FRACTIONS = ("prior", "right", "wrong")
-_HELD = ("items", "labelled", "labels", "agreement")
-_FIT = (
-    "center",
-    "transform",
-    "directions",
-    "weights",
-    "kappa",
-    "transitions",
-    "alignment",
-    "closeness",
-    "share",
-    "known",
-)
-_NAMES = (*_COUNTS, *_FRACTIONS, "sizes", "scores", *_HELD, *_FIT)
-"""Contents of a state. Each tensor may be missing at first. Transitions lie end to end."""
+_HELD = ("ring", "labelled", "labels", "agreement")
+_OF_MIXTURES = ("directions", "weights", "kappa")
+_FIT = (*("center", "transform", "alignment", "closeness", "share", "known"), *_OF_MIXTURES)
+_NAMES = (*_COUNTS, *_FRACTIONS, "sizes", "scores", *_HELD, *_FIT, "transitions")
+"""Contents of a state. Each tensor may be missing at first."""
 
 
-@dataclass
-class Remembered:
-    """What a memory holds. Tensors are float32, and labels int64."""
-
-    items: Float[Tensor, "size two_dim"] | None = None
-    """Both views of each item, side by side, in a ring."""
-    next: int = 0
-    """Where the next item goes."""
-    filled: int = 0
-    calls: int = 0
-    labelled: Float[Tensor, "labelled two_dim"] | None = None
-    """Items with a label, the latest last."""
-    labels: Int[Tensor, " labelled"] | None = None
-
-    classes: LatentClasses | None = None
-    """The last fit."""
-    seen: int = 0
-    """Items that it was made to."""
-    since: int = 0
-    """Items that have come since."""
-    prior: float = 1.0
-    """Of the last fit."""
-    scale: int = 0
-    """Which of SCALES it had, where no number of classes is given."""
-    scores: list[float] = field(default_factory=lambda: [0.0] * len(SCALES))
-    """How far views and mixtures agree at each of SCALES."""
-
-    agreement: Float[Tensor, " mixtures"] | None = None
-    """Moving average of how far views and mixtures agree."""
-    right: float = 0.0
-    """Pairs of one known label that attract, after decay."""
-    wrong: float = 0.0
-    """The same of two different labels."""
-
-    def keep(self, view_1: Tensor, view_2: Tensor, size: int) -> None:
-        """Write items in place of the oldest of ``size``; of too many, the last."""
-        count, dim = view_1.shape
-        if self.items is None:
-            self.items = view_1.new_zeros(size, 2 * dim, dtype=torch.float32)
-        kept = min(count, size)
-        start = (self.next + count - kept) % size
-        before = min(kept, size - start)  # that go before the ring's end
-        for view, columns in zip((view_1, view_2), self.items.chunk(2, dim=1), strict=True):
-            columns[start : start + before] = view[count - kept :][:before]
-            if before < kept:
-                columns[: kept - before] = view[count - kept :][before:]
-        self.next = (self.next + count) % size
-        self.filled = min(size, self.filled + count)
-
-    def in_order(self) -> Float[Tensor, "filled two_dim"]:
-        """The items, the oldest first."""
-        assert self.items is not None
-        if self.filled < len(self.items):
-            return self.items[: self.filled]
-        return self.items.roll(-self.next, dims=0)
-
-    def keep_labelled(self, views: Tensor, labels: Tensor, most: int) -> None:
-        """Append labelled items, and drop the oldest of too many."""
-        views, labels = views.float(), labels.long()
-        if self.labelled is not None and self.labels is not None:
-            views = torch.cat([self.labelled, views])
-            labels = torch.cat([self.labels, labels])
-        self.labelled, self.labels = views[-most:].clone(), labels[-most:].clone()
-
-    def latest_of_each_label(self, most: int) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Both views and the labels of a few of the latest items of each label."""
-        if self.labelled is None or self.labels is None or len(self.labels) < 2:
-            return None
-        labels = self.labels.flip(0)  # the latest first
-        order = labels.argsort(stable=True)
-        ranked = labels[order]
-        place = torch.arange(len(ranked), device=ranked.device)
-        place = place - torch.searchsorted(ranked, ranked)  # among those of its label
-        kept = len(labels) - 1 - order[place < most]
-        view_1, view_2 = self.labelled[kept].chunk(2, dim=1)
-        return view_1, view_2, self.labels[kept]
-
-    def state(self) -> dict[str, Any]:
-        """Return numbers, and copies of tensors."""
-        state: dict[str, Any] = {name: getattr(self, name) for name in (*_COUNTS, *_FRACTIONS)}
-        tensors = {name: getattr(self, name) for name in _HELD} | tensors_of(self.classes)
-        for name in (*_HELD, *_FIT):
-            tensor = tensors.get(name)
-            state[name] = None if tensor is None else tensor.clone()
-        sizes = [] if self.classes is None else list(self.classes.sizes)
-        return state | {"sizes": sizes, "scores": list(self.scores)}
-
-    @classmethod
-    def of(cls, state: Any, size: int) -> Remembered:
-        """Return the contents that a state describes, for a memory of a size.
-
-        Raises:
-            ValueError: if the state is damaged, or is of a memory of another size.
-        """
-        if not isinstance(state, Mapping) or any(name not in state for name in _NAMES):
-            raise ValueError(
-                f"the state of ClassMemory is damaged: it must hold {', '.join(_NAMES)}"
-            )
-        counts = {name: check_count(name, state[name], 0) for name in _COUNTS}
-        fractions = {name: check_interval(name, state[name], 0.0, 1e9) for name in _FRACTIONS}
-        if not 0 < fractions["prior"] <= 1:
-            raise ValueError(f"prior must lie in (0, 1], got {fractions['prior']!r}")
-        scores = _listed(state["scores"])
-        if len(scores) != len(SCALES) or counts["scale"] >= len(SCALES):
-            raise ValueError(f"scores and scale must be of {len(SCALES)} numbers of classes")
-        scores = [check_interval("scores", score, -1.0, 1.0) for score in scores]
-        sizes = tuple(check_count("sizes", each, 1) for each in _listed(state["sizes"]))
-        tensors = _checked_tensors(state, sizes, size)
-        filled, following = counts["filled"], counts["next"]
-        if filled > size or following >= size or (filled and "items" not in tensors):
-            raise ValueError(
-                f"filled and next must suit a memory of {size} items, got {filled} and {following}"
-            )
-        held = cls(scores=scores, classes=classes_of(tensors, sizes) if sizes else None)
-        for name, value in {**counts, **fractions, **tensors}.items():
-            if name in (*_COUNTS, *_FRACTIONS, *_HELD):
-                setattr(held, name, value)
-        return held
-
-    def to(self, device: torch.device, size: int) -> Remembered:
-        """Return a copy on another device."""
-        state = self.state().items()
-        return Remembered.of(
-            {
-                name: value.to(device) if isinstance(value, Tensor) else value
-                for name, value in state
-            },
-            size,
-        )
+def state_of(memory: ClassMemory) -> dict[str, Any]:
+    """Numbers, and copies of tensors."""
+    state = {name: getattr(memory, name) for name in (*_COUNTS, *_FRACTIONS, *_HELD)}
+    state |= dict.fromkeys((*_FIT, "transitions")) | tensors_of(memory.classes)
+    state = {
+        name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()
+    }
+    sizes = [] if memory.classes is None else list(memory.classes.sizes)
+    return state | {"sizes": sizes, "scores": list(memory.scores)}
 
 
 def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
-    """The tensors of a fit, by their names in a state."""
+    """The tensors of a fit, by their names in a state; transitions lie end to end."""
     if classes is None:
         return {}
     tensors = {
-        each.name: getattr(part, each.name)
-        for part in (classes, classes.mixtures)
-        for each in fields(part)
-        if each.name in _FIT
+        name: getattr(classes.mixtures if name in _OF_MIXTURES else classes, name) for name in _FIT
     }
     tensors["transitions"] = torch.cat([matrix.flatten() for matrix in classes.transitions])
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
@@ -192,61 +61,73 @@ def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentCla
     )
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+def checked_state(state: Any, memory: int) -> dict[str, Any]:
+    """The attributes that a state gives a memory of a size.
+
+    Raises:
+        ValueError: if the state is damaged, or is of a memory of another size.
+    """
+    if not isinstance(state, Mapping) or any(name not in state for name in _NAMES):
+        raise ValueError(f"the state of ClassMemory is damaged: it must hold {', '.join(_NAMES)}")
+    numbers: dict[str, Any] = {name: check_count(name, state[name], 0) for name in _COUNTS}
+    numbers |= {name: check_interval(name, state[name], 0.0, 1e9) for name in _FRACTIONS}
+    check_interval("prior", state["prior"], 0.0, 1.0, open_low=True)
+    sizes, scores = (
+        list(value) if isinstance(value, list | tuple) else [value]
+        for value in (state["sizes"], state["scores"])
+    )
+    if len(scores) != len(SCALES) or numbers["scale"] >= len(SCALES):
+        raise ValueError(f"scores and scale must be of {len(SCALES)} numbers of classes")
+    scores = [check_interval("scores", score, -1.0, 1.0) for score in scores]
+    tensors = _checked_tensors(state, [check_count("sizes", size, 1) for size in sizes], memory)
+    held = {name: tensors.get(name) for name in _HELD}
+    classes = classes_of(tensors, sizes) if sizes else None
+    return {**numbers, "scores": scores, **held, "classes": classes}
 
 
-def _checked_tensors(
-    state: Mapping[str, Any], sizes: tuple[int, ...], memory: int
-) -> dict[str, Tensor]:
+def _checked_tensors(state: Mapping[str, Any], sizes: list[int], memory: int) -> dict[str, Tensor]:
     """Copies of a state's tensors, refused unless their shapes and types fit one another."""
-    tensors: dict[str, Tensor] = {}
-    for name in (*_HELD, *_FIT):
-        value = state[name]
-        if value is None:
-            continue
-        kind = torch.int64 if name == "labels" else torch.float32
-        held = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        if held != kind:
-            raise ValueError(f"{name} must be a tensor of {kind}, got {held}")
-        tensors[name] = value.detach().clone()
-    items = tensors.get("items")
-    if items is not None and items.ndim == 2 and len(items) != memory:
-        raise ValueError(f"memory_size must be {len(items)} to load this state, got {memory}")
-    if sizes and items is None:
-        raise ValueError("items must be a tensor where classes were fitted, got none")
-    wide = 0 if items is None or items.ndim != 2 else items.shape[1]
-    count, squares, dim = sum(sizes), sum(size * size for size in sizes), wide // 2
-    labelled = 0 if tensors.get("labels") is None else len(tensors["labels"].reshape(-1))
-    known = tensors.get("known")
-    known_columns = 0 if known is None or known.ndim != 2 else known.shape[1]
-    if known_columns % max(1, len(sizes)):
-        raise ValueError(f"known must have as many columns for each mixture, got {known_columns}")
+
+    def length(name: str, axis: int) -> int:
+        tensor = state[name]
+        return tensor.shape[axis] if isinstance(tensor, Tensor) and tensor.ndim > axis else 0
+
+    components, dim, labelled = sum(sizes), length("ring", 1) // 2, length("labels", 0)
+    # As many labels in each mixture.
+    named = length("known", 1) // max(1, len(sizes)) * len(sizes)
+    ring = state["ring"]
+    if isinstance(ring, Tensor) and ring.ndim == 2 and len(ring) != memory:
+        raise ValueError(f"memory_size must be {len(ring)} to load this state, got {memory}")
     shapes: dict[str, tuple[int, ...]] = {
-        "items": (memory, wide),
-        "labelled": (labelled, wide),
+        "ring": (memory, 2 * dim),
         "labels": (labelled,),
+        "labelled": (labelled, 2 * dim),
         "agreement": (len(sizes),),
         "center": (dim,),
         "transform": (dim, dim),
-        "directions": (count, dim),
-        "weights": (count,),
+        "directions": (components, dim),
+        "weights": (components,),
         "kappa": (len(sizes),),
-        "transitions": (squares,),
+        "transitions": (sum(size * size for size in sizes),),
         "alignment": (len(sizes),),
         "closeness": (),
         "share": (),
-        "known": (count, known_columns),
+        "known": (components, named),
     }
-    needed = {*(_FIT if sizes else ()), *(("labels",) if "labelled" in tensors else ())}
-    if missing := sorted(needed - tensors.keys() - {"known"}):  # only labels make it known
-        raise ValueError(f"{missing[0]} must be a tensor, got None")
-    for name, tensor in tensors.items():
-        if tuple(tensor.shape) != shapes[name] or wide % 2:
-            raise ValueError(
-                f"{name} must have shape {list(shapes[name])}, got {list(tensor.shape)}"
-            )
+    needed = {"ring"} if state["came"] else set()
+    needed |= {"ring", *_FIT, "transitions"} - {"known"} if sizes else set()
+    needed |= {"labelled", "labels"} if state["labelled"] is not None else set()
+    tensors = {}
+    for name, shape in shapes.items():
+        tensor, kind = state[name], torch.int64 if name == "labels" else torch.float32
+        if tensor is None and name not in needed:
+            continue
+        held = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+        if held != kind:
+            raise ValueError(f"{name} must be a tensor of {kind}, got {held}")
+        check_shape(name, tensor, shape)
         # What was remembered may hold a NaN that training met; a fit may not.
-        if name in (*_FIT, "agreement") and name != "share" and not bool(tensor.isfinite().all()):
+        if name not in ("ring", "labelled", "labels", "share") and not tensor.isfinite().all():
             raise ValueError(f"{name} must be finite, got NaN or infinity")
+        tensors[name] = tensor.detach().clone()
     return tensors

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.latent_classes import (
+from bayescl.functional.latent_classes.trust import (
     trust_of_agreement,
     trust_of_closeness,
     trust_of_share,
 )
-from bayescl.losses.class_fits import MOST_COMPONENTS, enough_items, is_hopeless
-from bayescl.losses.class_state import Remembered
+from bayescl.losses.class_fits import MOST_COMPONENTS, is_hopeless
 
-_WORTH_OF_TRUST = 10.0
+if TYPE_CHECKING:
+    from bayescl.losses.class_memory import ClassMemory
+
+WORTH_OF_TRUST = 10.0
 """Pairs with known labels that weigh as much as what views and mixtures say."""
 
 _Z = 1.64
@@ -39,9 +41,9 @@ class Precision(NamedTuple):
     pairs: float
 
     @classmethod
-    def of(cls, held: Remembered) -> Precision:
+    def of(cls, right: float, wrong: float) -> Precision:
         """Wilson's interval for the share of right pairs among those measured."""
-        right, count = held.right, held.right + held.wrong
+        count = right + wrong
         if count == 0:
             return cls(math.nan, 0.0, 1.0, 0.0)
         share, square = right / count, _Z**2 / count
@@ -50,63 +52,53 @@ class Precision(NamedTuple):
         return cls(share, max(0.0, middle - half), min(1.0, middle + half), count)
 
 
-def evidence(held: Remembered) -> float:
-    """Weight of the measured precision in the trust, in [0, 1); 0 without labels."""
-    pairs = held.right + held.wrong
-    return pairs / (pairs + _WORTH_OF_TRUST)
-
-
-def trust_by_mixture(held: Remembered) -> Float[Tensor, " mixtures"] | None:
+def trust_by_mixture(memory: ClassMemory) -> Float[Tensor, " mixtures"] | None:
     """How far each mixture is trusted, in [0, 1]; None before the first fit was looked at."""
-    if held.classes is None or held.agreement is None:
+    classes, agreement = memory.classes, memory.agreement
+    if classes is None or agreement is None:
         return None
-    sized = trust_of_share(held.classes.share, held.prior)
-    worth = trust_of_closeness(held.classes.closeness)
-    trust = trust_of_agreement(held.agreement) * sized * worth
-    weight = evidence(held)
-    if weight == 0:
+    sized = trust_of_share(classes.share, memory.prior)
+    trust = trust_of_agreement(agreement) * sized * trust_of_closeness(classes.closeness)
+    if memory.evidence == 0:
         return trust
     # What labels say replaces what views and mixtures say, as it gains weight.
-    measured = min(1.0, max(0.0, (Precision.of(held).low - 0.3) / 0.3))
-    return torch.lerp(trust, torch.full_like(trust, measured), weight)
+    measured = min(1.0, max(0.0, (memory.precision.low - 0.3) / 0.3))
+    return torch.lerp(trust, torch.full_like(trust, measured), memory.evidence)
 
 
-def explanation(
-    held: Remembered, trust: Float[Tensor, " mixtures"] | None, tau_plus: float | None, size: int
-) -> str:
+def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
     """What was found, how far it is trusted, and why not more.
 
     Args:
-        held: what a memory of some size remembers.
-        trust: :func:`trust_by_mixture`.
+        memory: of items, fits and what was seen of them.
         tau_plus: the prior that the next fit would use; None if it is estimated.
-        size: of the memory.
     """
-    if held.calls == 0:
+    if memory.calls == 0:
         return "No call in train() mode yet: nothing is remembered, and the loss is InfoNCE."
-    if held.classes is None or held.agreement is None or trust is None:
-        if tau_plus is not None and is_hopeless(tau_plus, size):
-            return too_many_classes(tau_plus, size)
+    classes, agreement = memory.classes, memory.agreement
+    if classes is None or agreement is None:
+        if tau_plus is not None and is_hopeless(tau_plus, memory.size):
+            return too_many_classes(tau_plus, memory.size)
         return (
-            f"No classes yet: {held.filled} items are remembered, and "
-            f"{enough_items(tau_plus, size)} are needed for the first fit. Until then the loss is "
+            f"No classes yet: {min(memory.came, memory.size)} items are remembered, and "
+            f"{memory.enough(tau_plus)} are needed for the first fit. Until then the loss is "
             "InfoNCE."
         )
-    share, mean = float(held.classes.share), float(trust.mean())
+    share, trust = float(classes.share), memory.trust
     found = (
         f"Found about {1 / share if 0 < share < math.inf else math.nan:.0f} classes in "
-        f"{held.seen} items; trust is {mean:.2f}"
+        f"{memory.seen} items; trust is {trust:.2f}"
     )
-    if evidence(held) > 0.5:
-        value, low, high, pairs = Precision.of(held)
+    if memory.evidence > 0.5:
+        value, low, high, pairs = memory.precision
         return (
             f"{found}. On labelled items, {value:.0%} of {pairs:.0f} attracting pairs are of "
             f"one class ({low:.0%} to {high:.0%})."
         )
-    if mean > 0.95:
+    if trust > 0.95:
         return f"{found}: views and mixtures agree on them."
-    alignment, closeness = held.classes.alignment.mean(), held.classes.closeness
-    agreement = held.agreement.mean()
+    alignment, closeness = classes.alignment.mean(), classes.closeness
+    agreement = agreement.mean()
     views = torch.where(alignment > 0, agreement / alignment, 0.0)
     # By how far each reason alone lets trust rise; of several at 0, by what is measured.
     reasons = [
@@ -123,9 +115,9 @@ def explanation(
             f"{alignment:.2f}), as where the data have no gaps",
         ),
         (
-            trust_of_share(held.classes.share, held.prior),
-            held.prior / held.classes.share,
-            f"they are {share / held.prior:.1f} times as large as expected: several classes seem "
+            trust_of_share(classes.share, memory.prior),
+            memory.prior / classes.share,
+            f"they are {share / memory.prior:.1f} times as large as expected: several classes seem "
             "merged, or there are fewer than num_classes says",
         ),
         (

@@ -1,20 +1,17 @@
-"""The debiased loss as a module."""
+"""The debiased and the hard-negative loss as modules."""
 
 from __future__ import annotations
 
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_finite_number
+from bayescl.checks import check_finite_number, check_non_negative
 from bayescl.functional.debiased import Debiased
+from bayescl.functional.hard import Hard
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
-
-
-def _check_minimum_similarity(value: float) -> float:
-    return check_finite_number("minimum_similarity", value)
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
@@ -47,7 +44,9 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
     """
 
     tau_plus = Hyperparameter(check_tau_plus)
-    minimum_similarity = Hyperparameter(_check_minimum_similarity)
+    minimum_similarity = Hyperparameter(
+        lambda value: check_finite_number("minimum_similarity", value)
+    )
     hyperparameters: tuple[str, ...] = ("tau_plus", "minimum_similarity")
 
     def __init__(
@@ -66,5 +65,61 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         """Return the objective on logits, floored for the given temperature."""
         return Debiased(
             tau_plus=self.tau_plus,
+            minimum_logit=self.minimum_similarity / temperature,
+        )
+
+
+class HardContrastiveLoss(DebiasedContrastiveLoss):
+    """The debiased loss with candidates weighted by a power of their exponentiated logit.
+
+    Args:
+        concentration: exponent of the weights, at least 0; 0 is the debiased loss. The reference
+            calls it beta, which means something else here.
+        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
+        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
+        minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines.
+        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
+            :class:`~bayescl.losses.ContrastiveLoss`.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> loss = HardContrastiveLoss(concentration=1.0, tau_plus=0.1, temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3))
+        tensor(0.1459)
+
+    Reference:
+        Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
+
+    See Also:
+        :func:`bayescl.functional.hard_loss`: the same on logits.
+    """
+
+    concentration = Hyperparameter(lambda value: check_non_negative("concentration", value))
+    hyperparameters = ("tau_plus", "minimum_similarity", "concentration")
+
+    def __init__(
+        self,
+        *,
+        concentration: float = 1.0,
+        tau_plus: float | None = None,
+        num_classes: int | None = None,
+        minimum_similarity: float = -1.0,
+        **shared: Unpack[SharedOptions],
+    ) -> None:
+        super().__init__(
+            tau_plus=tau_plus,
+            num_classes=num_classes,
+            minimum_similarity=minimum_similarity,
+            **shared,
+        )
+        self.concentration = concentration
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits, floored for the given temperature."""
+        return Hard(
+            tau_plus=self.tau_plus,
+            concentration=self.concentration,
             minimum_logit=self.minimum_similarity / temperature,
         )

@@ -19,10 +19,6 @@ from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, state_numbers
 
 
-def _check_rate(value: float) -> float:
-    return check_interval("rate", value, 0.0, 1.0, open_low=True)
-
-
 class MovingDenominators(nn.Module):
     r"""A moving estimate of every anchor's sum over the candidates of the whole data set.
 
@@ -74,7 +70,7 @@ class MovingDenominators(nn.Module):
     log_sums: Tensor
     """Logarithms of the estimates, ``[directions, size]``; -inf before an item's first visit."""
 
-    rate = Hyperparameter(_check_rate)
+    rate = Hyperparameter(lambda value: check_interval("rate", value, 0.0, 1.0, open_low=True))
 
     def __init__(self, size: int, *, rate: float = 0.9) -> None:
         super().__init__()
@@ -86,13 +82,6 @@ class MovingDenominators(nn.Module):
         """Return the indices of a batch as int64 beside the estimates, or refuse them.
 
         Values are looked at on the CPU only.
-
-        Args:
-            indices: the place of each item in the data.
-            items: number of items in the batch.
-
-        Raises:
-            ValueError: if they are not distinct integers from 0 to ``size - 1``, one for each item.
         """
         on_host = isinstance(indices, Tensor) and indices.is_cpu
         check_tensor("indices", indices, None if on_host else self.log_sums.device)
@@ -115,15 +104,13 @@ class MovingDenominators(nn.Module):
         each: Sequence[Float[Tensor, " anchors"]],
         batches: Sequence[ContrastiveBatch],
         temperature: float | Tensor,
-    ) -> tuple[list[Float[Tensor, " anchors"]], Float[Tensor, "items directions"]]:
-        """Return the losses with moved estimates, and the estimates, which are not yet kept.
-
-        Args:
-            each: of each direction, one plain loss per anchor.
-            batches: of each direction, what that was computed from, with indices.
-            temperature: softmax scale.
-        """
-        found, fresh = [], []
+        gathering: Gathering,
+        *,
+        keep: bool,
+    ) -> list[Float[Tensor, " anchors"]]:
+        """Return each direction's losses with moved estimates; these are kept if asked."""
+        indices, moved, fresh = batches[0].indices, [], []
+        assert indices is not None
         for direction, (plain, batch) in enumerate(zip(each, batches, strict=True)):
             views = 2 if batch.layout == "two_views" else 1
             positive = pair_logits(batch.anchors, batch.positives, temperature)
@@ -132,7 +119,7 @@ class MovingDenominators(nn.Module):
                 log_scale = math.log((self.size - 1) / others)
                 # Every sum less the positive's logit, in which the plain loss is log(1 + e^gap).
                 gap = plain + torch.log(-torch.expm1(-plain)) + log_scale
-                past = self.log_sums[direction, batches[0].indices].to(gap).repeat(views)
+                past = self.log_sums[direction, indices].to(gap).repeat(views)
                 gap_now = torch.where(past > -torch.inf, self._mixed(past - positive, gap), gap)
                 value = softplus(gap_now)
                 # With D = e^s+ + u: dS / D + (e^s+ / D - 1) ds+, as a multiple of the plain loss's
@@ -142,8 +129,11 @@ class MovingDenominators(nn.Module):
                 now = (gap_now + positive).view(views, -1)
                 fresh.append(now.logsumexp(dim=0) - math.log(views))
             moving = of_plain * (plain - plain.detach())
-            found.append(value + moving + of_positive * (positive - positive.detach()))
-        return found, torch.stack(fresh, dim=1)
+            moved.append(value + moving + of_positive * (positive - positive.detach()))
+        # A transform's values must not outlive it.
+        if keep and not torch._C._are_functorch_transforms_active():
+            self._keep(indices, torch.stack(fresh, dim=1), gathering)
+        return moved
 
     def _mixed(self, past: Tensor, present: Tensor) -> Tensor:
         """The logarithm of a moving mean, from those of its two parts."""
@@ -152,24 +142,13 @@ class MovingDenominators(nn.Module):
         return torch.logaddexp(past + math.log1p(-self.rate), present + math.log(self.rate))
 
     @torch.no_grad()
-    def keep(
+    def _keep(
         self,
         indices: Int[Tensor, " items"],
         fresh: Float[Tensor, "items directions"],
         gathering: Gathering,
     ) -> None:
-        """Keep the estimates of a batch, of all processes if they gather; not those that are NaN.
-
-        Args:
-            indices: the place of each item.
-            fresh: what :meth:`moved` found.
-            gathering: the call that they come from.
-
-        Raises:
-            ValueError: on all processes, if two of them hold the same item.
-        """
-        if torch._C._are_functorch_transforms_active():
-            return  # a transform's values must not outlive it
+        """Keep the estimates of a batch, of all processes if they gather; none that are NaN."""
         if gathering.active:
             indices, fresh = gathering.rows_of_all(indices, fresh, calls=0)
             _refuse_repeats(indices)

@@ -7,7 +7,7 @@ it whether it runs alone or not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,7 @@ class Gathering:
 
     def refusals(self) -> AbstractContextManager[None]:
         """Make every process raise if one raises while it checks its own input."""
-        return distributed.shared_refusals(self.active)
+        return distributed.shared_refusals() if self.active else nullcontext()
 
     def go_on(self) -> None:
         """Raise if another process has refused its input."""
@@ -55,12 +55,7 @@ class Gathering:
     def rows_of_all(self, *parts: Tensor, calls: int) -> list[Tensor]:
         """Replace this process's rows with those of all processes, by rank. Without gradient.
 
-        Args:
-            *parts: tensors of equally many rows.
-            calls: number of earlier calls, on which the processes must agree.
-
-        Raises:
-            ValueError: on every process, if rows or numbers of calls do not match.
+        Processes must agree on the number of earlier calls, too.
         """
         if not self.active:
             return list(parts)
@@ -75,29 +70,17 @@ class Gathering:
         _agree_on_call(notes)
         distributed.agreed("the number of calls remembered", [note["calls"] for note in notes])
         distributed.agreed("the number of tensors", [len(note["parts"]) for note in notes])
-        sizes = [
-            distributed.agreed_sizes([note["parts"][which] for note in notes])
-            for which in range(len(rows))
-        ]
+        every = zip(*(note["parts"] for note in notes), strict=True)
+        sizes = [distributed.agreed_sizes(of_part) for of_part in every]
         return [distributed.gather_rows(*pair) for pair in zip(rows, sizes, strict=True)]
 
     def candidates_of_all(
         self, batches: Sequence[ContrastiveBatch]
     ) -> tuple[list[ContrastiveBatch], float]:
-        """Replace this process's candidates with those of all processes.
+        """Replace this process's candidates with those of all processes, by rank.
 
-        Columns are in the order of processes. An anchor's own candidates stay as they are, and so
-        do candidates that are the same in all processes.
-
-        Args:
-            batches: this process's part of the call, as described by the layouts.
-
-        Returns:
-            This process's anchors against the candidates of all, and its
-            :meth:`share of the mean <mean_share>`.
-
-        Raises:
-            ValueError: on every process, if the parts do not match.
+        An anchor's own candidates stay as they are, and so do candidates that are the same in all
+        processes. Beside the batches stands this process's :meth:`mean_share`.
         """
         if not self.active:
             return list(batches), 1.0
@@ -112,11 +95,17 @@ class Gathering:
         share = _share(notes)
         distributed.agreed("the number of directions", [len(note["batches"]) for note in notes])
         # All that processes may disagree about is checked before the first rows are sent.
-        agreed = [_agreed_sizes(notes, which) for which in range(len(batches))]
-        labelled = any(part["labels"] for note in notes for part in note["batches"])
+        every = [[note["batches"][which] for note in notes] for which in range(len(batches))]
+        agreed = [_agreed_sizes(parts) for parts in every]
+        labelled = any(part["labels"] for parts in every for part in parts)
         gathered: list[ContrastiveBatch] = []
         for batch, sizes in zip(batches, agreed, strict=True):
-            batch = _with_labels(batch) if labelled else batch
+            if labelled and batch.labels is None:  # another process knows some
+                unknown = (
+                    torch.full(rows.shape[:-1], -1, device=rows.device)
+                    for rows in (batch.anchors, batch.candidates)
+                )
+                batch = replace(batch, labels=Labels(*unknown))
             if self.in_rounds:
                 gathered.append(SpreadBatch(**vars(batch), sizes=tuple(sizes)))
             else:
@@ -128,9 +117,6 @@ class Gathering:
 
         Distributed training averages gradients over processes with equal weight, however many
         anchors each holds. A process with twice the average number of anchors has a factor of 2.
-
-        Args:
-            anchors: number of anchors on this process.
         """
         if not self.active:
             return 1.0
@@ -150,6 +136,13 @@ def _share(notes: Sequence[dict[str, Any]]) -> float:
     return len(anchors) * anchors[distributed.rank()] / sum(anchors)
 
 
+_AGREED = {
+    "groups": "whether groups are given",
+    "keys": "the number of groups per row",
+    "components": "what is known of pairs",
+}
+
+
 def _note(batch: ContrastiveBatch) -> dict[str, Any]:
     """What other processes must know of this process's part."""
     valid, known = batch.rule.valid, batch.same_class
@@ -164,13 +157,11 @@ def _note(batch: ContrastiveBatch) -> dict[str, Any]:
     }
 
 
-def _agreed_sizes(notes: Sequence[dict[str, Any]], which: int) -> list[int]:
+def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[int]:
     """The number of candidates on each process, after all have read the same notes."""
-    parts = [note["batches"][which] for note in notes]
     sizes = distributed.agreed_sizes(parts)
-    distributed.agreed("whether groups are given", [part["groups"] for part in parts])
-    distributed.agreed("the number of groups per row", [part["keys"] for part in parts])
-    distributed.agreed("what is known of pairs", [part["components"] for part in parts])
+    for key, name in _AGREED.items():
+        distributed.agreed(name, [part[key] for part in parts])
     for rank, part in enumerate(parts):
         wanted = [part["anchors"], sum(sizes)]
         if part["valid"] not in (None, wanted):
@@ -184,31 +175,22 @@ def _agreed_sizes(notes: Sequence[dict[str, Any]], which: int) -> list[int]:
 def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> ContrastiveBatch:
     """Gather candidates and their groups; this process's columns follow those of lower ranks."""
     rule, start = batch.rule, sum(sizes[: distributed.rank()])
-    groups = rule.candidate_groups
-    if groups is not None:
-        groups = distributed.gather_rows(groups.long(), sizes)
-    rule = replace(
-        rule,
-        own=None if rule.own is None else rule.own + start,
-        positive=None if rule.positive is None else rule.positive + start,
-        candidate_groups=groups,
-    )
-    known = batch.same_class
-    if known is not None:
-        known = replace(known, candidates=distributed.gather_rows(known.candidates, sizes))
-    labels = batch.labels
-    if labels is not None:
-        labels = replace(labels, candidates=distributed.gather_rows(labels.candidates, sizes))
-    candidates = distributed.gather_rows(batch.candidates, sizes)
-    return replace(batch, candidates=candidates, rule=rule, same_class=known, labels=labels)
+    known, labels = batch.same_class, batch.labels
 
+    def of_all(rows: Tensor) -> Tensor:
+        return distributed.gather_rows(rows, sizes)
 
-def _with_labels(batch: ContrastiveBatch) -> ContrastiveBatch:
-    """The same batch; if this process knows no labels, but another does, all are unknown here."""
-    if batch.labels is not None:
-        return batch
-    rows, columns = (
-        torch.full(some.shape[:-1], -1, device=some.device)
-        for some in (batch.anchors, batch.candidates)
+    return replace(
+        batch,
+        candidates=of_all(batch.candidates),
+        same_class=known and replace(known, candidates=of_all(known.candidates)),
+        labels=labels and replace(labels, candidates=of_all(labels.candidates)),
+        rule=replace(
+            rule,
+            own=None if rule.own is None else rule.own + start,
+            positive=None if rule.positive is None else rule.positive + start,
+            candidate_groups=None
+            if rule.candidate_groups is None
+            else of_all(rule.candidate_groups.long()),
+        ),
     )
-    return replace(batch, labels=Labels(rows, columns))

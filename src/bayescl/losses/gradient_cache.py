@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -84,11 +84,13 @@ def cached_backward(
     steps = [(view, chunk) for view, chunks in enumerate(views) for chunk in chunks]
     devices = _cuda_devices(encoders)
 
-    states: list[_RandomState] = []
+    states: list[list[Tensor]] = []  # of the generators on the CPU and on GPUs
     embeddings: list[list[Tensor]] = [[] for _ in views]
     with _buffers_put_back(encoders), torch.no_grad():
         for view, chunk in steps:
-            states.append(_RandomState(devices))
+            states.append(
+                [torch.get_rng_state(), *(torch.cuda.get_rng_state(gpu) for gpu in devices)]
+            )
             embeddings[view].append(_encode(encoders[view], chunk))
     # Older versions of PyTorch keep autocast's casts of parameters from here, without gradient.
     torch.clear_autocast_cache()
@@ -113,8 +115,12 @@ def cached_backward(
             zip(steps, states, pieces, strict=True)
         ):
             own = encoders[view]
-            with nullcontext() if index == last[id(own)] else _no_sync(own):
-                state.restore()
+            # Gradients are exchanged with the last chunk, if the encoder exchanges any.
+            is_last = index == last[id(own)]
+            with nullcontext() if is_last else getattr(own, "no_sync", nullcontext)():
+                torch.set_rng_state(state[0])
+                for gpu, of_gpu in zip(devices, state[1:], strict=True):
+                    torch.cuda.set_rng_state(of_gpu, gpu)
                 embedding = _encode(own, chunk)
                 if embedding.requires_grad:
                     torch.autograd.backward(embedding, piece)
@@ -133,19 +139,6 @@ def _encode(encoder: nn.Module, chunk: Any) -> Tensor:
     if not isinstance(embedding, Tensor):
         raise TypeError(f"encoder must return a tensor, got {type(embedding).__name__}")
     return embedding
-
-
-class _RandomState:
-    """The state of PyTorch's generators on the CPU and on the encoders' GPUs."""
-
-    def __init__(self, devices: list[int]) -> None:
-        self._cpu = torch.get_rng_state()
-        self._cuda = [(device, torch.cuda.get_rng_state(device)) for device in devices]
-
-    def restore(self) -> None:
-        torch.set_rng_state(self._cpu)
-        for device, state in self._cuda:
-            torch.cuda.set_rng_state(state, device)
 
 
 def _cuda_devices(encoders: Sequence[nn.Module]) -> list[int]:
@@ -189,9 +182,3 @@ def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
             for module, name, buffer, value in reversed(saved):
                 buffer.copy_(value)
                 setattr(module, name, buffer)  # a module may also put another tensor there
-
-
-def _no_sync(encoder: nn.Module) -> AbstractContextManager[None]:
-    """Postpone the exchange of gradients, if the encoder exchanges any."""
-    no_sync = getattr(encoder, "no_sync", None)
-    return nullcontext() if no_sync is None else no_sync()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from typing_extensions import Unpack
@@ -16,11 +15,10 @@ from bayescl.checks import check_choice, check_count, check_interval
 from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
-from bayescl.functional.sorting import can_look
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
 from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision, too_many_classes
+from bayescl.losses.class_trust import Precision, explanation, too_many_classes
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
@@ -36,10 +34,6 @@ _FITS_IN_VAIN = 100
 
 _TRUSTED_PRECISION = 0.6
 """Measured precision, with certainty, from which classes may form without caution."""
-
-
-def _check_prior(tau_plus: float) -> float:
-    return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -122,10 +116,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         :func:`bayescl.functional.latent_loss`: the same on logits, with your own posteriors.
     """
 
-    tau_plus = Hyperparameter(_check_prior)
+    tau_plus = Hyperparameter(
+        lambda value: check_interval("tau_plus", value, 0.0, 1.0, open_low=True, open_high=True)
+    )
     attraction = Hyperparameter(check_attraction)
     hyperparameters: tuple[str, ...] = ("tau_plus", "attraction")
     uses_labels = True
+    can_be_fused = False
 
     def __init__(
         self,
@@ -141,8 +138,6 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     ) -> None:
         shared.setdefault("temperature", 0.25)
         super().__init__(**shared)
-        if self.engine == "fused":
-            raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.estimates_prior = tau_plus is None and num_classes is None
         check_choice("aim", aim, ("auto", *AIMS))
@@ -187,7 +182,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             >>> print(LatentClassContrastiveLoss(num_classes=10).explain())
             No call in train() mode yet: nothing is remembered, and the loss is InfoNCE.
         """
-        return self.memory.explain(None if self.estimates_prior else self.tau_plus)
+        return explanation(self.memory, None if self.estimates_prior else self.tau_plus)
 
     @torch.no_grad()
     def same_class(
@@ -248,19 +243,19 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             # What is remembered changes with every call: traced, it would be compiled each time.
             value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
             return value
-        batches = [_without_unknown(batch) for batch in batches]
-        if not self._learns:
-            with gathering.refusals():
-                informed = [self.informed(batch) for batch in batches]
-            return self._losses_of(gathering, informed, temperature)
         first, memory = batches[0], self.memory
         device = first.anchors.device
+        # A transform's values must not outlive it.
+        learns = self.training and not torch._C._are_functorch_transforms_active()
         with torch.no_grad(), without_autocast(device):
             with gathering.refusals():
                 outlooks = self._outlooks(first)
-            view_1, view_2, labels = self._learned(gathering, first, outlooks)
+            learned = self._learned(gathering, first, outlooks) if learns else None
             informed = [self._with_posterior(first, outlooks), *map(self.informed, batches[1:])]
         value = self._losses_of(gathering, informed, temperature)
+        if learned is None:
+            return value
+        view_1, view_2, labels = learned
         # Under inference_mode, too, what is remembered must serve later training.
         with torch.inference_mode(mode=False), without_autocast(device):
             memory.remember(
@@ -272,7 +267,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             )
         if self.estimates_prior and memory.classes is not None:
             self.tau_plus = memory.prior
-        self._warn_if_in_vain()
+        if not self._has_warned:
+            self._warn_if_in_vain()
         return value
 
     def _learned(
@@ -280,8 +276,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Judge the last fit by a batch that it has not seen; return what is to be remembered.
 
-        Returns:
-            Two views of each item of all processes, and their labels if any is known.
+        These are two views of each item of all processes, and their labels if any is known.
         """
         memory = self.memory
         # Where anchors are candidates too, the second half are the first one's positives.
@@ -292,21 +287,18 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         labels = None if batch.labels is None else batch.labels.anchors[:items]
         if gathering.active:  # other processes may know labels
             parts.append(parts[0].new_full((items,), -1).long() if labels is None else labels)
-            parts = gathering.rows_of_all(*parts, calls=memory.calls)
-            labels = parts.pop()
+            *parts, labels = gathering.rows_of_all(*parts, calls=memory.calls)
         if labels is not None and not bool((labels >= 0).any()):
             labels = None
         view_1, view_2, *of_views = parts
         if of_views:
-            memory.observe(of_views[0], of_views[1])
+            memory.observe(*of_views)
         if labels is not None:
             memory.measure((view_1, view_2), labels, self.threshold)
         return view_1, view_2, labels
 
     def _warn_if_in_vain(self) -> None:
         """Say once that calls cost more than InfoNCE's, or are InfoNCE, for nothing."""
-        if self._has_warned:
-            return
         memory = self.memory
         tau_plus = 1.0 if self.estimates_prior else self.tau_plus
         if memory.classes is None and is_hopeless(tau_plus, memory.size):
@@ -321,11 +313,6 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         self._has_warned = True
         warnings.warn(reason, stacklevel=2)
 
-    @property
-    def _learns(self) -> bool:
-        """Whether calls are remembered: a transform's values must not outlive it."""
-        return self.training and not torch._C._are_functorch_transforms_active()
-
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Return a batch with the posterior that a candidate is of the anchor's class.
 
@@ -339,18 +326,19 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     def _outlooks(self, batch: ContrastiveBatch) -> _Outlooks | None:
         """Outlooks of all rows; None before the first fit."""
-        of, place = partial(self.memory.outlook, unit=self.normalize), batch.rule.positive
+
+        def of(rows: Tensor) -> Tensor:
+            return cast(Tensor, self.memory.outlook(rows, unit=self.normalize))
+
         candidates = of(batch.candidates.flatten(end_dim=-2))
-        if candidates is None:
+        if self.memory.classes is None:
             return None
         if batch.candidates is batch.anchors:
             first, second = candidates.chunk(2)
             return _Outlooks(first, second, candidates)
+        place = batch.rule.positive
         positives = of(batch.positives) if place is None else candidates[place]
-        anchors = of(batch.anchors)
-        assert anchors is not None  # as there are those of candidates
-        assert positives is not None
-        return _Outlooks(anchors, positives, candidates)
+        return _Outlooks(of(batch.anchors), positives, candidates)
 
     def _with_posterior(
         self, batch: ContrastiveBatch, outlooks: _Outlooks | None
@@ -385,12 +373,3 @@ class _Outlooks(NamedTuple):
     anchors: Float[Tensor, "items components"]
     positives: Float[Tensor, "items components"]
     candidates: Float[Tensor, "candidates components"]
-
-
-def _without_unknown(batch: ContrastiveBatch) -> ContrastiveBatch:
-    """The same batch, without labels if none is known: the loss is then the same bit for bit."""
-    labels = batch.labels
-    if labels is None or not can_look(labels.anchors):
-        return batch
-    known = bool((labels.anchors >= 0).any()) or bool((labels.candidates >= 0).any())
-    return batch if known else replace(batch, labels=None)

@@ -24,28 +24,25 @@ _NO_GROUP = torch.iinfo(torch.int64).min
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectedBatch(ContrastiveBatch):
-    """A batch whose logits are to be corrected for how likely each row was sampled.
+    """A batch whose logits are to be corrected for how likely each row was sampled."""
 
-    Attributes:
-        positive_log_q: log sampling probability of each anchor's positive.
-        candidate_log_q: the same of each candidate.
-    """
-
-    positive_log_q: Float[Tensor, " anchors"]
-    candidate_log_q: Float[Tensor, "*own candidates"]
+    log_q: tuple[Float[Tensor, " anchors"], Float[Tensor, "*own candidates"]]
+    """Log sampling probabilities of positives and of candidates."""
 
 
-def with_log_q(
-    batch: ContrastiveBatch, positive_log_q: Tensor | None, log_q: Tensor | None
-) -> ContrastiveBatch:
-    """Keep the log sampling probabilities of a batch, if there are any."""
+def checked_log_q(
+    positive_log_q: Tensor | None, log_q: Tensor | None, rows: Tensor, shape: tuple[int, ...]
+) -> tuple[Tensor, Tensor] | None:
+    """Log sampling probabilities of positives, one for each row, and of candidates, if any."""
     if positive_log_q is None and log_q is None:
-        return batch
+        return None
     if positive_log_q is None or log_q is None:
         raise ValueError("log_q and positive_log_q must be given together")
-    check_log_q("log_q", log_q, batch.candidates.shape[:-1], batch.anchors.device)
-    check_log_q("positive_log_q", positive_log_q, (batch.num_anchors,), batch.anchors.device)
-    return CorrectedBatch(**vars(batch), positive_log_q=positive_log_q, candidate_log_q=log_q)
+    check_floating("log_q", log_q, rows.device)
+    check_shape("log_q", log_q, shape)
+    check_floating("positive_log_q", positive_log_q, rows.device)
+    check_shape("positive_log_q", positive_log_q, rows.shape[:1])
+    return positive_log_q.detach(), log_q.detach()
 
 
 def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> ContrastiveBatch:
@@ -54,9 +51,7 @@ def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> Contrasti
         return batch
     # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
     scale = torch.as_tensor(temperature, device=batch.anchors.device)
-    return with_coordinate(
-        batch, scale, -batch.positive_log_q.detach(), -batch.candidate_log_q.detach()
-    )
+    return with_coordinate(batch, scale, *(-log_q for log_q in batch.log_q))
 
 
 def with_coordinate(
@@ -108,8 +103,9 @@ def two_views(
         own = torch.arange(2 * batch, device=rows.device)
         both = None if groups is None else torch.cat([groups, groups])
         rule = CandidateRule(own, own.roll(batch), both, both, valid)
-    known = None if labels is None else Labels(*2 * (torch.cat([labels, labels]).long(),))
-    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule, labels=known)
+    known = None if labels is None else torch.cat([labels, labels])
+    labels_of_rows = None if known is None else _some_known(known, known)
+    return ContrastiveBatch(rows, rows.roll(batch, 0), rows, rule, labels=labels_of_rows)
 
 
 @lru_cache(maxsize=8)
@@ -118,7 +114,7 @@ def _rule_of_two_views(batch: int) -> CandidateRule:
     with torch.inference_mode(mode=False):  # else autograd could not keep the indices
         own = torch.arange(2 * batch)
         rule = CandidateRule(own, own.roll(batch))
-        rule.excluded(slice(0, 2 * batch), 2 * batch, own.device)  # which the rule remembers
+        rule.excluded(slice(0, 2 * batch))  # which the rule remembers
     return rule
 
 
@@ -143,32 +139,28 @@ def pairs(
             "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
         )
     check_groups("groups", groups, (batch,), anchors.device, keys=True)
-    check_labels("labels", labels, (batch,), anchors.device)
     columns, column_groups = positives, groups
+    if extra_groups is not None and (groups is None or extra is None):
+        raise ValueError("extra_groups needs both groups and extra")
     if extra is not None:
         check_shape("extra", extra, ("extra", anchors.shape[1]))
         columns = torch.cat([positives, extra])
-    if extra_groups is not None and (groups is None or extra is None):
-        raise ValueError("extra_groups needs both groups and extra")
-    if groups is not None and extra is not None:
-        shape = (extra.shape[0], *groups.shape[1:])
-        check_groups("extra_groups", extra_groups, shape, extra.device)
-        if (
-            extra_groups is None
-        ):  # then they belong to no anchor's group, on this process or another
-            extra_groups = groups.new_full(shape, _NO_GROUP, dtype=torch.int64)
-        column_groups = torch.cat([groups, extra_groups])
+        if groups is not None:
+            shape = (extra.shape[0], *groups.shape[1:])
+            check_groups("extra_groups", extra_groups, shape, extra.device)
+            if extra_groups is None:  # of no anchor's group, on this process or another
+                extra_groups = groups.new_full(shape, _NO_GROUP, dtype=torch.int64)
+            column_groups = torch.cat([groups, extra_groups])
     check_valid(valid, (batch, columns.shape[0]), anchors.device, gather)
     own = torch.arange(batch, device=anchors.device)
     rule = CandidateRule(None, own, groups, column_groups, valid)
-    known = _labels_of(labels, extra_labels, "extra_labels", (columns.shape[0] - batch,))
+    shape = (columns.shape[0] - batch,)
+    known = _labels_of(anchors, labels, "extra_labels", extra_labels, shape)
     if known is not None:  # candidates are the positives, then extra
         known = replace(known, candidates=torch.cat([known.anchors, known.candidates]))
     found = ContrastiveBatch(anchors, positives, columns, rule, labels=known)
-    if log_q is None:
-        return found
-    check_log_q("log_q", log_q, columns.shape[:1], columns.device)
-    return with_log_q(found, log_q[:batch], log_q)
+    positive_log_q = log_q[:batch] if isinstance(log_q, Tensor) and log_q.ndim else log_q
+    return _with_log_q(found, positive_log_q, log_q)
 
 
 def drawn(
@@ -197,27 +189,42 @@ def drawn(
     keys = () if groups is None else groups.shape[1:]
     shape = (*candidates.shape[:-1], *keys)
     check_groups("candidate_groups", candidate_groups, shape, candidates.device)
-    check_labels("labels", labels, (batch,), anchors.device)
-    known = _labels_of(labels, candidate_labels, "candidate_labels", candidates.shape[:-1])
+    shape = candidates.shape[:-1]
+    known = _labels_of(anchors, labels, "candidate_labels", candidate_labels, shape)
     shape = (batch, candidates.shape[-2])
     spread = gather_candidates and candidates.ndim == 2
     check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
     found = ContrastiveBatch(anchors, positives, candidates, rule, labels=known)
-    return with_log_q(found, positive_log_q, log_q)
+    return _with_log_q(found, positive_log_q, log_q)
+
+
+def _with_log_q(
+    batch: ContrastiveBatch, positive_log_q: Tensor | None, log_q: Tensor | None
+) -> ContrastiveBatch:
+    """Keep the log sampling probabilities of a batch, if there are any."""
+    shape = batch.candidates.shape[:-1]
+    both = checked_log_q(positive_log_q, log_q, batch.anchors, shape)
+    return batch if both is None else CorrectedBatch(**vars(batch), log_q=both)
 
 
 def _labels_of(
-    anchors: Tensor | None, candidates: Tensor | None, name: str, shape: tuple[int, ...]
+    anchors: Tensor, labels: Tensor | None, name: str, others: Tensor | None, shape: tuple[int, ...]
 ) -> Labels | None:
     """Labels of anchors and of candidates without a positive among them; -1 where not given."""
-    if anchors is None:
-        if candidates is not None:
+    check_labels("labels", labels, anchors.shape[:1], anchors.device)
+    if labels is None:
+        if others is not None:
             raise ValueError(f"{name} needs labels")
         return None
-    check_labels(name, candidates, shape, anchors.device)
-    if candidates is None:
-        candidates = anchors.new_full(shape, -1)
+    check_labels(name, others, shape, anchors.device)
+    return _some_known(labels, labels.new_full(shape, -1) if others is None else others)
+
+
+def _some_known(anchors: Tensor, candidates: Tensor) -> Labels | None:
+    """Labels, or None if surely none is known: the loss is then as without, bit for bit."""
+    if can_look(anchors) and not (bool((anchors >= 0).any()) or bool((candidates >= 0).any())):
+        return None
     return Labels(anchors.long(), candidates.long())
 
 
@@ -244,26 +251,12 @@ def check_valid(
     *,
     spread: bool = True,
 ) -> None:
-    """Refuse a mask of the wrong shape; the number of columns of all processes is unknown here.
-
-    Args:
-        valid: the mask, or None.
-        shape: this process's anchors and candidates.
-        device: where it must be.
-        gather: whether other processes hold anchors too.
-        spread: whether they then hold candidates of their own for these.
-    """
+    """Refuse a mask of the wrong shape; that of other processes' candidates is unknown here."""
     if valid is not None:
         columns = "candidates of all processes" if gather and spread else shape[1]
         check_mask("valid", valid, (shape[0], columns), device)
-        if not gather:
-            check_some(valid)
-
-
-def check_some(valid: Tensor) -> None:
-    """Refuse a mask that leaves no row a candidate, if it is on the CPU."""
-    if can_look(valid) and not valid.numpy().any():
-        raise ValueError("valid must leave at least one row a candidate, got False everywhere")
+        if not gather and can_look(valid) and not valid.numpy().any():
+            raise ValueError("valid must leave at least one row a candidate, got False everywhere")
 
 
 def check_groups(
@@ -274,15 +267,7 @@ def check_groups(
     *,
     keys: bool = False,
 ) -> None:
-    """Refuse groups that are not integers or have another shape.
-
-    Args:
-        name: name for error messages.
-        groups: one integer per row, or None.
-        shape: the expected shape.
-        device: the expected device, if that matters.
-        keys: whether they may have one more axis.
-    """
+    """Refuse groups that are not integers or have another shape; keys are one more axis."""
     if groups is None:
         return
     check_tensor(name, groups, device)
@@ -302,11 +287,3 @@ def check_labels(
     check_groups(name, labels, shape, device)
     if can_look(labels) and labels.numel() and int(labels.min()) < -1:
         raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
-
-
-def check_log_q(
-    name: str, log_q: Tensor, shape: tuple[int, ...], device: torch.device | None = None
-) -> None:
-    """Refuse log probabilities that are not floating-point, or have another shape."""
-    check_floating(name, log_q, device)
-    check_shape(name, log_q, shape)

@@ -17,9 +17,9 @@ from bayescl.losses.layouts import check_groups
 class CandidateQueue(nn.Module):
     """The latest embeddings of earlier batches, as further candidates without gradient.
 
-    A queue starts empty and returns only filled places. Rows, groups, the place of the next row and
-    the number of filled places are part of ``state_dict``, so training resumes exactly where it
-    stopped. The last two are numbers on the host, so nothing here waits for a GPU.
+    A queue starts empty and returns only filled places. Rows, groups and the number of rows that
+    have come are part of ``state_dict``, so training resumes exactly where it stopped. The last is
+    a number on the host, so nothing here waits for a GPU.
 
     Across processes, let either the loss or the queue gather, but not both: every stored row would
     count once per process. With ``gather=True`` on the loss, each process stores its own rows and
@@ -64,15 +64,14 @@ class CandidateQueue(nn.Module):
         self.size = check_count("size", size, 1)
         self.dim = check_count("dim", dim, 1)
         self.gather = gather
-        self._next = 0
-        self._filled = 0
+        self._came = 0
         self.register_buffer("embeddings", torch.zeros(size, dim))
         self.register_buffer("_groups", torch.zeros(size, dtype=torch.int64) if groups else None)
 
     @property
     def filled(self) -> int:
         """Number of filled places."""
-        return self._filled
+        return min(self._came, self.size)
 
     @property
     def candidates(self) -> Float[Tensor, "filled dim"] | None:
@@ -81,13 +80,13 @@ class CandidateQueue(nn.Module):
         This is a copy, so rows may be enqueued before the loss is differentiated. Rows are not
         sorted by age.
         """
-        return self.embeddings[: self._filled].clone() if self._filled else None
+        return self.embeddings[: self._came].clone() if self._came else None
 
     @property
     def groups(self) -> Int[Tensor, " filled"] | None:
         """The groups of :attr:`candidates`; None if there are none yet or the queue stores none."""
         kept = self._groups
-        return None if kept is None or not self._filled else kept[: self._filled].clone()
+        return None if kept is None or not self._came else kept[: self._came].clone()
 
     @property
     def valid(self) -> Bool[Tensor, " size"]:
@@ -96,7 +95,7 @@ class CandidateQueue(nn.Module):
         Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
         valid=queue.valid.expand(len(anchors), -1))``.
         """
-        return torch.arange(self.size, device=self.embeddings.device) < self._filled
+        return torch.arange(self.size, device=self.embeddings.device) < self._came
 
     @torch.no_grad()
     def enqueue(
@@ -127,40 +126,39 @@ class CandidateQueue(nn.Module):
             embeddings = distributed.gather(embeddings)
             if groups is not None:
                 groups = distributed.gather(groups)
-        # Where the row after the last lies if rows are written one after the other.
-        end = (self._next + embeddings.shape[0]) % self.size
-        self._write(self.embeddings, embeddings[-self.size :], end)
+        write_latest(self.embeddings, embeddings, self._came)
         if kept is not None and groups is not None:
-            self._write(kept, groups[-self.size :], end)
-        self._next = end
-        self._filled = min(self.size, self._filled + embeddings.shape[0])
-
-    def _write(self, places: Tensor, rows: Tensor, end: int) -> None:
-        """Write up to ``size`` rows so that the last lies before ``end``, wrapping around."""
-        rows = rows.to(places)
-        before = min(end, rows.shape[0])  # rows that fit before the end; the others wrap around
-        places[end - before : end] = rows[rows.shape[0] - before :]
-        behind = rows.shape[0] - before
-        places[self.size - behind :] = rows[:behind]
+            write_latest(kept, groups, self._came)
+        self._came += embeddings.shape[0]
 
     def get_extra_state(self) -> dict[str, int]:
-        """Return the place of the next row and the number of filled places."""
-        return {"next": self._next, "filled": self._filled}
+        """Return the number of rows that have come."""
+        return {"came": self._came}
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore both numbers from a ``state_dict``.
+        """Restore it from a ``state_dict``.
 
         Raises:
-            ValueError: if one is missing or not a count.
+            ValueError: if it is missing or not a count.
         """
-        state_numbers(type(self).__name__, state, ("next", "filled"))
-        self._next = check_count("next", state["next"], 0) % self.size
-        self._filled = min(check_count("filled", state["filled"], 0), self.size)
+        state_numbers(type(self).__name__, state, ("came",))
+        self._came = check_count("came", state["came"], 0)
 
     def extra_repr(self) -> str:
         """Show the sizes and what is stored."""
         with_groups = self._groups is not None
         return (
             f"size={self.size}, dim={self.dim}, groups={with_groups}, gather={self.gather}, "
-            f"filled={self._filled}"
+            f"filled={self.filled}"
         )
+
+
+def write_latest(places: Tensor, rows: Tensor, came: int) -> None:
+    """Write rows in place of the oldest, after so many others have come; of too many, the last."""
+    size, end = len(places), came + len(rows)
+    rows = rows[-size:]
+    start = (end - len(rows)) % size
+    before = min(len(rows), size - start)  # the others wrap around
+    places[start : start + before] = rows[:before]
+    if before < len(rows):
+        places[: len(rows) - before] = rows[before:]

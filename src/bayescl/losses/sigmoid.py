@@ -65,12 +65,11 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
     """
 
     hyperparameters: tuple[str, ...] = ("bias",)
+    can_be_fused = False
 
     def __init__(self, *, bias: float | nn.Parameter | None = None, **options: Any) -> None:
         options.setdefault("temperature", LearnableTemperature(0.1))
         super().__init__(**options)
-        if self.engine == "fused":
-            raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         self.learnable_bias = nn.Parameter(torch.tensor(-10.0)) if bias is None else None
         if isinstance(bias, nn.Parameter):
             check_shape("bias", bias, ())

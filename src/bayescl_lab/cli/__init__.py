@@ -1,9 +1,9 @@
 """The ``bayescl`` command.
 
-Every module here whose name has no leading underscore is one command, ``_`` read as a space:
-``train_images.py`` is ``bayescl train images``; ``_app.py`` lists them. Its function ``command``
-receives the options; their types and help come from its signature and docstring. Import heavy
-libraries inside that function.
+Every command is a function in the module of its first word: ``bayescl train images`` is ``images``
+in ``train.py``, ``bayescl embed`` is ``command`` in ``embed.py``; ``_app.py`` lists them. A
+function receives the options, whose types and help come from its signature and docstring. Import
+heavy libraries inside it.
 """
 
 from bayescl.checks import missing

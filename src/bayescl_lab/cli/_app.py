@@ -35,31 +35,24 @@ COMMANDS = {
     "compare ranking": "Train several losses over several seeds and compare their recommenders.",
     "completion": "Print a shell script that completes commands, options and choices.",
     "data fetch": "Download a data set into the data folder, or explain how to get it.",
-    "data list": (
-        "List the data sets that commands know by name, with source, size and terms of use."
-    ),
-    "data verify": (
-        "Check that a data set in the data folder can be read and matches known checksums."
-    ),
+    "data list": "List the data sets that commands know by name, with size and terms of use.",
+    "data verify": "Check that a data set can be read and matches known checksums.",
     "embed": "Write the embeddings of a run's users, items or images to a file.",
-    "evaluate": (
-        "Evaluate a run, finished or not: images by every probe, recommenders by full ranking."
-    ),
+    "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
     "export": "Write a run's model in a form that works without this library.",
     "inspect": "Show how many false negatives there are, and how a loss weights its candidates.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons, or update the results quoted in pages.",
     "reproduce": "Make the paper's tables on images, one or all.",
-    "reproduce ranking": (
-        "Make the paper's ranking table: choose settings on validation, then judge on test."
-    ),
+    "reproduce ranking": "Make the paper's ranking table: choose settings, then judge on test.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train images": "Train an encoder on images with one loss, and evaluate it with every probe.",
     "train ranking": "Train a recommender on interactions, and evaluate it by full ranking.",
 }
-"""Every command with its summary, so that an overview need not import them.
+"""Every command with its docstring's first line, so that an overview need not import them.
 
-``train images`` is the function ``command`` in ``train_images.py``.
+``train images`` is the function ``images`` in ``train.py``, ``embed`` is ``command`` in
+``embed.py``.
 """
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
@@ -114,7 +107,8 @@ def application(words: Sequence[str] | None = None) -> App:
         if name in COMMANDS and (words is None or list(words[: len(parts)]) == parts):
             from pydantic import validate_call
 
-            function = import_module(f"bayescl_lab.cli.{name.replace(' ', '_')}").command
+            module, function_name = [*parts, "command"][:2]
+            function = getattr(import_module(f"bayescl_lab.cli.{module}"), function_name)
             known[name].default(validate_call(function))
             known[name].help = _paragraphs(function)
         else:
@@ -148,10 +142,11 @@ class Command(App):
     def assemble_argument_collection(self, **options: Any) -> ArgumentCollection:
         """The options, with their ranges in their help."""
         arguments = super().assemble_argument_collection(**options)
-        for one in arguments:
-            words = _range_words(one.field_info.annotation)
-            said = without_markup(f"{one.parameter.help or ''} {f'({words})' if words else ''}")
-            one.parameter = Parameter.combine(one.parameter, Parameter(help=said))
+        for argument in arguments:
+            words = _range_words(argument.field_info.annotation)
+            text = f"{argument.parameter.help or ''} {f'({words})' if words else ''}"
+            shown = Parameter(help=without_markup(text))
+            argument.parameter = Parameter.combine(argument.parameter, shown)
         return arguments
 
 
@@ -164,7 +159,7 @@ def _paragraphs(function: Callable[..., Any]) -> str:
 def _range_words(hint: Any) -> str:
     """What the type of an option says of its range."""
     parts = [*getattr(hint, "__metadata__", ()), *get_args(hint)]
-    words = (getattr(one, "description", None) or _range_words(one) for one in parts)
+    words = (getattr(part, "description", None) or _range_words(part) for part in parts)
     return next(filter(None, words), "")
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
-    TransferSpeedColumn,
 )
 from rich.table import Table
 from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from bayescl_lab.report.tables import Table as Content
 
 MINIMUM_WIDTH = 120
 """Width of tables if there is no terminal to measure."""
@@ -27,36 +29,55 @@ MINIMUM_WIDTH = 120
 
 def console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or wide enough for tables in a file or pipe."""
-    plain = Console(stderr=stderr, highlight=False)
-    if plain.is_terminal:
-        return plain
-    return Console(stderr=stderr, highlight=False, width=MINIMUM_WIDTH)
+    screen = Console(stderr=stderr, highlight=False)
+    if not screen.is_terminal:
+        screen.width = MINIMUM_WIDTH
+    return screen
 
 
-def say(*lines: str, stderr: bool = False) -> None:
+def say(*lines: object, stderr: bool = False) -> None:
     """Print lines literally, without breaking them."""
     for line in lines:
-        console(stderr=stderr).print(line, soft_wrap=True, markup=False)
+        console(stderr=stderr).print(str(line), soft_wrap=True, markup=False)
+
+
+def print_guesses(guessed: Mapping[str, str]) -> None:
+    """Print one line on which of a table's columns were guessed, if any."""
+    if guessed:
+        columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+        options = ", ".join(f"--{kind}-column" for kind in guessed)
+        say(f"columns guessed: {columns} ({options} to change)")
 
 
 def table(
-    title: str,
-    header: Iterable[str],
-    rows: Iterable[Iterable[object]],
-    *,
-    words: int = 1,
-    caption: str | None = None,
+    title: str, header: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1
 ) -> Table:
-    """A table with a title and a caption below; cells are shown literally.
+    """A table whose text is shown literally, without control codes that a terminal would obey.
 
     The first columns, ``words`` of them, hold text; the others hold numbers.
     """
-    made = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    made = Table(title=_literal(title), title_justify="left")
     for number, column in enumerate(header):
         made.add_column(column, justify="left" if number < words else "right")
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
+        made.add_row(*map(_literal, row))
     return made
+
+
+def show(title: str, content: Content, *, words: int = 1) -> None:
+    """Print a report's table without Markdown's marks, if it has rows."""
+    if content.rows:
+        rows = [[cell.strip("*") for cell in row] for row in content.rows]
+        console().print(table(title, content.head, rows, words=words))
+
+
+def printable(text: object) -> str:
+    """Text with a question mark for every control code."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+
+
+def _literal(text: object) -> str:
+    return escape(printable(text))
 
 
 class Bar:
@@ -73,8 +94,7 @@ class Bar:
 
     def update(self, description: str, done: float) -> None:
         """Show what is happening and how much is done."""
-        if not self._progress.disable:
-            self._progress.start()
+        self._progress.start()
         self._progress.update(self._task, completed=done, description=description)
 
     def say(self, line: str) -> None:
@@ -118,27 +138,14 @@ class EpochBar(Bar):
         if self._progress.disable:
             self.say(f"epoch {epochs} of {self._total}: {self._loss}")
             self._said = time.monotonic()
-            return
-        self.update(self._loss, epochs)
+        else:
+            self.update(self._loss, epochs)
 
-    def step_done(
-        self,
-        epochs: int,
-        step: int,
-        steps: int,
-        speed: float,
-        *,
-        per_step: int,
-        what: str = "images",
-    ) -> None:
-        """Show the progress of an epoch; ``speed`` is in steps per second."""
-        shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
-        self.update(shown.strip(), epochs + step / steps)
+    def steps_of(self, per_step: int, what: str) -> Callable[[int, int, int, float], None]:
+        """A function that shows the progress of an epoch, with its speed in steps per second."""
 
+        def step_done(epochs: int, step: int, steps: int, speed: float) -> None:
+            shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
+            self.update(shown.strip(), epochs + step / steps)
 
-class ByteBar(Bar):
-    """Bytes of a download."""
-
-    def __init__(self, total: int) -> None:
-        speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-        super().__init__(total, BarColumn(), *speeds)
+        return step_done

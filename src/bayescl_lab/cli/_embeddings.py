@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from bayescl_lab._arrays import UNREADABLE, array_names, read_array, unreadable
 
@@ -59,34 +61,27 @@ def read_embeddings(
     """
     if second_view is not None and documents is not None:
         raise ValueError("give documents or second_view, not both")
-    named = {
-        role: (name,)
-        for role, name in (("embeddings", queries), ("second_view", documents))
-        if name is not None
-    }
-    arrays, chosen = _read(path, {**_NAMES, **named}, required=("embeddings", *named))
-    if second_view is not None:
-        arrays["second_view"] = _only(second_view, "second_view")
-    if labels is not None:
-        arrays["labels"] = _only(labels, "labels")
+    names, required = dict(_NAMES), ["embeddings"]
+    for role, name in (("embeddings", queries), ("second_view", documents)):
+        if name is not None:
+            names[role] = (name,)
+            required.append(role)
+    arrays, chosen = _read(path, names, required)
+    for role, file in (("second_view", second_view), ("labels", labels)):
+        if file is not None:
+            known = (*_NAMES[role], *_NAMES["embeddings"])
+            arrays[role] = _read(file, {role: known}, [role])[0][role]
+    view, codes = arrays.get("second_view"), arrays.get("labels")
     return EmbeddingArrays(
         _numbers(path, "embeddings", arrays["embeddings"]),
-        _numbers(second_view or path, "second_view", arrays["second_view"])
-        if "second_view" in arrays
-        else None,
-        _codes(labels or path, arrays["labels"]) if "labels" in arrays else None,
-        bool(named) or chosen["embeddings"] == "queries",
+        None if view is None else _numbers(second_view or path, "second_view", view),
+        None if codes is None else _codes(labels or path, codes),
+        len(required) > 1 or chosen["embeddings"] == "queries",
     )
 
 
-def _only(path: Path, role: str) -> Array:
-    """The one array of a file that plays a role."""
-    names = (*_NAMES[role], *_NAMES["embeddings"])
-    return _read(path, {role: names}, required=(role,))[0][role]
-
-
 def _read(
-    path: Path, roles: Mapping[str, Iterable[str]], *, required: Iterable[str]
+    path: Path, roles: Mapping[str, Sequence[str]], required: Sequence[str]
 ) -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays of a file by their roles, and their names; a single array plays the first."""
     if path.suffix not in _READERS:
@@ -95,22 +90,19 @@ def _read(
         raise ValueError(f"there is no file {path}")
     try:
         names, read = _READERS[path.suffix](path)
-        chosen = {
-            role: name
-            for role, known in roles.items()
-            for name in [next((name for name in known if name in names), None)]
-            if name is not None
-        }
+        usual = {role: [name for name in known if name in names] for role, known in roles.items()}
+        chosen = {role: known[0] for role, known in usual.items() if known}
         first = next(iter(roles))
         if first not in chosen and len(names) == 1:
             chosen = {first: names[0]}
         for role in required:
             if role not in chosen:
-                wanted = next(iter(roles[role]))
                 shown = ", ".join(names[:8]) or "no array"
-                raise ValueError(f"it needs an array called {wanted}, but has {shown}")
+                raise ValueError(f"it needs an array called {roles[role][0]}, but has {shown}")
         return {role: read(name) for role, name in chosen.items()}, chosen
-    except UNREADABLE as error:
+    except SafetensorError as error:
+        raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
+    except (*UNREADABLE, pl.exceptions.PolarsError) as error:
         if str(error).startswith("cannot read "):
             raise
         raise unreadable(path, error) from None
@@ -129,28 +121,23 @@ def _npz(path: Path) -> Opened:
 
 
 def _safetensors(path: Path) -> Opened:
-    from safetensors import SafetensorError, safe_open
-
     def read(name: str) -> Array:
         with safe_open(path, framework="pt") as file:
             tensor = file.get_tensor(name)
         array: Array = (tensor if tensor.dtype.itemsize > 2 else tensor.float()).numpy()
         return array
 
-    try:
-        with safe_open(path, framework="pt") as file:
-            return list(file.keys()), read
-    except SafetensorError as error:
-        raise ValueError(f"it is not a safetensors file ({error})") from None
+    with safe_open(path, framework="pt") as file:
+        return list(file.keys()), read
 
 
 def _parquet(path: Path) -> Opened:
-    import polars as pl
+    words = (pl.String, pl.Categorical, pl.Enum)
 
     def read(name: str) -> Array:
         column = pl.read_parquet(path, columns=[name])[name]
-        if column.null_count() and column.dtype in (pl.String, pl.Categorical, pl.Enum):
-            column = column.cast(pl.String).fill_null("")
+        if column.dtype in words:
+            return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
         if column.null_count() and not column.dtype.is_numeric():
             raise ValueError(f"{name} has {column.null_count()} empty rows")
         if isinstance(column.dtype, pl.List):
@@ -158,27 +145,9 @@ def _parquet(path: Path) -> Opened:
             if len(widths) != 1:
                 raise ValueError(f"{name} has rows of {len(widths)} different lengths")
             column = column.cast(pl.Array(column.dtype.inner, int(widths[0])))
-        if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-            return np.array(column.to_list(), dtype=str)
         return column.to_numpy()
 
-    try:
-        return list(pl.read_parquet_schema(path)), _polars_errors(read)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error)) from None
-
-
-def _polars_errors(read: Callable[[str], Array]) -> Callable[[str], Array]:
-    """The same function with the error types of the other readers."""
-    import polars as pl
-
-    def told(name: str) -> Array:
-        try:
-            return read(name)
-        except pl.exceptions.PolarsError as error:
-            raise ValueError(str(error)) from None
-
-    return told
+    return list(pl.read_parquet_schema(path)), read
 
 
 _READERS: Mapping[str, Callable[[Path], Opened]] = {

@@ -33,8 +33,11 @@ class Place:
     resume: bool = False
 
     def folder(self, name: str) -> Path:
-        """The given folder, or a new one with a name."""
-        return default_folder(name, datetime.now()) if self.out is None else Path(self.out)
+        """The given folder, or a new one such as ``runs/hard-digits-20240506-070809``."""
+        if self.out is not None:
+            return Path(self.out)
+        plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
+        return Path("runs") / f"{plain}-{datetime.now():%Y%m%d-%H%M%S}"
 
     @contextmanager
     def interruptible(self, command: str, folder: Path) -> Iterator[None]:
@@ -94,14 +97,3 @@ def named_encoder(name: str | None) -> nn.Module | None:
     from bayescl_lab.runs.images.encoder import own_encoder
 
     return own_encoder(name)
-
-
-def default_folder(name: str, now: datetime) -> Path:
-    """A new folder under ``runs/`` for a run without one.
-
-    Example:
-        >>> default_folder("hard-data/scans.npz", datetime(2024, 5, 6, 7, 8, 9)).as_posix()
-        'runs/hard-data-scans.npz-20240506-070809'
-    """
-    plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
-    return Path("runs") / f"{plain}-{now:%Y%m%d-%H%M%S}"

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from cyclopts import App, Group, Parameter, Token
+from cyclopts import App, Group, Parameter
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
+from pydantic import BeforeValidator
 
 from bayescl_lab.runs.folder import RunFolder
 
@@ -29,16 +30,18 @@ CIRCUMSTANCES = Parameter(name="*", group=_CIRCUMSTANCES)
 """As :data:`FLAT`, for options that say where and how a run happens, not what it is."""
 
 
-def _mapping(_: Any, tokens: Sequence[Token]) -> Any:
+def _mapping(value: Any) -> Any:
     """What a YAML text says."""
     try:
-        return yaml.safe_load(tokens[0].value)
+        return yaml.safe_load(value) if isinstance(value, str) else value
     except yaml.YAMLError:
-        raise ValueError(f"it must be a mapping in YAML, got {tokens[0].value}") from None
+        raise ValueError(f"it must be a mapping in YAML, got {value}") from None
 
 
 ByLoss = Annotated[
-    dict[str, dict[str, Any]], Parameter(accepts_keys=False, converter=_mapping, negative=())
+    dict[str, dict[str, Any]],
+    BeforeValidator(_mapping),
+    Parameter(accepts_keys=False, converter=lambda _, tokens: tokens[0].value, negative=()),
 ]
 """Values by loss and name, written as YAML."""
 

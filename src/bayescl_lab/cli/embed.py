@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bayescl_lab._files import open_atomically
+from bayescl_lab.cli._console import say
+from bayescl_lab.cli._files import ARRAYS, check_table_file, write_table
+from bayescl_lab.cli._folders import named_encoder
+
 
 def command(
     run: str,
@@ -28,10 +33,6 @@ def command(
     """
     import numpy as np
 
-    from bayescl_lab._files import open_atomically
-    from bayescl_lab.cli._console import say
-    from bayescl_lab.cli._files import ARRAYS, check_table_file, write_table
-    from bayescl_lab.cli._folders import named_encoder
     from bayescl_lab.runs.exporting import run_embeddings
 
     file = check_table_file(Path(out), ARRAYS)

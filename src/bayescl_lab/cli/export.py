@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bayescl_lab.cli._console import say
+from bayescl_lab.cli._folders import named_encoder
+
 
 def command(run: str, *, to: str, encoder: str | None = None) -> int:
     """Write a run's model in a form that works without this library.
@@ -16,8 +19,6 @@ def command(run: str, *, to: str, encoder: str | None = None) -> int:
         to: a new folder.
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
-    from bayescl_lab.cli._console import say
-    from bayescl_lab.cli._folders import named_encoder
     from bayescl_lab.runs.exporting import export_run
 
     say(*map(str, export_run(Path(run), Path(to), encoder=named_encoder(encoder))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import chain, count
@@ -14,11 +13,13 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, Numbers, Positive, at_least
 from bayescl_lab._files import write_atomically
+from bayescl_lab.cli._console import console, say, show, table
+from bayescl_lab.cli._files import check_table_file
+from bayescl_lab.cli._folders import named_encoder
 from bayescl_lab.cli._options import FLAT
+from bayescl_lab.runs.folder import as_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from bayescl.diagnostics import Diagnosis
 
 
@@ -105,85 +106,84 @@ def command(
 
     Args:
         run_or_file: a run folder, or a file of embeddings.
-        of_run: what to inspect in a run.
-        of_file: what to inspect in a file.
         seed: seed for drawing images, users or items, and for the images' views.
     """
     from bayescl_lab.cli._embeddings import is_embedding_file
 
     path = Path(run_or_file)
-    if is_embedding_file(path):
-        _refuse(of_run, OfRun(), f"a run folder, but {path} is a file")
-        return _inspect_file(path, of_file, seed)
-    _refuse(of_file, OfFile(), f"a file of embeddings, but {path} is a folder")
-    return _inspect_run(path, of_run, seed)
-
-
-def _refuse(given: OfRun | OfFile, defaults: OfRun | OfFile, why: str) -> None:
-    """Refuse options that belong to the other kind of input."""
-    for one in fields(given):
-        if getattr(given, one.name) != getattr(defaults, one.name):
-            option = one.name.replace("_", "-")
-            raise ValueError(f"--{option} is for {why}")
-
-
-def _inspect_run(path: Path, looked_at: OfRun, seed: int) -> int:
-    """Figures of a run on images or of a recommender."""
-    from bayescl_lab.runs.folder import RunFolder
-
-    if RunFolder.find(path).kind == "train ranking":
-        from bayescl_lab.runs.ranking.inspection import inspect_ranking
-
-        of_users = inspect_ranking(
-            path,
-            users=looked_at.users,
-            anchors=looked_at.anchors,
-            shown=looked_at.shown,
-            seed=seed,
-            data=looked_at.data,
-        )
-        report = of_users.report
-        words = f"{report['users']} users, held-out items of the {report['held_out']} part"
-        _show(path, of_users.diagnosis, report, words, of_users.files)
-        return 0
-
-    from bayescl_lab.runs.images.encoder import own_encoder
-    from bayescl_lab.runs.images.inspection import inspect_images
-
-    of_images = inspect_images(
-        path,
-        part=looked_at.part,
-        images=looked_at.images,
-        anchors=looked_at.anchors,
-        shown=looked_at.shown,
-        anchor_images=looked_at.anchor_images,
-        seed=seed,
-        data=looked_at.data,
-        encoder=None if looked_at.encoder is None else own_encoder(looked_at.encoder),
-    )
-    report = of_images.report
-    words = f"{report['images']} images, {looked_at.part} part"
-    _show(path, of_images.diagnosis, report, words, of_images.files)
+    is_file = is_embedding_file(path)
+    other: OfRun | OfFile = of_run if is_file else of_file
+    why = f"a run folder, but {path} is a file"
+    if not is_file:
+        why = f"a file of embeddings, but {path} is a folder"
+    for option in fields(other):
+        if getattr(other, option.name) != option.default:
+            raise ValueError(f"--{option.name.replace('_', '-')} is for {why}")
+    if is_file:
+        _inspect_file(path, of_file, seed)
+    else:
+        _inspect_run(path, of_run, seed)
     return 0
 
 
-def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
+def _inspect_run(path: Path, wanted: OfRun, seed: int) -> None:
+    """Figures of a run on images or of a recommender."""
+    from bayescl_lab.runs.folder import RunFolder
+
+    options: dict[str, Any] = {
+        "anchors": wanted.anchors,
+        "shown": wanted.shown,
+        "seed": seed,
+        "data": wanted.data,
+    }
+    if RunFolder.find(path).kind == "train ranking":
+        from bayescl_lab.runs.ranking.inspection import inspect_ranking
+
+        inspection = inspect_ranking(path, users=wanted.users, **options)
+        held_out = inspection.report["held_out"]
+        inspected = f"{inspection.report['users']} users, held-out items of the {held_out} part"
+    else:
+        from bayescl_lab.runs.images.inspection import inspect_images
+
+        inspection = inspect_images(
+            path,
+            part=wanted.part,
+            images=wanted.images,
+            anchor_images=wanted.anchor_images,
+            encoder=named_encoder(wanted.encoder),
+            **options,
+        )
+        inspected = f"{inspection.report['images']} images, {wanted.part} part"
+
+    diagnosis, report, screen = inspection.diagnosis, inspection.report, console()
+    title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {inspected}"
+    head = ("figure", "value", "for comparison")
+    screen.print(table(title, head, _figures(diagnosis), words=3))
+    say(diagnosis.verdict)
+    # Held-out items of a recommender are some of its false negatives, not all.
+    if "held_out" not in report and diagnosis.tau_plus_hint is not None:
+        say(diagnosis.tau_plus_hint)
+    if report["latent_classes"] is not None:
+        rows = _latent_classes(report["latent_classes"], diagnosis)
+        screen.print(table("latent classes", ("figure", "value", "meaning"), rows, words=3))
+    if diagnosis.posteriors:
+        names = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
+        screen.print(table("posterior of a true negative", names, _posteriors(diagnosis)))
+    say(*report.get("advice", {}).get("sentences", ()), *inspection.files)
+
+
+def _inspect_file(path: Path, wanted: OfFile, seed: int) -> None:
     """Figures and a page of a file of embeddings."""
-    from bayescl_lab.cli._console import console, table
     from bayescl_lab.cli._embeddings import read_embeddings
-    from bayescl_lab.cli._files import check_table_file
 
     page = _new_page(path) if wanted.out is None else Path(wanted.out)
     check_table_file(page, (".html",))
-    second_view, labels = (
-        None if name is None else Path(name) for name in (wanted.second_view, wanted.labels)
-    )
     arrays = read_embeddings(
         path,
         queries=wanted.queries,
         documents=wanted.documents,
-        second_view=second_view,
-        labels=labels,
+        second_view=None if wanted.second_view is None else Path(wanted.second_view),
+        labels=None if wanted.labels is None else Path(wanted.labels),
     )
 
     from bayescl.diagnostics import diagnose_embeddings
@@ -210,14 +210,10 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> int:
     advice = advise(found, arrays.embeddings, arrays.second_view)
     write_atomically(page, embeddings_page(found, advice, name=path.name))
     figures = page.with_suffix(".json")
-    report = {**found.figures(), "advice": advice.figures()}
-    write_atomically(figures, json.dumps(report, indent=2, allow_nan=False) + "\n")
-    screen = console()
+    write_atomically(figures, as_json({**found.figures(), "advice": advice.figures()}))
     for shown, words in ((batch_table(found), 3), (losses_table(found), 1)):
-        screen.print(table(shown.title.strip("*"), shown.head, shown.rows, words=words))
-    for line in (*sentences(found), *advice.sentences, page, figures):
-        screen.print(f"{line}", soft_wrap=True, markup=False)
-    return 0
+        show(shown.title.strip("*"), shown, words=words)
+    say(*sentences(found), *advice.sentences, page, figures)
 
 
 def _new_page(path: Path) -> Path:
@@ -227,125 +223,60 @@ def _new_page(path: Path) -> Path:
     return next(page for page in pages if not page.exists())
 
 
-def _show(
-    path: Path,
-    diagnosis: Diagnosis,
-    report: Mapping[str, Any],
-    looked_at: str,
-    files: Sequence[Path],
-) -> None:
-    """Print the tables and the paths of files."""
-    from bayescl_lab.cli._console import console
-
-    title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {looked_at}"
-    screen = console()
-    screen.print(_figures_table(diagnosis, title))
-    screen.print(diagnosis.verdict, soft_wrap=True, markup=False)
-    # Held-out items of a recommender are some of its false negatives, not all.
-    if "held_out" not in report and diagnosis.tau_plus_hint is not None:
-        screen.print(diagnosis.tau_plus_hint, soft_wrap=True, markup=False)
-    if report["latent_classes"] is not None:
-        screen.print(_latent_table(report["latent_classes"], diagnosis))
-    if diagnosis.posteriors:
-        screen.print(_posterior_table(diagnosis))
-    for line in (*report.get("advice", {}).get("sentences", ()), *files):
-        screen.print(f"{line}", soft_wrap=True, markup=False)
-
-
-def _figures_table(found: Diagnosis, title: str) -> Table:
+def _figures(found: Diagnosis) -> list[tuple[str, str, str]]:
     """A loss's assumptions, measured values, and their effect."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    table.add_column("for comparison")
-
-    def add(name: str, value: float | None, words: str = "", form: str = ".3f") -> None:
-        if value is not None:
-            table.add_row(name, f"{value:{form}}", words)
-
-    add("alpha assumed", found.assumed_alpha)
+    rows: list[tuple[str, float | None, str]] = [("alpha assumed", found.assumed_alpha, "")]
     if found.measured is not None:
         words = f"the AUC itself, as the authors read it: {found.measured.authors:.3f}"
-        add("alpha measured with labels", found.measured.model, words)
+        rows.append(("alpha measured with labels", found.measured.model, words))
     if found.label_free is not None:
         words = f"the AUC itself: {found.label_free.authors:.3f}; biased upwards"
-        add("alpha without labels", found.label_free.model, words)
-    add("tau_plus assumed", found.assumed_tau_plus)
-    add("tau_plus measured", found.measured_tau_plus)
-    if found.by_weight is not None and found.by_logit is not None:
-        by_similarity = found.by_logit
-        add(
-            "false negatives by low weight, ROC-AUC",
-            found.by_weight.roc_auc,
-            f"by similarity {by_similarity.roc_auc:.3f}, by chance 0.5",
-        )
-        add(
-            "false negatives by low weight, average precision",
-            found.by_weight.average_precision,
-            f"by similarity {by_similarity.average_precision:.3f}, "
-            f"by chance {by_similarity.share:.3f}",
-        )
-    if found.mean_weight_true is not None:
-        add("mean weight of true negatives", found.mean_weight_true, "InfoNCE: 1")
-    add("mean weight of false negatives", found.mean_weight_false, "InfoNCE: 1; the oracle: 0")
+        rows.append(("alpha without labels", found.label_free.model, words))
+    rows.append(("tau_plus assumed", found.assumed_tau_plus, ""))
+    rows.append(("tau_plus measured", found.measured_tau_plus, ""))
+    weight, logit = found.by_weight, found.by_logit
+    if weight is not None and logit is not None:
+        words = f"by similarity {logit.roc_auc:.3f}, by chance 0.5"
+        rows.append(("false negatives by low weight, ROC-AUC", weight.roc_auc, words))
+        words = f"by similarity {logit.average_precision:.3f}, by chance {logit.share:.3f}"
+        name = "false negatives by low weight, average precision"
+        rows.append((name, weight.average_precision, words))
+    false, true = found.mean_weight_false, found.mean_weight_true
+    rows.append(("mean weight of true negatives", true, "InfoNCE: 1"))
+    rows.append(("mean weight of false negatives", false, "InfoNCE: 1; the oracle: 0"))
+    shown = [(name, f"{value:.3f}", words) for name, value, words in rows if value is not None]
     effective = found.effective
-    add(
-        "effective negatives by weight", effective.weighted, f"of {effective.candidates:.0f}", ".1f"
-    )
-    add(
-        "effective negatives in the gradient",
-        effective.in_gradient,
-        f"InfoNCE on the same embeddings: {effective.in_gradient_unweighted:.1f}",
-        ".1f",
-    )
-    return table
+    words = f"of {effective.candidates:.0f}"
+    shown.append(("effective negatives by weight", f"{effective.weighted:.1f}", words))
+    words = f"InfoNCE on the same embeddings: {effective.in_gradient_unweighted:.1f}"
+    shown.append(("effective negatives in the gradient", f"{effective.in_gradient:.1f}", words))
+    return shown
 
 
-def _latent_table(latent: Mapping[str, Any], found: Diagnosis) -> Table:
+def _latent_classes(latent: Mapping[str, Any], found: Diagnosis) -> list[Sequence[str]]:
     """The latent classes that a loss has found, and how far they hold."""
-    from rich.table import Table
+    from bayescl_lab.report.embeddings import pair_rows
 
-    rows: list[tuple[str, str, str]] = []
-    if not latent["fitted"]:
+    rows: list[Sequence[str]] = []
+    if latent["fitted"]:
+        rows.append(("trust", f"{latent['trust']:.3f}", "0: the loss is InfoNCE"))
+    else:
         kept = f"{latent['remembered']:,} of {latent['memory_size']:,} items remembered"
         rows.append(("classes", "none yet", f"{kept}; until then the loss is InfoNCE"))
-    else:
-        rows.append(("trust", f"{latent['trust']:.3f}", "0: the loss is InfoNCE"))
     for mixture in latent["mixtures"]:
         agreement = mixture["agreement"]
         words = "" if agreement is None else f"views agree by {agreement:.3f}"
         name = f"trust of {mixture['components']} components"
         rows.append((name, f"{mixture['trust']:.3f}", words))
-    pairs = found.confident
-    if pairs is not None:
-        above = f"posterior above {pairs.threshold:g}"
-        rows.append(("candidates that attract", f"{pairs.share:.1%}", above))
-        for name, value, words in (
-            ("their precision", pairs.precision, "of them of the anchor's class"),
-            ("their recall", pairs.recall, "of the false negatives"),
-        ):
-            if value is not None:
-                rows.append((name, f"{value:.1%}", words))
-    made = Table(title="latent classes", title_justify="left")
-    made.add_column("figure")
-    made.add_column("value", justify="right")
-    made.add_column("meaning")
-    for row in rows:
-        made.add_row(*row)
-    return made
+    return rows + pair_rows(found.confident)
 
 
-def _posterior_table(found: Diagnosis) -> Table:
+def _posteriors(found: Diagnosis) -> list[tuple[str, ...]]:
     """The posterior's calibration at each set of parameters."""
-    from bayescl_lab.cli._console import table
-
     rows = []
     for check in found.posteriors:
         skill = check.calibration.skill
         shown = "" if skill is None else f"{100 * skill:.1f}"
         assumed = ("" if v is None else f"{v:.3f}" for v in (check.alpha, check.tau_plus))
         rows.append((check.source, *assumed, f"{check.calibration.ece:.4f}", shown))
-    header = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
-    return table("posterior of a true negative", header, rows)
+    return rows

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from bayescl_lab._fields import Count, Words
-
-if TYPE_CHECKING:
-    import polars as pl
-    from rich.table import Table
+from bayescl_lab.cli._console import console, printable, say, table
+from bayescl_lab.cli._files import check_table_file, write_table
 
 
 def command(
@@ -43,7 +41,6 @@ def command(
         exclude: a text file with the ids of further items to leave out, one per line.
         allow_known: include items that the user already has.
     """
-    from bayescl_lab.cli._files import check_table_file, write_table
     from bayescl_lab.runs.ranking.serving import load_recommender
 
     if sum((all, users is not None, user is not None, bool(items))) != 1:
@@ -60,17 +57,12 @@ def command(
         many or user, k, items=items or None, exclude=left_out, allow_known=allow_known
     )
 
-    from bayescl_lab.cli._console import console, say
-
-    whom = "somebody new" if items else f"user {_printable(user)}"
-    if all or many:
-        popular = recommender.untrained(many)
-    elif items:
-        popular = int(recommender.says_nothing(items))
-    else:
-        popular = int(user is not None and not recommender.is_trained_on(user))
+    whom = "somebody new" if items else f"user {printable(user)}"
+    popular = recommender.popular_lists(many or user, items=items or None)
     if file is None:
-        console().print(_table(lists, f"for {whom}"))
+        head = [name for name in lists.columns if name != "user"]
+        rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
+        console().print(table(f"for {whom}", head, rows, words=len(head) - 1))
         if popular:
             what = "these items" if items else whom
             say(f"training saw nothing of {what}; these are the most popular items by users")
@@ -82,36 +74,10 @@ def command(
     return 0
 
 
-def _printable(text: object) -> str:
-    """Text without control codes, which a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
-
-
 def _lines(file: Path, what: str) -> list[str]:
-    """The non-empty lines of a text file.
-
-    Raises:
-        ValueError: if it cannot be read.
-    """
+    """The non-empty lines of a text file; a ``ValueError`` if it cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ValueError(f"cannot read the file of {what} {file}") from None
     return [line.strip() for line in lines if line.strip()]
-
-
-def _table(lists: pl.DataFrame, title: str) -> Table:
-    """One user's list."""
-    from rich.markup import escape
-
-    from bayescl_lab.cli._console import table
-
-    names = [name for name in lists.columns if name != "user"]
-    rows = [
-        [f"{value:.4f}" if name == "score" else _printable(value) for name, value in row.items()]
-        for row in lists.select(names).rows(named=True)
-    ]
-    made = table(escape(title), names, rows)
-    for column, name in zip(made.columns, names, strict=True):
-        column.justify = "left" if name in ("item", "title") else "right"
-    return made

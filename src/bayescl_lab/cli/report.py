@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bayescl_lab._fields import Words
+from bayescl_lab._files import write_atomically
+from bayescl_lab.cli._console import say
+from bayescl_lab.cli._files import check_table_file
 
 
 def command(
@@ -27,10 +30,6 @@ def command(
         pages: update the numbers and tables that Markdown pages quote from result files.
         check: with --pages, only compare; exit status 2 if a page is out of date.
     """
-    from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli._console import say
-    from bayescl_lab.cli._files import check_table_file
-
     paths = [Path(name) for name in names]
     if not paths:
         raise ValueError("give at least one run folder, or pages after --pages")

@@ -1,20 +1,29 @@
-"""``bayescl reproduce`` for the paper's tables on images, one command each and one for all."""
+"""``bayescl reproduce``: the paper's tables on images, one or all, and its ranking table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic.dataclasses import dataclass
+from rich.filesize import decimal
 
+from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, table
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
+from bayescl_lab.compare.ranking_plans import RankingRequest
 from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
+    from bayescl_lab.paper.images.cost import RunCost
     from bayescl_lab.paper.images.tables import PaperTable
     from bayescl_lab.runs.images.settings import ImageSettings
+
+TELLING = 0.02
+"""Share of the pixels from which on the time left is estimated; runs on few images mislead."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +53,8 @@ def command(
         table: four losses on four data sets, of two classes (binary) or of all (multiclass); the
             number of negatives; the hardness beta; the class prior tau_plus; or seconds per epoch
             with InfoNCE and with the Bayesian loss (runtime).
-        request: the part of the table.
-        download: whether to get data.
-        workers: parallel runs; one if time is measured.
-        place: the folder; finished runs in it are kept.
     """
-    from bayescl_lab.cli._console import EpochBar
-    from bayescl_lab.cli._table_runs import RunLines, print_plan
+    from bayescl_lab.cli.data import download_missing
     from bayescl_lab.paper.images.cost import costs_of
     from bayescl_lab.paper.images.runner import (
         ALL,
@@ -68,24 +72,24 @@ def command(
         requests = request.within(TABLES.values())
     runs: dict[str, ImageSettings] = {}
     left: dict[str, ImageSettings] = {}
-    for one, own in runs_of_tables(tables, requests).items():
+    for part, own in runs_of_tables(tables, requests).items():
         for run, settings in own.items():
-            name, path = (f"{one}/{run}", folder / one) if table == ALL else (run, folder)
+            name, path = (f"{part}/{run}", folder / part) if table == ALL else (run, folder)
             runs[name] = settings
             if not (path / "runs" / run / "result.json").is_file():
                 left[name] = settings
     if not place.resume:
         check_vacant(folder)
     if download.fetch:
-        _fetch_missing({settings.data for settings in left.values()})
+        download_missing({settings.data for settings in left.values()})
     costs = dict(zip(left, costs_of(left.values()), strict=True))
-    print_plan(costs, folder, f"bayescl reproduce {table} --resume --out {folder}")
+    _print_plan(costs, folder, f"bayescl reproduce {table} --resume --out {folder}")
     epochs = {name: settings.epochs for name, settings in runs.items()}
     with EpochBar(sum(epochs.values())) as bar, place.interruptible(f"reproduce {table}", folder):
         options: dict[str, Any] = {
             "resume": place.resume,
             "workers": workers.number(next(iter(runs.values())).torch_device(), len(runs)),
-            "progress": RunLines(bar, costs, epochs),
+            "progress": run_lines(bar, costs, epochs),
         }
         if table == ALL:
             reproduce_tables(list(tables.values()), request, folder, finished=_show, **options)
@@ -94,25 +98,127 @@ def command(
     return 0
 
 
-def _fetch_missing(names: set[str]) -> None:
-    """Download the published data sets among some that are not there."""
-    from bayescl_lab.cli._console import console
-    from bayescl_lab.cli._data import fetch, is_there, sources
+def ranking(
+    *,
+    request: Annotated[RankingRequest, FLAT] = RankingRequest(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+) -> int:
+    """Make the paper's ranking table: choose settings, then judge on test.
 
-    for source in sources():
-        if source.name in names and not is_there(source):
-            fetch(source, console(stderr=True))
+    For every data set and encoder, the same number of settings is tried for each loss on a
+    validation part held out of training. Each loss is then trained on the whole training part with
+    the chosen settings, once per seed, and evaluated on the test part. The table also has
+    popularity, EASE and iALS, chosen in the same way, and the paper's figures.
+    """
+    from bayescl_lab.cli.compare import print_cell
+    from bayescl_lab.paper.ranking.reproduction import KIND, check_cell, reproduce_cell
+    from bayescl_lab.report.figures import collect
+    from bayescl_lab.runs.folder import RunFolder
+
+    cells = request.cells()
+    path = place.folder(f"ranking-{'-'.join(request.data)}")
+    if place.resume:
+        folder = RunFolder.open(path, KIND)
+    else:
+        for cell in cells:
+            print_guesses(cell.plan.fixed.data.guessed_columns())
+            check_cell(cell)
+        folder = RunFolder.create(path, KIND, request.as_config())
+    collected = folder.path if request.results is None else Path(request.results)
+    for number, cell in enumerate(cells, start=1):
+        with EpochBar(cell.most_epochs()) as bar:
+
+            def show(run: str, _: int, done: float, bar: Bar = bar, number: int = number) -> None:
+                bar.update(f"{number} of {len(cells)}: {run}", done)
+
+            made = reproduce_cell(
+                cell,
+                folder.path / cell.name,
+                baselines=folder.path / cell.baselines_name,
+                workers=workers.workers or 1,
+                progress=show,
+            )
+        collect(collected, cell.name, made)
+        print_cell(made)
+    say(f"table: {collected / 'table.md'}")
+    return 0
+
+
+def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None:
+    """Print on standard error what is left to do, its disk space and the command to continue it."""
+    rows = []
+    for data in dict.fromkeys(cost.data for cost in costs.values()):
+        runs = [cost for cost in costs.values() if cost.data == data]
+        epochs, steps = sum(cost.epochs for cost in runs), sum(cost.steps for cost in runs)
+        views = sum(cost.views for cost in runs) / 1e3
+        rows.append((data, len(runs), f"{epochs:,}", f"{steps:,}", f"{views:,.0f}"))
+    head = ("data set", "runs", "epochs", "steps", "views of 32 x 32, thousands")
+    console(stderr=True).print(table(f"{len(costs)} runs to train", head, rows))
+    existing = next(place for place in (folder, *folder.resolve().parents) if place.is_dir())
+    due, free = sum(cost.disk for cost in costs.values()), shutil.disk_usage(existing).free
+    short = "" if due <= free else ": make room, or the runs will stop"
+    say(
+        f"disk: {decimal(due)} for checkpoints and weights, {decimal(free)} free{short}",
+        f"to continue after an interruption: {command}",
+        stderr=True,
+    )
+
+
+def run_lines(
+    bar: Bar,
+    costs: Mapping[str, RunCost],
+    epochs: Mapping[str, int],
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[str, int, int], None]:
+    """A function that shows progress on a bar, with a line and the time left after every run.
+
+    Args:
+        bar: where to show it.
+        costs: of the runs that are to be trained.
+        epochs: of every run.
+        clock: tells seconds.
+    """
+    start, count = clock(), len(costs)
+    left = {name: cost.views for name, cost in costs.items()}
+    whole = max(1.0, sum(left.values()))
+
+    def show(run: str, epoch: int, done: int) -> None:
+        bar.update(run, done)
+        if run not in left or epoch < epochs[run]:
+            return
+        del left[run]
+        done_share, rest = 1 - sum(left.values()) / whole, ""
+        if left and done_share > TELLING:
+            seconds = (clock() - start) * (1 / done_share - 1)
+            rest = f"; about {_in_time(seconds)} left, by pixels"
+        bar.say(f"{count - len(left)} of {count} runs trained: {run}{rest}")
+
+    return show
+
+
+def _in_time(seconds: float) -> str:
+    """A time in a suitable unit.
+
+    Example:
+        >>> _in_time(8.2), _in_time(600), _in_time(5_400), _in_time(400_000)
+        ('8 s', '10 min', '1.5 h', '4.6 days')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
 def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print a finished table, and write it into its folder."""
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli._console import console, say, table
-    from bayescl_lab.report.images.paper_table import table_markdown, table_rows
+    from bayescl_lab.report.images import table_markdown, table_rows
 
     write_atomically(folder / "table.md", table_markdown(result))
-    header, rows, notes = table_rows(result)
-    console().print(table(result["title"], header, rows, words=len(header)))
+    head, rows, notes = table_rows(result)
+    console().print(table(result["title"], head, rows, words=len(head)))
     say(
         result["protocol"],
         *(f"[{number}] {note}." for number, note in enumerate(notes, start=1)),

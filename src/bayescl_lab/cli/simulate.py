@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from bayescl_lab._fields import CountOr0, Words
+from bayescl_lab._files import write_atomically
+from bayescl_lab.cli._console import Bar, console, say, table
 from bayescl_lab.cli._options import FLAT
 from bayescl_lab.paper.simulation.process import Settings
-
-if TYPE_CHECKING:
-    from bayescl_lab.paper.simulation.frames import Experiment
 
 
 def command(
     names: Words = (),
     *,
-    all: bool = False,
     list: bool = False,
     out: str = "runs/simulation",
     seed: CountOr0 = 0,
@@ -35,16 +34,12 @@ def command(
     Args:
         names: experiments to run; --list shows them. Default: all. Comma-separated in a
             configuration file.
-        all: run every experiment, which is the default.
         list: show the experiments and exit.
         out: the folder for data files and figures; files of the same names are replaced.
         seed: seed for everything random; the same seed gives the same files.
-        settings: of the process.
         page: a Markdown file whose quoted numbers are updated from the files.
     """
-    from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli._console import console, say, table
-    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen
+    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
     from bayescl_lab.report.html import SIMULATION, report_page
     from bayescl_lab.report.quoting import refreshed
     from bayescl_lab.runs.folder import as_json
@@ -53,28 +48,12 @@ def command(
         rows = [(experiment.name, experiment.summary) for experiment in EXPERIMENTS]
         console().print(table("Experiments", ("name", "shows"), rows, words=2))
         return 0
-    if names and all:
-        raise ValueError("give either names of experiments or --all; --list shows the names")
     experiments = chosen([*names]) if names else EXPERIMENTS
     text = None if page is None else Path(page).read_text(encoding="utf-8")
     folder = Path(out)
-    _check_writable(folder)
-    _run(experiments, settings, seed, folder)
-    if page is not None and text is not None:
-        write_atomically(Path(page), refreshed(text, Path(page).parent))
-    write_atomically(folder / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
-    write_atomically(folder / "report.html", report_page([folder]))
-    say(f"files: {folder}", f"page: {folder / 'report.html'}")
-    return 0
-
-
-def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folder: Path) -> None:
-    """Run the experiments under a progress bar, printing what each one says as it ends."""
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-
-    from bayescl_lab.cli._console import Bar, say
-    from bayescl_lab.paper.simulation.experiments import write
-
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to the folder {folder}: {nearest} is not a writable folder")
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(len(experiments), *columns) as bar:
         for number, experiment in enumerate(experiments):
@@ -87,10 +66,9 @@ def _run(experiments: Sequence[Experiment], settings: Settings, seed: int, folde
             folder.mkdir(parents=True, exist_ok=True)
             write(experiment, result, folder)
             say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
-
-
-def _check_writable(folder: Path) -> None:
-    """Refuse a folder that is not writable."""
-    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"cannot write to the folder {folder}: {nearest} is not a writable folder")
+    if page is not None and text is not None:
+        write_atomically(Path(page), refreshed(text, Path(page).parent))
+    write_atomically(folder / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
+    write_atomically(folder / "report.html", report_page([folder]))
+    say(f"files: {folder}", f"page: {folder / 'report.html'}")
+    return 0

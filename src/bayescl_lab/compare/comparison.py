@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+from typing_extensions import Self
+
 from bayescl.checks import check_choice, check_count
 from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, later, search
 from bayescl_lab.runs.losses import (
@@ -15,21 +17,19 @@ from bayescl_lab.runs.losses import (
     LOSSES,
     Loss,
     LossSettings,
-    RankingLoss,
     choose_hyperparameters,
-    pop_loss,
     takes,
 )
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.run import Result, RunStart
-from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
 
 Results = Mapping[str, Mapping[str, Any]]
 """The ``result.json`` of every run by its name, seed by seed."""
 
 
 @dataclass(frozen=True)
-class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
+class Comparison(StoredSettings, ABC, Generic[Settings]):
     """Losses to compare, and the settings that all runs share.
 
     Runs with the same seed start from the same weights and see the same batches, views and
@@ -47,14 +47,13 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
     """
 
     kind: ClassVar[str]
-    settings_type: ClassVar[type[StoredSettings]]
-    loss_type: ClassVar[type[LossSettings] | type[RankingLoss]]
+    settings_type: ClassVar[type[TrainedSettings]]
+    train: ClassVar[Train]
+    """Trains one run in its folder."""
     kept: ClassVar[tuple[str, ...]]
     """Fields kept of a run's result."""
-    unsaid: ClassVar[tuple[str, ...]] = ()
-    """Settings of runs that a comparison does not have."""
 
-    losses: tuple[Loss, ...]
+    losses: tuple[LossSettings, ...]
     seeds: int
     shared: Settings
     tune: int = 0
@@ -64,16 +63,16 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
         names = [loss.loss for loss in self.losses]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"losses must name every loss once, got {', '.join(names) or 'none'}")
+        if self.shared.num_processes > 1:
+            raise ValueError(
+                "devices must be 1 in a comparison, which trains runs side by side, "
+                f"got {self.shared.num_processes}"
+            )
         self.runs()
         if self.tune and self.shared.evaluate_on != "test":
             raise ValueError("tune chooses on the validation part: evaluate_on must be test")
         for loss in self.losses if self.tune else ():
             self.tried(loss.loss, loss.hyperparameters, 0)
-
-    @property
-    @abstractmethod
-    def train(self) -> Train:
-        """Trains one run in its folder."""
 
     @abstractmethod
     def open_data(self, out: Path) -> Any:
@@ -83,7 +82,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
     def figures(self, results: Results, data: Any) -> dict[str, Any]:
         """What ``result.json`` says of all runs together."""
 
-    def with_loss(self, loss: Loss, seed: int) -> Settings:
+    def with_loss(self, loss: LossSettings, seed: int) -> Settings:
         """The settings of one run."""
         changes: Any = {"loss": loss, "seed": seed}
         return replace(self.shared, **changes)
@@ -91,9 +90,8 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
     def tried(self, loss: str, values: Values, seed: int) -> Settings:
         """The settings of one run on the validation part."""
         given = {name: value for name, value in values.items() if value is not None}
-        made: Any = self.loss_type(loss, given)
         changes: Any = {"evaluate_on": "validation"}
-        return replace(self.with_loss(made, seed), **changes)
+        return replace(self.with_loss(type(self.shared.loss)(loss, given), seed), **changes)
 
     def runs(self) -> dict[str, Settings]:
         """The settings of every run by its name, seed by seed."""
@@ -102,14 +100,6 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
             for seed in range(self.shared.seed, self.shared.seed + self.seeds)
             for loss in self.losses
         }
-
-    def examples(self) -> list[Settings]:
-        """A run of the comparison, and one that chooses settings."""
-        first, seed = self.losses[0], self.shared.seed
-        runs = [self.with_loss(first, seed)]
-        if self.tune:
-            runs.append(self.tried(first.loss, first.hyperparameters, seed))
-        return runs
 
     @property
     def epochs(self) -> int:
@@ -126,7 +116,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
 
     def as_config(self) -> dict[str, Any]:
         """The comparison as plain values, every hyper-parameter resolved."""
-        own = {"loss", *LOSSES[self.shared.loss.loss].hyperparameters, *self.unsaid}
+        own = {"loss", *LOSSES[self.shared.loss.loss].hyperparameters}
         shared = {name: it for name, it in self.shared.as_config().items() if name not in own}
         return {
             "losses": ",".join(loss.loss for loss in self.losses),
@@ -137,22 +127,23 @@ class Comparison(StoredSettings, ABC, Generic[Settings, Loss]):
         }
 
     @classmethod
-    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        names, by_loss = values.pop("losses").split(","), values.pop("hyperparameters")
-        own = {name: values.pop(name) for name in ("seeds", "tune")}
-        losses: Any = tuple(
-            cls.loss_type(*pop_loss({"loss": name, **by_loss[name]})) for name in names
-        )
-        first: Any = with_alpha(losses)
-        shared = cls.settings_type.from_config(
-            {"loss": first.loss, **first.hyperparameters, **values}
-        )
-        values.clear()
-        return {"losses": losses, "shared": shared, **own}
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The comparison that :meth:`as_config` stored."""
+        try:
+            values = dict(config)
+            names, by_loss = values.pop("losses").split(","), values.pop("hyperparameters")
+            own = {name: values.pop(name) for name in ("seeds", "tune")}
+            kind = cls.settings_type.parts["loss"]
+            losses = tuple(kind.taken_from({"loss": name, **by_loss[name]}) for name in names)
+            first = with_alpha(losses)
+            shared: Any = cls.settings_type.from_config({**first.as_config(), **values})
+            return cls(losses, shared=shared, **own)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"the stored settings are damaged: {error}") from None
 
 
 def compare(
-    comparison: Comparison[Any, Any],
+    comparison: Comparison[Any],
     out: Path,
     *,
     resume: bool = False,
@@ -183,13 +174,8 @@ def compare(
         return start.result
     data = comparison.open_data(out)
     with start.work() as folder:
-        trials = Trials(
-            folder.path / "tuning",
-            [comparison.shared.seed + TUNING_SEED],
-            train=comparison.train,
-            workers=workers,
-            progress=progress,
-        )
+        seeds = [comparison.shared.seed + TUNING_SEED]
+        trials = Trials(folder.path / "tuning", seeds, comparison.train, workers, progress)
         tuning: dict[str, Any] = {}
         if comparison.tune:
             first = comparison.hyperparameters()
@@ -197,7 +183,7 @@ def compare(
             tuning = {"tuning": chosen}
             losses = [
                 comparison.tried(loss, entry["choice"], 0).loss
-                for loss, entry in tuning["tuning"]["losses"].items()
+                for loss, entry in chosen["losses"].items()
             ]
             comparison = replace(comparison, losses=tuple(losses))
         results = train_runs(
@@ -269,7 +255,9 @@ def settle_losses(
     for name, value in given.items():
         if value is not None and not any(takes(loss, name) for loss in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
-    common = {**kind.common(), **own.get(BASELINE, recorded(BASELINE))}
+    # The default of recommenders depends on the score, and is the same for all of their losses.
+    default = LossSettings(BASELINE).resolved() if kind is LossSettings else {}
+    common = {**default, **own.get(BASELINE, recorded(BASELINE))}
     temperature = {name: value for name, value in common.items() if name == "temperature"}
     return tuple(
         choose_hyperparameters(

@@ -3,9 +3,7 @@
     python -m bayescl_lab.compare.images digits
 
 tries what a plan names. It writes every score to ``results/<name>/settings.json`` and the choice to
-``<name>_choice.json`` beside this file, from where ``bayescl compare images`` takes it. With
-``--losses`` only these are tried, at the shared settings that the file has, and the scores of the
-others stay as they are.
+``<name>_choice.json`` beside this file, from where ``bayescl compare images`` takes it.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,11 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.summary import summarise
 from bayescl_lab.compare.tuning import Plan, Trials, tune
-from bayescl_lab.runs.folder import as_json, read_json
+from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import LossSettings, takes
-from bayescl_lab.runs.parallel import Progress, Train
+from bayescl_lab.runs.losses import BASELINE, LossSettings, takes
+from bayescl_lab.runs.parallel import Progress
 from bayescl_lab.runs.provenance import provenance
 
 KIND = "compare images"
@@ -37,18 +35,13 @@ _CHOICES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class ImageComparison(Comparison[ImageSettings, LossSettings]):
+class ImageComparison(Comparison[ImageSettings]):
     """Losses to compare on the same images; see :class:`.Comparison`."""
 
     kind = KIND
     settings_type = ImageSettings
-    loss_type = LossSettings
+    train = staticmethod(train_images)
     kept = ("settings", "images", "labels_known", "probes", "seconds_per_epoch")
-
-    @property
-    def train(self) -> Train:
-        """Trains one run in its folder."""
-        return train_images
 
     def with_loss(self, loss: LossSettings, seed: int) -> ImageSettings:
         """The settings of one run; a schedule of alpha applies to the losses that have one."""
@@ -58,7 +51,11 @@ class ImageComparison(Comparison[ImageSettings, LossSettings]):
     def open_data(self, out: Path) -> None:
         """Refuse images that cannot be used, or have no labels."""
         del out
-        for settings in self.examples():
+        first, seed = self.losses[0], self.shared.seed
+        examples = [self.with_loss(first, seed)]
+        if self.tune:
+            examples.append(self.tried(first.loss, first.hyperparameters, seed))
+        for settings in examples:
             if not ImageRun(settings).parts.has_labels:
                 raise ValueError(
                     f"{self.shared.data}: a comparison needs labels to evaluate encoders"
@@ -180,40 +177,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, help="default: results/<plan>")
     parser.add_argument("--runs", type=Path, help="default: runs/<plan>-settings")
     parser.add_argument("--workers", type=int, default=usable_cores())
-    parser.add_argument("--losses", help="names with commas between (default: all)")
     options = parser.parse_args(arguments)
     plan = PLANS[options.plan]
-    results = options.results or Path("results") / plan.name
-    recorded = None
-    if options.losses is not None:
-        wanted = options.losses.split(",")
-        plan = replace(plan, loss_grids={loss: plan.loss_grids[loss] for loss in wanted})
-        recorded = read_json(results / "settings.json")
+    if options.data is not None:
+        plan = replace(plan, fixed=replace(plan.fixed, data=options.data))
     record = tune_images(
         plan,
         options.runs or Path("runs") / f"{plan.name}-settings",
-        recorded=recorded,
-        data=options.data,
         workers=options.workers,
-        progress=_tell,
+        progress=lambda run, _, done: sys.stderr.write(f"\r{done} epochs: {run:<70}"),
     )
     sys.stderr.write("\n")
+    results = options.results or Path("results") / plan.name
     results.mkdir(parents=True, exist_ok=True)
     write_atomically(results / "settings.json", as_json(record))
     write_atomically(_CHOICES / f"{plan.name}_choice.json", as_json(record["choice"]))
-
-
-def _tell(run: str, _: int, done: int) -> None:
-    """Show how far the runs are, in one line."""
-    sys.stderr.write(f"\r{done} epochs: {run:<70}")
 
 
 def tune_images(
     plan: Plan[ImageSettings],
     runs: Path,
     *,
-    recorded: Mapping[str, Any] | None = None,
-    data: str | None = None,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -222,8 +206,6 @@ def tune_images(
     Args:
         plan: what to try.
         runs: the folder of the run folders; finished runs in it are kept.
-        recorded: an earlier record, whose shared settings are taken and whose other losses stay.
-        data: where the images are; default: the plan's own place.
         workers: processes that train at a time, each with one thread.
         progress: called after every epoch.
 
@@ -231,21 +213,18 @@ def tune_images(
         The content of ``settings.json``.
     """
     origin = provenance()
-    earlier: Mapping[str, Any] = recorded or {"losses": {}, "commits_of_runs": ()}
-    trials = Trials(runs, plan.seeds, train=train_images, workers=workers, progress=progress)
-    tuning = tune(plan, list(plan.loss_grids), trials, shared=earlier.get("shared"), data=data)
-    shared, losses = tuning["shared"]["choice"], {**earlier["losses"], **tuning["losses"]}
-    example = plan.settings("info_nce", {}, shared, data=data).as_config()
+    trials = Trials(runs, plan.seeds, train_images, workers, progress)
+    tuning = tune(plan, list(plan.loss_grids), trials)
+    shared = tuning["shared"]["choice"]
+    example = plan.settings(BASELINE, {}, shared, plan.seeds[0]).as_config()
     varied = {"loss", "temperature", "seed", *shared}
     return {
         **tuning,
-        "losses": losses,
         "choice": {
             "shared": shared,
-            "losses": {loss: entry["choice"] for loss, entry in losses.items()},
+            "losses": {loss: entry["choice"] for loss, entry in tuning["losses"].items()},
         },
         "fixed": {name: value for name, value in example.items() if name not in varied},
-        "commits_of_runs": sorted({*earlier["commits_of_runs"], *tuning["commits_of_runs"]}),
         **origin,
     }
 

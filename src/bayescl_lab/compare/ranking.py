@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +18,23 @@ from bayescl_lab.compare.summary import (
 from bayescl_lab.compare.tuning import Trials, Values, best, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.parallel import Progress, Train
+from bayescl_lab.runs.parallel import Progress
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
-from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
+from bayescl_lab.runs.ranking.run import CRITERION, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
     EASE_NAME,
     IALS_NAME,
     POPULARITY,
-    AnyBaseline,
     BaselineSettings,
-    IALSSettings,
     RankingSettings,
 )
-from bayescl_lab.runs.ranking.watch import CRITERION
 
 KIND = "compare ranking"
 """The kind of run: the command that makes it."""
 
 
 @dataclass(frozen=True)
-class RankingComparison(Comparison[RankingSettings, RankingLoss]):
+class RankingComparison(Comparison[RankingSettings]):
     """Losses to compare on the same interactions; see :class:`.Comparison`.
 
     Raises:
@@ -47,24 +43,13 @@ class RankingComparison(Comparison[RankingSettings, RankingLoss]):
 
     kind = KIND
     settings_type = RankingSettings
-    loss_type = RankingLoss
+    train = staticmethod(train_ranking)
     kept = ("metrics", "epochs", "best_epoch", "seconds_per_epoch", "loss")
-    unsaid = ("devices", "num_nodes")  # one, always
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shared.processes.count > 1:
-            raise ValueError(
-                "devices must be 1 in a comparison, which trains runs side by side, "
-                f"got {self.shared.processes.count}"
-            )
         if self.shared.data.split == "none":
             raise ValueError("split must leave something to evaluate, got 'none'")
-
-    @property
-    def train(self) -> Train:
-        """Trains one run in its folder."""
-        return train_ranking
 
     def open_data(self, out: Path) -> RankingParts:
         """The interactions to evaluate on, which the first run recorded if it began already."""
@@ -74,9 +59,6 @@ class RankingComparison(Comparison[RankingSettings, RankingLoss]):
 
     def figures(self, results: Results, data: RankingParts) -> dict[str, Any]:
         """Losses and baselines in the form of a cell of the ranking table."""
-        by_loss: dict[str, list[Mapping[str, Any]]] = {}
-        for result in results.values():
-            by_loss.setdefault(result["settings"]["loss"], []).append(result)
         baselines = evaluate_baselines(data)
         example = next(iter(results.values()))
         return {
@@ -85,11 +67,16 @@ class RankingComparison(Comparison[RankingSettings, RankingLoss]):
             "seeds": self.seeds,
             "spread": SPREAD,
             **{key: example[key] for key in ALIKE},
-            "losses": {loss: loss_summary(some) for loss, some in by_loss.items()},
-            "baselines": {
-                name: baseline_summary(one) for name, one in baselines.items() if "metrics" in one
+            "losses": {
+                loss.loss: loss_summary(
+                    [it for it in results.values() if it["settings"]["loss"] == loss.loss]
+                )
+                for loss in self.losses
             },
-            "remarks": [one["left_out"] for one in baselines.values() if "left_out" in one],
+            "baselines": {
+                name: baseline_summary(it) for name, it in baselines.items() if "metrics" in it
+            },
+            "remarks": [it["left_out"] for it in baselines.values() if "left_out" in it],
         }
 
 
@@ -103,13 +90,11 @@ def tune_cell(
 ) -> dict[str, Any]:
     """Try all settings of a plan for some losses, and choose on the validation part.
 
-    Finished runs in the folder are kept.
-
-    Returns:
-        As :func:`.tune`; each loss also has its number of ``epochs``, and its
-        ``item_norm_exponent`` with the scores of all that were tried, without training again.
+    Finished runs in the folder are kept. Returns what :func:`.tune` does; each loss also has its
+    number of ``epochs``, and its ``item_norm_exponent`` with the scores of all that were tried,
+    without training again.
     """
-    trials = Trials(folder, plan.seeds, train=train_ranking, workers=workers, progress=progress)
+    trials = Trials(folder, plan.seeds, train_ranking, workers, progress)
     tuning = tune(plan, losses, trials)
     for entry in tuning["losses"].values():
         run = f"{best(entry['scores'])}-seed{plan.seeds[0]}"
@@ -120,32 +105,29 @@ def tune_cell(
 
 def tuned_baselines(
     plan: RankingPlan, folder: Path
-) -> dict[str, tuple[AnyBaseline, dict[str, Any]]]:
-    """Every baseline of a plan, ready for test, with the choice of its settings.
+) -> dict[str, tuple[BaselineSettings, dict[str, Any]]]:
+    """By name, the settings of every baseline of a plan for test, and how they were chosen.
 
-    Finished runs in the folder are kept.
-
-    Returns:
-        By name, the settings for test, and the ``choice`` with the ``scores`` of all that was
-        tried; nothing is tried for popularity.
+    That is the ``choice`` with the ``scores`` of all that was tried; nothing is tried for
+    popularity. Finished runs in the folder are kept.
     """
-    data = plan.fixed.data
-    settings: dict[str, AnyBaseline] = {
-        EASE_NAME: BaselineSettings(EASE_NAME, data),
-        IALS_NAME: IALSSettings(data, dim=plan.fixed.dim),
-    }
-    tried: dict[str, Sequence[Values]] = {
+    tried: dict[Any, Sequence[Values]] = {
         EASE_NAME: [{"regularization": value} for value in plan.regularizations],
         IALS_NAME: plan.ials_settings,
     }
 
-    def make(name: str, values: Values, _: int) -> AnyBaseline:
-        return replace(settings[name], evaluate_on="validation", **values)
+    def make(name: Any, values: Values, evaluate_on: Any) -> BaselineSettings:
+        own: dict[str, Any] = {"evaluate_on": evaluate_on, "dim": plan.fixed.dim, **values}
+        return BaselineSettings(name, plan.fixed.data, **own)
 
-    some = {name: values for name, values in tried.items() if values}
-    chosen = Trials(folder, [0], train=fit_baseline).choose(some, make)
-    final = {name: (replace(settings[name], **it["choice"]), it) for name, it in chosen.items()}
-    return {POPULARITY: (BaselineSettings(POPULARITY, data), {}), **final}
+    chosen = Trials(folder, [0], train=fit_baseline).choose(
+        {name: values for name, values in tried.items() if values},
+        lambda name, values, _: make(name, values, "validation"),
+    )
+    return {
+        name: (make(name, entry.get("choice", {}), "test"), entry)
+        for name, entry in {POPULARITY: {}, **chosen}.items()
+    }
 
 
 def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:

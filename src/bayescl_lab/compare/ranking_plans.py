@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic.dataclasses
 
-from bayescl.checks import check_choice, check_count
+from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, Words
-from bayescl_lab.compare.tuning import Grid, Plan, Values, settings_of
+from bayescl_lab.compare.tuning import Plan, Values, settings_of
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
 from bayescl_lab.runs.ranking.data import RankingData, Split
@@ -42,8 +42,7 @@ class RankingPlan(Plan[RankingSettings]):
     def final(
         self,
         loss: str,
-        hyperparameters: Mapping[str, float],
-        shared: Mapping[str, Any],
+        values: Values,
         *,
         epochs: int,
         seed: int,
@@ -52,13 +51,13 @@ class RankingPlan(Plan[RankingSettings]):
         """The settings of one run on training and validation part together, evaluated on test."""
         return replace(
             self.fixed,
-            loss=RankingLoss(loss, dict(hyperparameters)),
+            loss=RankingLoss(loss, dict(values)),
             seed=seed,
             evaluate_on="test",
             item_norm_exponent=item_norm_exponent,
             watch_every=0,
             patience=0,
-            **{**shared, "epochs": self.final_epochs or epochs},
+            epochs=self.final_epochs or epochs,
         )
 
 
@@ -73,7 +72,6 @@ _ML_MF = RankingPlan(
         patience=1,
         device="cpu",
     ),
-    shared_loss={"temperature": 0.2},
     loss_grids={
         "info_nce": {"temperature": (0.15, 0.2, 0.25)},
         "debiased": {"temperature": (0.15, 0.2, 0.25), "tau_plus": (0.01,)},
@@ -105,7 +103,6 @@ _SPARSE_MF = RankingPlan(
         watch_every=3,
         device="cpu",
     ),
-    shared_loss={"temperature": 0.1},
     loss_grids={
         "info_nce": {"temperature": (0.1, 0.12)},
         "bayesian": {"temperature": (0.1, 0.12), "alpha": (0.9,), "beta": (0.7,)},
@@ -174,15 +171,13 @@ def plan_for(data: RankingData, encoder: str) -> RankingPlan:
 
 def smoke(plan: RankingPlan) -> RankingPlan:
     """One setting per loss and two epochs, to check that everything works."""
-
-    def first(grid: Grid) -> Grid:
-        return {name: values[:1] for name, values in grid.items()}
-
     return replace(
         plan,
         fixed=replace(plan.fixed, epochs=2, watch_every=min(plan.fixed.watch_every, 2)),
-        shared_grid=first(plan.shared_grid),
-        loss_grids={loss: first(grid) for loss, grid in plan.loss_grids.items()},
+        loss_grids={
+            loss: {name: values[:1] for name, values in grid.items()}
+            for loss, grid in plan.loss_grids.items()
+        },
         # EASE of a large catalogue, which has short trials, takes many minutes.
         regularizations=tuple(plan.regularizations)[:1] if plan.final_epochs is None else (),
         ials_settings=[{**values, "epochs": 2} for values in plan.ials_settings[:1]],
@@ -207,12 +202,13 @@ class RankingCell:
     seeds: int
 
     def __post_init__(self) -> None:
-        check_count("seeds", self.seeds, 1)
+        known = tuple(self.plan.loss_grids)
         for loss in self.losses:
             check_choice("loss", loss, ranking_losses())
-            if loss not in self.plan.loss_grids:
-                known = ", ".join(self.plan.loss_grids)
-                raise ValueError(f"the plan of {self.name} has settings for {known}, not {loss}")
+            if loss not in known:
+                raise ValueError(
+                    f"the plan of {self.name} has settings for {', '.join(known)}, not {loss}"
+                )
         if not self.losses or len(set(self.losses)) < len(self.losses):
             raise ValueError(
                 f"losses must name every loss once, got {', '.join(self.losses) or 'none'}"
@@ -230,16 +226,13 @@ class RankingCell:
 
     @property
     def _data_name(self) -> str:
-        """Data set and split."""
         data = self.plan.fixed.data
         return "-".join([Path(data.data).name, *([data.split] if data.split else [])])
 
     def most_epochs(self) -> int:
         """Total epochs of all runs, if none stops early."""
-        grids = [settings_of(self.plan.loss_grids[loss]) for loss in self.losses]
-        shared = settings_of(self.plan.shared_grid)
-        runs = sum(map(len, grids)) + len(shared) + self.seeds * len(self.losses)
-        return runs * self.plan.fixed.epochs
+        tried = sum(len(settings_of(self.plan.loss_grids[loss])) for loss in self.losses)
+        return (tried + self.seeds * len(self.losses)) * self.plan.fixed.epochs
 
 
 @pydantic.dataclasses.dataclass(frozen=True)

@@ -53,7 +53,6 @@ class Plan(Generic[Settings]):
         fixed: settings of every run, apart from the loss and what is tried.
         loss_grids: hyper-parameters tried for each loss.
         shared_grid: settings tried with InfoNCE before; the choice holds for all losses.
-        shared_loss: hyper-parameters of InfoNCE for that.
         seeds: of every setting; none of them is a seed of the comparison.
         name: of the data set's results and of its recorded choice.
 
@@ -64,69 +63,48 @@ class Plan(Generic[Settings]):
     fixed: Settings
     loss_grids: Mapping[str, Grid]
     shared_grid: Grid = field(default_factory=dict)
-    shared_loss: Mapping[str, float] = field(default_factory=dict)
     seeds: tuple[int, ...] = (TUNING_SEED,)
     name: str = ""
 
     def __post_init__(self) -> None:
         check_same_budget(self.loss_grids)
 
-    def settings(
-        self,
-        loss: str,
-        hyperparameters: Values,
-        shared: Values,
-        *,
-        seed: int | None = None,
-        data: Any = None,
-    ) -> Settings:
-        """The settings of a run on the validation part; ``data`` replaces the plan's own."""
-        changes: dict[str, Any] = {**shared, **({} if data is None else {"data": data})}
-        changes["loss"] = type(self.fixed.loss)(loss, dict(hyperparameters))
-        changes["seed"] = self.seeds[0] if seed is None else seed
-        return replace(self.fixed, evaluate_on="validation", **changes)
+    def settings(self, loss: str, values: Values, shared: Values, seed: int) -> Settings:
+        """The settings of a run on the validation part."""
+        made = type(self.fixed.loss)(loss, dict(values))
+        changes: dict[str, Any] = {"loss": made, "seed": seed, "evaluate_on": "validation"}
+        return replace(self.fixed, **{**shared, **changes})
 
 
+@dataclass
 class Trials:
     """Runs on the validation part, and the choice between their settings.
 
-    Args:
+    Attributes:
         folder: of the run folders; finished runs in it are kept.
         seeds: of every setting.
         train: trains one run.
         workers: processes that train at a time.
         progress: called after every epoch.
-
-    Attributes:
         results: the ``result.json`` of every run by its name.
         epochs: number of epochs of all finished runs.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        seeds: Sequence[int],
-        *,
-        train: Train,
-        workers: int = 1,
-        progress: Progress | None = None,
-    ) -> None:
-        self.folder, self.seeds, self.train = folder, seeds, train
-        self.workers, self.progress = workers, progress
-        self.results: dict[str, dict[str, Any]] = {}
-        self.epochs = 0
+    folder: Path
+    seeds: Sequence[int]
+    train: Train
+    workers: int = 1
+    progress: Progress | None = None
+    results: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    epochs: int = field(default=0, init=False)
 
     def choose(
         self, tried: Mapping[str, Sequence[Values]], make: Callable[[str, Values, int], Any]
     ) -> dict[str, dict[str, Any]]:
         """Train every setting with every seed and choose the best one of each group.
 
-        Args:
-            tried: the settings by group, such as a loss.
-            make: makes a run's settings of a group, its values and a seed.
-
-        Returns:
-            By group, the ``choice`` and the ``scores`` of all that was tried.
+        Groups are such as losses; ``make`` makes a run's settings of a group, its values and a
+        seed. Returns by group the ``choice`` and the ``scores`` of all that was tried.
         """
         runs = {
             f"{group}-{name_of(values)}-seed{seed}": make(group, values, seed)
@@ -148,7 +126,7 @@ class Trials:
             scores = {f"{group}-{name_of(values)}": {"values": values} for values in settings}
             for name, entry in scores.items():
                 entry |= _score([self.results[f"{name}-seed{seed}"] for seed in self.seeds])
-            chosen[group] = {"choice": scores[best(scores)]["values"], "scores": scores}
+            chosen[group] = _with_choice(scores)
         return chosen
 
     def record(self, losses: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,40 +142,20 @@ class Trials:
         }
 
 
-def tune(
-    plan: Plan[Any],
-    losses: Sequence[str],
-    trials: Trials,
-    *,
-    shared: Mapping[str, Any] | None = None,
-    data: Any = None,
-) -> dict[str, Any]:
+def tune(plan: Plan[Any], losses: Sequence[str], trials: Trials) -> dict[str, Any]:
     """Try the settings of a plan: first those that losses share, then those of each loss.
 
-    Args:
-        plan: the plan.
-        losses: the losses to choose settings for.
-        trials: trains and scores.
-        shared: an earlier choice of shared settings, which is kept; default: choose now.
-        data: replaces the plan's own.
-
-    Returns:
-        What :meth:`Trials.record` says, and the choice of ``shared`` settings.
+    Returns what :meth:`Trials.record` says, and the choice of ``shared`` settings.
     """
-    if shared is None:
-        grid = settings_of(plan.shared_grid)
-        shared = {"choice": grid[0], "scores": {}}
-        if len(grid) > 1:
-            shared = trials.choose(
-                {"shared": grid},
-                lambda _, values, seed: plan.settings(
-                    BASELINE, plan.shared_loss, values, seed=seed, data=data
-                ),
-            )["shared"]
-    common = shared["choice"]
+    grid = settings_of(plan.shared_grid)
+    shared: dict[str, Any] = {"choice": grid[0], "scores": {}}
+    if len(grid) > 1:
+        shared = trials.choose(
+            {"shared": grid}, lambda _, values, seed: plan.settings(BASELINE, {}, values, seed)
+        )["shared"]
     chosen = trials.choose(
         {loss: settings_of(plan.loss_grids[loss]) for loss in losses},
-        lambda loss, values, seed: plan.settings(loss, values, common, seed=seed, data=data),
+        lambda loss, values, seed: plan.settings(loss, values, shared["choice"], seed),
     )
     return {**trials.record(chosen), "shared": shared}
 
@@ -234,13 +192,12 @@ def search(
     }
     chosen = trials.choose(tried, make)
     tried = {
-        loss: [{**chosen[loss]["choice"], **change} for change in some]
-        for loss, some in changes.items()
-        if some
+        loss: [{**chosen[loss]["choice"], **change} for change in own]
+        for loss, own in changes.items()
+        if own
     }
     for loss, entry in trials.choose(tried, make).items():
-        scores = {**chosen[loss]["scores"], **entry["scores"]}
-        chosen[loss] = {"choice": scores[best(scores)]["values"], "scores": scores}
+        chosen[loss] = _with_choice({**chosen[loss]["scores"], **entry["scores"]})
     return trials.record(chosen)
 
 
@@ -263,38 +220,46 @@ def temperatures(first: float, count: int) -> list[float]:
 def other_values(values: Values) -> list[dict[str, float]]:
     """Other values of own hyper-parameters: the first ones of each, the second ones, and so on."""
     others = [
-        [{name: value} for value in some if value != values[name]]
-        for name, some in _ALTERNATIVES.items()
+        [{name: value} for value in alternatives if value != values[name]]
+        for name, alternatives in _ALTERNATIVES.items()
         if name in values
     ]
     rounds = itertools.zip_longest(*others)
     return [change for changes in rounds for change in changes if change is not None]
 
 
+def _with_choice(scores: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Scores with the values of the best."""
+    return {"choice": scores[best(scores)]["values"], "scores": dict(scores)}
+
+
+def _measures(result: Mapping[str, Any]) -> Mapping[str, float]:
+    """What a run was measured by."""
+    measures: Mapping[str, float] = result.get("probes") or result["metrics"]
+    return measures
+
+
 def _criterion(result: Mapping[str, Any]) -> tuple[str, ...]:
     """The measures whose mean is a run's score."""
-    measures = result.get("probes") or result["metrics"]
-    return next(names for names in _CRITERIA if set(names) <= measures.keys())
+    return next(names for names in _CRITERIA if set(names) <= _measures(result).keys())
 
 
 def _score(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The score of a setting, from its runs."""
     names = _criterion(results[0])
-    measures = [result.get("probes") or result["metrics"] for result in results]
+    by_run = [[_measures(result)[name] for name in names] for result in results]
     return {
-        "score": mean_and_spread(
-            [sum(measure[name] for name in names) / len(names) for measure in measures]
+        "score": mean_and_spread([sum(values) / len(values) for values in by_run]),
+        **{
+            name: mean_and_spread(list(values))
+            for name, values in zip(names, zip(*by_run, strict=True), strict=True)
+        },
+        # Of training a model, or of fitting a baseline.
+        "seconds": sum(
+            float(run.get("fit_seconds", run.get("seconds_per_epoch", 0.0) * run.get("epochs", 1)))
+            for run in results
         ),
-        **{name: mean_and_spread([measure[name] for measure in measures]) for name in names},
-        "seconds": sum(map(_seconds, results)),
     }
-
-
-def _seconds(result: Mapping[str, Any]) -> float:
-    """The seconds of training a model, or of fitting a baseline."""
-    if "fit_seconds" in result:
-        return float(result["fit_seconds"])
-    return float(result["seconds_per_epoch"] * result["epochs"])
 
 
 def later(progress: Progress | None, epochs: int) -> Progress | None:

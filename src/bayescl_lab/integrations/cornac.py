@@ -5,6 +5,7 @@ Tested with Cornac 3.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -36,7 +37,12 @@ except ImportError as error:
 __all__ = ["ContrastiveRecommender"]
 
 Candidates = Literal["all", "in_batch", "shared", "per_pair"]
-CANDIDATES: tuple[Candidates, ...] = ("all", "in_batch", "shared", "per_pair")
+_SOURCES: dict[Candidates, Callable[[Interactions, int], CandidateSource]] = {
+    "all": lambda train, _: AllItems(train),
+    "in_batch": lambda train, _: InBatchCandidates(train, distinct=True),
+    "shared": SharedCandidates,
+    "per_pair": PerPairCandidates,
+}
 
 
 class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
@@ -107,7 +113,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
     ) -> None:
         super().__init__(name=name, trainable=trainable, verbose=verbose)
         check_choice("encoder", encoder, tuple(ENCODERS))
-        check_choice("candidates", candidates, CANDIDATES)
+        check_choice("candidates", candidates, tuple(_SOURCES))
         self.loss = loss
         self.encoder = encoder
         self.dim = check_count("dim", dim, 1)
@@ -163,7 +169,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         with seeded(derived_seed(self.seed, Purpose.WEIGHTS)):
             encoder = build_encoder(self.encoder, train, settings).to(device)
         loss = loss.to(device)
-        source = _source(self.candidates, train, self.num_candidates).to(device)
+        source = _SOURCES[self.candidates](train, self.num_candidates).to(device)
         batches = PairBatches(train, self.batch_size, self.seed, device=device)
         optimizer = torch.optim.Adam(
             [*encoder.parameters(), *loss.parameters()],
@@ -216,12 +222,3 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
     def get_item_vectors(self) -> NDArray[np.float32] | None:
         """Return one vector per item."""
         return self.item_vectors
-
-
-def _source(name: Candidates, train: Interactions, count: int) -> CandidateSource:
-    """A source of candidates by its name."""
-    if name == "all":
-        return AllItems(train)
-    if name == "in_batch":
-        return InBatchCandidates(train, distinct=True)
-    return SharedCandidates(train, count) if name == "shared" else PerPairCandidates(train, count)

@@ -10,7 +10,7 @@ that reading a data set does not load the training loop.
 ``interactions``               who chose what: one sparse matrix, original ids kept
 ``catalog``                    where public data sets come from; fetched and verified
 ``encoders``, ``encoder``      the table of them: matrix factorisation and LightGCN; their base
-``candidates``, ``bpr``        what a pair's item is contrasted with, and BPR
+``candidates``, ``losses``     what a pair's item is contrasted with; BPR, several positives
 ``module``, ``batches``        the Lightning module and the order of pairs
 ``scorers``                    scores of embeddings, and popularity
 ``ease``, ``ials``             recommenders in closed form and by alternating least squares

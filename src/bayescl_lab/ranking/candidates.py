@@ -13,7 +13,7 @@ source                   candidates of a pair                  score matrix
 =======================  ====================================  ===================================
 
 A source can also draw extra positives, further items that the pair's user is known to like, for
-:class:`~bayescl_lab.ranking.extra_positives.ExtraPositivesDebiasedLoss`.
+:class:`~bayescl_lab.ranking.losses.ExtraPositivesDebiasedLoss`.
 
 If several processes train together, each gets the whole batch and the rows that it trains. Draws
 are made for the whole batch, so they do not depend on the number of processes.
@@ -81,7 +81,9 @@ class CandidateSource(nn.Module, ABC):
         """
         users, items = batch.users[batch.own], batch.items[batch.own]
         chosen, valid = self.choose(batch, seed=seed)
-        options: dict[str, Any] = self._correction(items, chosen, len(batch.items))
+        options: dict[str, Any] = {}
+        if (log_q := self.log_q(chosen, len(batch.items))) is not None:
+            options = {"log_q": log_q, "positive_log_q": self.log_q(items, len(batch.items))}
         if isinstance(loss, ContrastiveLoss) and loss.gather:
             options["gather_candidates"] = False  # all processes have the same candidates
         rows = [items, chosen]
@@ -93,10 +95,10 @@ class CandidateSource(nn.Module, ABC):
         value: Tensor = loss.sampled(anchors, positives, candidates, valid=valid, **options)
         return value
 
-    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Any]:
-        """Log probabilities that items are candidates; none where all are equally likely."""
-        del items, chosen, batch
-        return {}
+    def log_q(self, items: Int[Tensor, " some"], batch: int) -> Float[Tensor, " some"] | None:
+        """Log of how often items are candidates of a batch; None where all are equally likely."""
+        del items, batch
+        return None
 
     def counted(self, batch: PairBatch, shared: Int[Tensor, " count"]) -> Bool[Tensor, "own count"]:
         """True where a shared item may count against a pair."""
@@ -113,11 +115,6 @@ class CandidateSource(nn.Module, ABC):
         counts = self.known.counts(users)[:, None]
         place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count
         return self.known.items[self.known.starts[users][:, None] + place]
-
-    def extra_repr(self) -> str:
-        """Show the settings."""
-        names = ("count", "distinct", "mask_known", "extra_positives")
-        return ", ".join(f"{name}={vars(self)[name]}" for name in names if name in vars(self))
 
 
 class InBatchCandidates(CandidateSource):
@@ -140,7 +137,7 @@ class InBatchCandidates(CandidateSource):
     ) -> None:
         super().__init__(train, mask_known=mask_known)
         self.distinct = distinct
-        share = self.known.popularity() / max(train.num_interactions, 1)
+        share = self.known.fan_starts.diff() / max(train.num_interactions, 1)
         self.register_buffer("share", share.float(), persistent=False)
 
     share: Tensor
@@ -159,9 +156,6 @@ class InBatchCandidates(CandidateSource):
         shared = batch.items.unique() if self.distinct else batch.items
         return shared, self.counted(batch, shared)
 
-    def _correction(self, items: Tensor, chosen: Tensor, batch: int) -> dict[str, Any]:
-        return {"log_q": self.log_q(chosen, batch), "positive_log_q": self.log_q(items, batch)}
-
     def forward(
         self, loss: Any, encoder: Encoder, batch: PairBatch, *, seed: int
     ) -> Float[Tensor, ""]:
@@ -169,11 +163,11 @@ class InBatchCandidates(CandidateSource):
         if self.distinct:
             return super().forward(loss, encoder, batch, seed=seed)
         users, items = batch.users[batch.own], batch.items[batch.own]
-        counts = {"groups": items}
+        counted = {"groups": items}
         if self.mask_known:
-            counts = {"valid": self.counted(batch, batch.items)}
+            counted = {"valid": self.counted(batch, batch.items)}
         log_q = self.log_q(items, len(batch.items))
-        value: Tensor = loss.in_batch(*encoder.embed(users, items), log_q=log_q, **counts)
+        value: Tensor = loss.in_batch(*encoder.embed(users, items), log_q=log_q, **counted)
         return value
 
 
@@ -203,23 +197,20 @@ class SharedCandidates(CandidateSource):
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
-        >>> SharedCandidates(train, count=3).draw(seed=0).shape
-        torch.Size([3])
+        >>> pairs = PairBatch(torch.tensor([0]), torch.tensor([1]))
+        >>> SharedCandidates(train, count=6).choose(pairs, seed=0)
+        (tensor([2, 1, 3, 4, 0, 5]), tensor([[ True, False,  True,  True, False,  True]]))
     """
 
     def __init__(self, train: Interactions, count: int, **options: Any) -> None:
         super().__init__(train, **options)
         self.count = check_count("count", count, 1)
 
-    def draw(self, *, seed: int) -> Int[Tensor, " count"]:
-        """Return the items of one batch."""
-        generator = torch.Generator().manual_seed(seed)
-        drawn = torch.randperm(self.known.num_items, generator=generator)[: self.count]
-        return drawn.to(self.known.items.device)
-
     def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
         """Return the items of one draw, the same for all pairs."""
-        shared = self.draw(seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randperm(self.known.num_items, generator=generator)[: self.count]
+        shared = drawn.to(batch.items.device)
         return shared, self.counted(batch, shared)
 
 

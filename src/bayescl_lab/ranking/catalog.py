@@ -143,10 +143,7 @@ with different line ends, so only their content is compared."""
 
 
 def known_folder(name: str) -> Path | None:
-    """The folder of a known data set's files, or None.
-
-    Either ``<data folder>/<name>``, or a folder of that name in it, as unpacked from an archive.
-    """
+    """``<data folder>/<name>``, or a folder of that name in it, if it has a data set's files."""
     for place in (data_folder() / name, data_folder() / name / name):
         if all(any(place.glob(pattern)) for pattern in PUBLISHED[name].patterns):
             return place
@@ -167,14 +164,7 @@ def required_folder(name: str) -> Path:
 
 
 def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set into the data folder, unless it exists.
-
-    Args:
-        source: one of :data:`SOURCES`.
-        progress: called with the bytes done and the total.
-
-    Returns:
-        The folder with its files.
+    """Download and unpack a data set into the data folder, unless it exists; return its folder.
 
     Raises:
         ValueError: if there is nothing to download, the download fails or is damaged.
@@ -186,9 +176,8 @@ def fetch_interactions(source: DataSource, *, progress: Progress | None = None) 
         staging = folder / f".{archive.stem}"
         shutil.rmtree(staging, ignore_errors=True)  # what an interrupted call left
         extract_archive(archive, staging)
-        # Archives have a folder of the data set's name at their root; what is in there goes
-        # where users put files by hand. What is there already stays, and the files that the
-        # data set is known by come last, so that an interrupted call leaves no half of it.
+        # What lies in an archive's folder goes where users put files by hand. What is there stays,
+        # and required files come last, so that an interrupted call leaves no half of a data set.
         root = staging / source.name
         needed = {path for mark in PUBLISHED[source.name].patterns for path in root.glob(mark)}
         for path in sorted(root.glob("*"), key=needed.__contains__):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ VALIDATION_SHARE = 0.1
 EVALUATION_PARTS = ("test", "validation")
 AUTHOR, GIVEN, NONE = "author", "given", "none"
 
+_PARTS = ("train", "test")
 _AUTHOR_SPLIT = "author-split"
 """Folder with the split of the paper's first author, within that of MovieLens-100k."""
 _TABLE_SUFFIXES = (*TEXT, ".txt", *PARQUET, ".data", ".dat", INTER)
@@ -95,7 +95,8 @@ def load_interactions(
     if split is not None:
         check_choice("split", split, (*SPLITS, GIVEN, AUTHOR, NONE))
     options = TableOptions(ratings=min_rating is not None, times=split == LAST, **table)
-    raw = read_interactions(data, options, test_data, author_split=split == AUTHOR)
+    author = split == AUTHOR
+    raw = _author_split(data) if author else read_interactions(data, options, test_data)
     given = raw.test is not None
     if given and split in SPLITS:
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
@@ -133,71 +134,50 @@ def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:
 
 
 def read_interactions(
-    data: str,
-    options: TableOptions | None = None,
-    test_data: str | None = None,
-    *,
-    author_split: bool = False,
+    data: str, options: TableOptions | None = None, test_data: str | None = None
 ) -> RawInteractions:
     """Read a known data set from the data folder, or a file or folder given by its path.
-
-    Args:
-        data: the name or path.
-        options: how a table is read; default: everything is detected.
-        test_data: a second table with the test part.
-        author_split: whether to use the split of the paper's first author (ml-100k).
 
     Raises:
         ValueError: if there is no such data set, options do not apply to it, or its files are
             damaged.
     """
-    options = options or TableOptions()
-    test = None if test_data is None else Path(test_data)
-    path = Path(data)
-    if author_split:
-        if data != "ml-100k":
-            raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
-        return _author_split(data_folder() / data / _AUTHOR_SPLIT)
-    known = data in READERS
+    options, path, known = options or TableOptions(), Path(data), data in READERS
     if not (known or path.exists()):
         raise ValueError(
             f"no data set is called {data!r}; known are {', '.join(READERS)}, "
             "or give the path of a file or folder"
         )
-    folder = required_folder(data) if known else path if path.is_dir() else path.parent
-    read = READERS[data] if known else recognised(folder, None if path.is_dir() else path.name)
-    if read is not None:
+    reader = READERS[data] if known else recognised(path)
+    if reader is not None:
         options.refuse(data)
-        if test is not None:
+        if test_data is not None:
             raise ValueError(f"{data} has a fixed format: test_data is for tables")
-        return read(folder, data if known else path.resolve().name)
-    files, given = _tables(path)
-    if given is not None and test is not None:
-        raise ValueError(f"{path} has a test part: test_data is for single files")
+        if known:
+            return reader(required_folder(data), data)
+        return reader(path if path.is_dir() else path.parent, path.resolve().name)
+    files, test = _tables(path)
+    if test_data is not None:
+        if test is not None:
+            raise ValueError(f"{path} has a test part: test_data is for single files")
+        test = Path(test_data)
     read_files = read_inter if files[0].suffix == INTER else read_tables
-    return read_files(files, given or test, options, name=path.resolve().name)
+    return read_files(files, test, options, name=path.resolve().name)
 
 
 def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
     """The columns that :func:`read_interactions` would guess; reads only a table's header.
-
-    Args:
-        data: a name or path.
-        options: how the table is read.
 
     Returns:
         The guessed column names for "user", "item", "rating" and "timestamp" that differ from these
         words; empty for data sets that are not tables.
 
     Raises:
-        ValueError: if there is no such table, or its header cannot be read or understood.
+        ValueError: if the table's header cannot be read or understood.
     """
     path, wanted = Path(data), options.columns
-    folder = path if path.is_dir() else path.parent
     unnamed = [kind for kind, name in wanted.items() if name is None]
-    if data in READERS or not unnamed or not path.exists():
-        return {}
-    if recognised(folder, None if path.is_dir() else path.name):
+    if data in READERS or not (unnamed and path.exists()) or recognised(path):
         return {}
     table = _tables(path)[0][0]
     columns = chosen_columns(table_header(table, options), wanted, table)
@@ -205,30 +185,24 @@ def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
 
 
 def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
-    """The existing files that :func:`read_interactions` reads for a name or path.
-
-    Args:
-        data: the name or path.
-        test_data: a second table.
-    """
-    path, found = Path(data), list[Path]()
+    """The existing files that :func:`read_interactions` reads for a name or path."""
+    path = Path(data)
+    files = [Path(name) for name in (data, test_data) if name and name not in READERS]
     if data in READERS:
         if folder := known_folder(data):
-            found += [file for mark in PUBLISHED[data].patterns for file in folder.glob(mark)]
-        found += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
+            files += [file for mark in PUBLISHED[data].patterns for file in folder.glob(mark)]
+        files += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
     elif path.is_dir():
-        found += [file for file in path.glob("[!.]*") if file.suffix in _TABLE_SUFFIXES]
-        found += _parts(path)
-    else:
-        found.append(path)
-    if test_data is not None:
-        found.append(Path(test_data))
-    return tuple(sorted({file for file in found if file.is_file()}))
+        files += [file for file in path.glob("[!.]*") if file.suffix in _TABLE_SUFFIXES]
+        files += _parts(path)
+    return tuple(sorted({file for file in files if file.is_file()}))
 
 
-def _author_split(folder: Path) -> RawInteractions:
+def _author_split(data: str) -> RawInteractions:
     """The files of the paper's first author: user, item and rating, a header above them."""
-    train, test = folder / "train.csv", folder / "test.csv"
+    if data != "ml-100k":
+        raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
+    train, test = (data_folder() / data / _AUTHOR_SPLIT / f"{part}.csv" for part in _PARTS)
     if not (train.is_file() and test.is_file()):
         raise ValueError(
             f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
@@ -248,7 +222,7 @@ def _tables(path: Path) -> tuple[list[Path], Path | None]:
         return [path], None
     for suffix in (*TEXT, *PARQUET):
         for packing in ("", *PACKED):
-            train, test = (path / f"{part}{suffix}{packing}" for part in ("train", "test"))
+            train, test = (path / f"{part}{suffix}{packing}" for part in _PARTS)
             if train.is_file() and test.is_file():
                 return [train], test
     inter = list(path.glob(f"*{INTER}"))
@@ -266,17 +240,13 @@ def _tables(path: Path) -> tuple[list[Path], Path | None]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The files of a table that is split over several, in order of their paths.
-
-    Files in subfolders count too, unless a part of their path begins with a dot or an underscore.
-    """
-    tables: Iterable[Path] = (
-        file for file in folder.rglob("*") if table_suffix(file) in (*TEXT, *PARQUET)
-    )
+    """The files of a table that is split over several, without those in hidden folders."""
     return sorted(
         file
-        for file in tables
-        if file.is_file() and not any(part[0] in "._" for part in file.relative_to(folder).parts)
+        for file in folder.rglob("*")
+        if table_suffix(file) in (*TEXT, *PARQUET)
+        and file.is_file()
+        and not any(part[0] in "._" for part in file.relative_to(folder).parts)
     )
 
 
@@ -285,9 +255,6 @@ def verify_interactions(name: str) -> list[str]:
 
     Archives and files must match their published checksums, if any; everything must be readable;
     and the numbers of users, items and interactions must be as published.
-
-    Args:
-        name: one of the names of :data:`~bayescl_lab.ranking.catalog.SOURCES`.
 
     Returns:
         One line per finding: the counts, the files whose checksum matches, and what reading left

@@ -33,16 +33,14 @@ class EASE:
     .. math::
         B_{ij} = -P_{ij} / P_{jj}, \quad B_{jj} = 0, \qquad \text{scores} = X B .
 
-    The matrix is inverted in float64 if that fits into ``memory`` (12 bytes per entry), otherwise
-    in float32 and in place (4 bytes per entry). On MovieLens-100k and on the 5,000 and 10,000 most
-    popular items of Gowalla, with penalties from 50 to 500, scores differ by less than 1e-5, and
-    Recall@20 and NDCG@20 do not differ.
+    The matrix is inverted in float64 if that fits into half of the machine's or container's memory
+    (12 bytes per entry), otherwise in float32 and in place (4 bytes per entry). On MovieLens-100k
+    and on the 5,000 and 10,000 most popular items of Gowalla, with penalties from 50 to 500, scores
+    differ by less than 1e-5, and Recall@20 and NDCG@20 do not differ.
 
     Args:
         train: the interactions to learn from.
         regularization: the penalty lambda, positive.
-        memory: number of bytes that the fit may use; default: half of the machine's or
-            container's memory.
 
     Attributes:
         weights: the matrix B, float32, ``[items, items]``.
@@ -50,7 +48,7 @@ class EASE:
 
     Raises:
         ValueError: if ``regularization`` is not positive or too small to invert the matrix, or the
-            model, a matrix of items times items, does not fit into ``memory``.
+            model, a matrix of items times items, does not fit into memory.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 1], user_ids=2, item_ids=3)
@@ -61,15 +59,16 @@ class EASE:
         Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019.
     """
 
-    def __init__(
-        self, train: Interactions, regularization: float = 300.0, *, memory: int | None = None
-    ) -> None:
+    def __init__(self, train: Interactions, regularization: float = 300.0) -> None:
         self.regularization = check_positive("regularization", regularization)
         self.num_users = train.num_users
         self.num_items = items = train.num_items
-        self.precision = ease_precision(items, memory)
-        self.matrix = train.matrix
-        matrix = _gram(train, regularization, self.precision)
+        self.precision, self.matrix = ease_precision(items), train.matrix
+        matrix = np.empty((items, items), dtype=self.precision)
+        by_item = train.matrix.T.tocsr()
+        for rows in _blocks(items, _BLOCK_ENTRIES // items):
+            matrix[rows] = (by_item[rows] @ train.matrix).toarray()
+        matrix[np.diag_indices(items)] += regularization
         try:
             _invert(matrix)
         except linalg.LinAlgError:
@@ -99,10 +98,6 @@ def ease_memory(items: int, precision: Precision = "float64") -> int:
     In float32 the weights take the place of the inverse. Blocks of rows beside them take some
     kilobytes per item.
 
-    Args:
-        items: number of items.
-        precision: of the inverse.
-
     Example:
         >>> ease_memory(10), ease_memory(10, "float32")
         (1200, 400)
@@ -110,42 +105,21 @@ def ease_memory(items: int, precision: Precision = "float64") -> int:
     return (4 if precision == "float32" else 8 + 4) * items**2
 
 
-def ease_precision(items: int, memory: int | None = None) -> Precision:
+def ease_precision(items: int) -> Precision:
     """The precision in which a fit inverts its matrix: the highest that fits into memory.
-
-    Args:
-        items: number of items.
-        memory: number of bytes that the fit may use; default: half of the machine's or
-            container's memory.
 
     Raises:
         ValueError: if no precision fits.
-
-    Example:
-        >>> ease_precision(10, memory=1000)
-        'float32'
     """
-    allowed = usable_memory() / 2 if memory is None else memory
-    if ease_memory(items) <= allowed:
-        return "float64"
-    needed = ease_memory(items, "float32")
-    if needed <= allowed:
-        return "float32"
+    allowed = usable_memory() / 2
+    precisions: tuple[Precision, ...] = ("float64", "float32")
+    for precision in precisions:
+        if ease_memory(items, precision) <= allowed:
+            return precision
     raise ValueError(
-        f"EASE of {items} items needs {needed / 2**30:.1f} GiB, "
+        f"EASE of {items} items needs {ease_memory(items, 'float32') / 2**30:.1f} GiB, "
         f"more than the {allowed / 2**30:.1f} GiB that it may use"
     )
-
-
-def _gram(train: Interactions, regularization: float, precision: Precision) -> NDArray[np.floating]:
-    """The regularised Gram matrix of the items."""
-    items = train.num_items
-    gram = np.empty((items, items), dtype=precision)
-    by_item = train.matrix.T.tocsr()
-    for rows in _blocks(items, _BLOCK_ENTRIES // items):
-        gram[rows] = (by_item[rows] @ train.matrix).toarray()
-    gram[np.diag_indices(items)] += regularization
-    return gram
 
 
 def _invert(matrix: NDArray[np.floating]) -> None:

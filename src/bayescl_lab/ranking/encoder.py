@@ -57,9 +57,7 @@ class Encoder(nn.Module, ABC):
         self.item_table = nn.Parameter(torch.randn(self.num_items, dim) * scale)
 
     @abstractmethod
-    def users_and_items(
-        self,
-    ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
+    def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
         """Return the embeddings of all users and of all items. Differentiable."""
 
     def embed(
@@ -109,9 +107,7 @@ class MatrixFactorization(Encoder):
 
     title = "matrix factorisation"
 
-    def users_and_items(
-        self,
-    ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
+    def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
         """Return both tables."""
         return self.user_table, self.item_table
 

@@ -26,11 +26,6 @@ def numbered_interactions(
     part, both parts have the rows and columns of all ids in either. Test pairs that are also in
     training are left out.
 
-    Args:
-        raw: result of a reader.
-        min_rating: the lowest rating that counts as an interaction.
-        k_core: see :func:`core`; only for data without a given test part. 0 leaves all.
-
     Returns:
         All interactions or their training part; the given test part or None; and a report of what
         was left out or merged, as phrase and count.
@@ -43,48 +38,66 @@ def numbered_interactions(
     if k_core and raw.test is not None:
         raise ValueError(f"k_core would change the given test part of {raw.name}")
     report = dict(raw.report)
+
+    def count(phrase: str, number: int) -> None:
+        if number:
+            report[phrase] = number
+
     frames = [raw.train] if raw.test is None else [raw.train, raw.test]
     if min_rating is not None:
-        frames = _at_least(frames, check_finite_number("min_rating", min_rating), raw, report)
+        check_finite_number("min_rating", min_rating)
+        if any("rating" not in frame.columns for frame in frames):
+            raise ValueError(f"min_rating needs ratings, but {raw.name} has none")
+        rated, frames = frames, [frame.filter(pl.col("rating") >= min_rating) for frame in frames]
+        lost = sum(map(len, rated)) - sum(map(len, frames))
+        count(f"ratings below {min_rating:g} left out", lost)
+        for what in ("user", "item"):
+            before, after = (
+                pl.concat(common_ids([frame[what] for frame in part])).n_unique()
+                for part in (rated, frames)
+            )
+            count(f"{what}s without a rating of {min_rating:g} left out", before - after)
     user_ids, rows = _numbered([frame["user"] for frame in frames])
     item_ids, columns = _numbered([frame["item"] for frame in frames])
     timed = all("timestamp" in frame.columns for frame in frames)
     titles = _titles(raw.titles, item_ids)
-    parts = [
+    train, *given = (
         Interactions.from_pairs(
-            rows[number],
-            columns[number],
+            *pairs,
             user_ids=user_ids,
             item_ids=item_ids,
             timestamps=frame["timestamp"].to_numpy() if timed else None,
             item_titles=titles,
             name=raw.name,
         )
-        for number, frame in enumerate(frames)
-    ]
-    if any(part.num_interactions == 0 for part in parts):
+        for frame, *pairs in zip(frames, rows, columns, strict=True)
+    )
+    if any(part.num_interactions == 0 for part in (train, *given)):
         raise ValueError(f"{raw.name}: no interactions are left")
-    repeated = sum(map(len, rows)) - sum(part.num_interactions for part in parts)
-    _add(report, "duplicate pairs merged", repeated)
-    if len(parts) == 1:
-        whole = core(parts[0], k_core)
-        _add(report, f"users outside the {k_core}-core", len(user_ids) - whole.num_users)
-        _add(report, f"items outside the {k_core}-core", len(item_ids) - whole.num_items)
+    distinct = sum(part.num_interactions for part in (train, *given))
+    count("duplicate pairs merged", sum(map(len, rows)) - distinct)
+    if not given:
+        whole = core(train, k_core)
+        count(f"users outside the {k_core}-core", train.num_users - whole.num_users)
+        count(f"items outside the {k_core}-core", train.num_items - whole.num_items)
         return whole, None, report
-    train, test = parts
-    return train, _without_known(train, test, report), report
+    [test] = given
+    # A full ranking leaves out what training has. Keys of pairs are ascending.
+    in_training, in_test = (
+        users * train.num_items + items for users, items in (train.pairs(), test.pairs())
+    )
+    nearest = np.searchsorted(in_training, in_test)
+    known = in_training[np.minimum(nearest, len(in_training) - 1)] == in_test
+    count("test pairs that are also in training left out", int(known.sum()))
+    if known.all():
+        raise ValueError(f"{test.name}: the training part has every pair of the test part")
+    return train, test.subset(~known), report
 
 
 def core(interactions: Interactions, k: int) -> Interactions:
-    """Repeatedly leave out users and items with fewer than ``k`` interactions until none is left.
+    """The largest set of interactions in which every user and every item has at least ``k``.
 
-    Args:
-        interactions: the interactions to start from.
-        k: the smallest number of interactions, at least 0; 0 and 1 keep everybody with any.
-
-    Returns:
-        The largest set of interactions in which every user and every item has at least ``k``; rows
-        and columns of the others are removed.
+    Rows and columns of the others are removed; 0 removes none, not even those without any.
 
     Raises:
         ValueError: if nothing is left.
@@ -109,42 +122,16 @@ def core(interactions: Interactions, k: int) -> Interactions:
         kept = kept[enough]
     if len(kept) == 0:
         raise ValueError(f"{interactions.name}: no interactions are left in the {k}-core")
-    return _without_empty(interactions.subset(kept))
-
-
-def _without_empty(interactions: Interactions) -> Interactions:
-    """The same interactions without empty rows and columns."""
-    matrix, titles = interactions.matrix, interactions.item_titles
-    users = np.diff(matrix.indptr) > 0
-    items = np.bincount(matrix.indices, minlength=matrix.shape[1]) > 0
-    new_columns = (np.cumsum(items) - 1).astype(matrix.indices.dtype)
-    indptr = np.concatenate([matrix.indptr[:1], matrix.indptr[1:][users]])
+    part = interactions.subset(kept)
+    users, items = (np.flatnonzero(counts) for counts in (per_user, per_item))
+    titles = interactions.item_titles
     return replace(
-        interactions,
-        matrix=csr_array(
-            (matrix.data, new_columns[matrix.indices], indptr),
-            shape=(int(users.sum()), int(items.sum())),
-        ),
+        part,
+        matrix=csr_array(part.matrix[users][:, items]),
         user_ids=interactions.user_ids[users],
         item_ids=interactions.item_ids[items],
         item_titles=None if titles is None else titles[items],
     )
-
-
-def _at_least(
-    frames: list[pl.DataFrame], min_rating: float, raw: RawInteractions, report: dict[str, int]
-) -> list[pl.DataFrame]:
-    """Rows with at least the minimum rating."""
-    if any("rating" not in frame.columns for frame in frames):
-        raise ValueError(f"min_rating needs ratings, but {raw.name} has none")
-    kept = [frame.filter(pl.col("rating") >= min_rating) for frame in frames]
-    lost = sum(frame.height for frame in frames) - sum(frame.height for frame in kept)
-    _add(report, f"ratings below {min_rating:g} left out", lost)
-    for what in ("user", "item"):
-        before = pl.concat(common_ids([frame[what] for frame in frames])).n_unique()
-        after = pl.concat(common_ids([frame[what] for frame in kept])).n_unique()
-        _add(report, f"{what}s without a rating of {min_rating:g} left out", before - after)
-    return kept
 
 
 def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
@@ -170,26 +157,3 @@ def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.s
         return None
     by_id = dict(zip(titles["item"].cast(pl.String), titles["title"], strict=True))
     return np.array([by_id.get(str(item), "") for item in item_ids], dtype=np.str_)
-
-
-def _without_known(train: Interactions, test: Interactions, report: dict[str, int]) -> Interactions:
-    """The test part without training pairs, which a full ranking leaves out."""
-    in_training, in_test = _flat(train), _flat(test)
-    nearest = np.searchsorted(in_training, in_test)
-    known = in_training[np.minimum(nearest, len(in_training) - 1)] == in_test
-    _add(report, "test pairs that are also in training left out", int(known.sum()))
-    if known.all():
-        raise ValueError(f"{test.name}: the training part has every pair of the test part")
-    return test.subset(~known) if known.any() else test
-
-
-def _flat(interactions: Interactions) -> NDArray[np.int64]:
-    """One number for each pair, ascending."""
-    users, items = interactions.pairs()
-    return users * interactions.num_items + items
-
-
-def _add(report: dict[str, int], phrase: str, count: int) -> None:
-    """Report non-zero counts."""
-    if count:
-        report[phrase] = report.get(phrase, 0) + count

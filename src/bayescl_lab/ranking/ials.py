@@ -6,11 +6,8 @@ frequency (``frequency_exponent``), which Rendle et al. name among what makes iA
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bayescl.axes import Float, Int, Tensor
@@ -18,6 +15,9 @@ from bayescl.checks import check_count, check_non_negative, check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
+
+_INITIAL_LENGTH = 0.1
+"""Expected length of a user's random initial embedding, about."""
 
 _BLOCK_ENTRIES = 2**22
 """Entries of the embeddings, or of the matrices, of one block of rows."""
@@ -48,8 +48,6 @@ class IALS(EmbeddingScorer):
         frequency_exponent: nu, non-negative. At 0 the penalty is the same for all rows; at 1 it
             grows with the weight of a row's pairs.
         epochs: number of epochs, at least 1.
-        initial_scale: standard deviation of a user's random initial embedding, times the square
-            root of ``dim``; positive.
         seed: seed of the initial embeddings.
 
     Raises:
@@ -77,15 +75,13 @@ class IALS(EmbeddingScorer):
         unobserved_weight: float = 0.1,
         frequency_exponent: float = 1.0,
         epochs: int = 16,
-        initial_scale: float = 0.1,
         seed: int = 0,
     ) -> None:
         check_count("dim", dim, 1)
         check_count("epochs", epochs, 1)
-        check_positive("initial_scale", initial_scale)
         step = IALSStep(regularization, unobserved_weight, frequency_exponent)
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.WEIGHTS))
-        users = torch.randn(train.num_users, dim, generator=generator) * initial_scale / dim**0.5
+        users = torch.randn(train.num_users, dim, generator=generator) * _INITIAL_LENGTH / dim**0.5
         by_item = train.matrix.T.tocsr()
         for _ in range(epochs):
             items = step(by_item, users)
@@ -101,13 +97,7 @@ class IALS(EmbeddingScorer):
 class IALSStep:
     """Half an epoch of iALS: the embeddings of one side, given those of the other.
 
-    Args:
-        regularization: see :class:`IALS`.
-        unobserved_weight: see :class:`IALS`.
-        frequency_exponent: see :class:`IALS`.
-
-    Raises:
-        ValueError: if a number is out of its range.
+    Its settings are those of :class:`IALS`.
     """
 
     def __init__(
@@ -128,8 +118,15 @@ class IALSStep:
         everywhere = self.unobserved_weight * others.T @ others
         padded = torch.cat([others, others.new_zeros(1, others.shape[1])])
         solved = others.new_empty(len(counts), others.shape[1])
-        for rows in _blocks(counts, others.shape[1]):
-            observed = padded[torch.from_numpy(_padded_columns(interactions, rows))]
+        # Rows with the most interactions first, in blocks of similar counts and bounded memory.
+        order, start = np.argsort(-counts, kind="stable"), 0
+        while start < len(order):
+            most, dim = int(counts[order[start]]), others.shape[1]
+            rows = order[start : start + max(1, _BLOCK_ENTRIES // (max(most, dim) * dim))]
+            start += len(rows)
+            columns = np.full((len(rows), most), len(others), dtype=np.int64)  # padding
+            columns[np.arange(most) < counts[rows, None]] = interactions[rows].indices
+            observed = padded[torch.from_numpy(columns)]
             systems = observed.mT @ observed + everywhere
             systems.diagonal(dim1=1, dim2=2).add_(penalties[rows, None])
             factors, failed = torch.linalg.cholesky_ex(systems)
@@ -148,22 +145,3 @@ class IALSStep:
         ones = np.ones(len(chosen), dtype=np.float32)
         row = csr_array((ones, chosen.numpy(), np.array([0, len(chosen)])), shape=(1, len(items)))
         return items @ self(row, items)[0]
-
-
-def _blocks(counts: NDArray[np.integer], dim: int) -> Iterator[NDArray[np.int64]]:
-    """All rows, those with the most interactions first, in blocks of bounded memory."""
-    order = np.argsort(-counts, kind="stable")
-    start = 0
-    while start < len(order):
-        size = max(1, _BLOCK_ENTRIES // (max(int(counts[order[start]]), dim) * dim))
-        yield order[start : start + size]
-        start += size
-
-
-def _padded_columns(interactions: csr_array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The columns of each of some rows, padded with the number of columns."""
-    block = interactions[rows]
-    counts = np.diff(block.indptr)
-    columns = np.full((len(rows), counts.max()), interactions.shape[1], dtype=np.int64)
-    columns[np.arange(counts.max()) < counts[:, None]] = block.indices
-    return columns

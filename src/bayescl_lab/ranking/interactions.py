@@ -37,13 +37,9 @@ class Interactions:
             raise ValueError(
                 f"{self.name}: matrix must be float32 with sorted indices and no duplicates"
             )
-        lengths = {
-            "user_ids": (self.user_ids, users),
-            "item_ids": (self.item_ids, items),
-            "timestamps": (self.timestamps, self.matrix.nnz),
-            "item_titles": (self.item_titles, items),
-        }
-        for name, (values, length) in lengths.items():
+        lengths = {"user_ids": users, "item_ids": items, "item_titles": items}
+        for name, length in {**lengths, "timestamps": self.matrix.nnz}.items():
+            values = getattr(self, name)
             if values is not None and values.shape != (length,):
                 raise ValueError(
                     f"{self.name}: {name} must have shape [{length}], got {list(values.shape)}"
@@ -88,10 +84,12 @@ class Interactions:
         if isinstance(item_ids, int):
             item_ids = np.arange(item_ids, dtype=np.int64)
         rows, columns = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
+        times = None if timestamps is None else np.asarray(timestamps, dtype=np.float64)
         shape = (len(user_ids), len(item_ids))
-        if rows.shape != columns.shape or rows.ndim != 1:
+        if not len(rows) == len(columns) == len(rows if times is None else times):
             raise ValueError(
-                f"{name}: users and items must be equally long, got {len(rows)} and {len(columns)}"
+                f"{name}: users, items and timestamps must be equally long, got "
+                f"{len(rows)}, {len(columns)} and {'none' if times is None else len(times)}"
             )
         for kind, numbers, size in (("users", rows, shape[0]), ("items", columns, shape[1])):
             if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
@@ -99,19 +97,14 @@ class Interactions:
                     f"{name}: {kind} must lie in [0, {size - 1}], "
                     f"got {numbers.min()} to {numbers.max()}"
                 )
-        times = None if timestamps is None else np.asarray(timestamps, dtype=np.float64)
-        if times is not None and times.shape != rows.shape:
-            raise ValueError(
-                f"{name}: there must be one timestamp per pair, got {len(times)} for {len(rows)}"
-            )
         flat = rows * shape[1] + columns
         if times is None:
             flat.sort()  # several times faster than finding the order
-            first = np.diff(flat, prepend=-1) != 0
         else:
             order = np.argsort(flat)
             flat, times = flat[order], times[order]
-            first = np.diff(flat, prepend=-1) != 0
+        first = np.diff(flat, prepend=-1) != 0
+        if times is not None:
             times = np.minimum.reduceat(times, np.flatnonzero(first))
         rows, columns = np.divmod(flat[first], max(shape[1], 1))
         small = max(len(rows), *shape) < 2**31
@@ -119,14 +112,7 @@ class Interactions:
         np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
         ones = np.ones(len(rows), dtype=np.float32)
         matrix = csr_array((ones, columns.astype(indptr.dtype), indptr), shape=shape)
-        return cls(
-            matrix=matrix,
-            user_ids=user_ids,
-            item_ids=item_ids,
-            timestamps=times,
-            item_titles=item_titles,
-            name=name,
-        )
+        return cls(matrix, user_ids, item_ids, times, item_titles, name)
 
     @property
     def num_users(self) -> int:
@@ -174,11 +160,10 @@ class Interactions:
         """
         mask = np.zeros(self.num_interactions, dtype=bool)
         mask[entries] = True
-        kept_before = np.concatenate([[0], np.cumsum(mask)]).astype(self.matrix.indptr.dtype)
-        indptr = kept_before[self.matrix.indptr]
-        matrix = csr_array(
-            (self.matrix.data[mask], self.matrix.indices[mask], indptr), shape=self.matrix.shape
-        )
+        whole = self.matrix
+        kept_before = np.concatenate([[0], np.cumsum(mask)]).astype(whole.indptr.dtype)
+        entries_of = (whole.data[mask], whole.indices[mask], kept_before[whole.indptr])
+        matrix = csr_array(entries_of, shape=whole.shape)
         times = None if self.timestamps is None else self.timestamps[mask]
         return replace(self, matrix=matrix, timestamps=times)
 
@@ -186,20 +171,14 @@ class Interactions:
         """These interactions and others of the same users and items; times are dropped.
 
         Example:
-            >>> one = Interactions.from_pairs([0], [1], user_ids=2, item_ids=3)
-            >>> other = Interactions.from_pairs([1, 0], [2, 1], user_ids=2, item_ids=3)
-            >>> one.joined(other).pairs()
+            >>> first = Interactions.from_pairs([0], [1], user_ids=2, item_ids=3)
+            >>> second = Interactions.from_pairs([1, 0], [2, 1], user_ids=2, item_ids=3)
+            >>> first.joined(second).pairs()
             (array([0, 1]), array([1, 2]))
         """
-        pairs = [some.pairs() for some in (self, *others)]
-        return Interactions.from_pairs(
-            np.concatenate([users for users, _ in pairs]),
-            np.concatenate([items for _, items in pairs]),
-            user_ids=self.user_ids,
-            item_ids=self.item_ids,
-            item_titles=self.item_titles,
-            name=self.name,
-        )
+        matrix = csr_array(sum((other.matrix for other in others), self.matrix))
+        matrix.data[:] = 1
+        return replace(self, matrix=matrix, timestamps=None)
 
 
 @dataclass(frozen=True, eq=False)

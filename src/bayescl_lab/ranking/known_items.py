@@ -53,10 +53,6 @@ class KnownItems(nn.Module):
         """Number of items that each user is known to like."""
         return self.starts[users + 1] - self.starts[users]
 
-    def popularity(self) -> Int[Tensor, " items"]:
-        """Number of users who are known to like each item."""
-        return self.fan_starts.diff()
-
     def of(
         self, users: Int[Tensor, " batch"]
     ) -> tuple[Int[Tensor, " known"], Int[Tensor, " known"]]:

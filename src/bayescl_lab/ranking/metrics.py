@@ -36,11 +36,7 @@ METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
 
 
 def evaluate_ranking(
-    scorer: Scorer,
-    parts: RankingParts,
-    ks: Sequence[int] = (5, 10, 20),
-    *,
-    block_size: int | None = None,
+    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
 ) -> dict[str, float]:
     """Rank all items that a user has not seen in training, and evaluate the top ``k``.
 
@@ -49,7 +45,6 @@ def evaluate_ranking(
             :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
         parts: the interactions seen in training, and those that should be found.
         ks: lengths of lists.
-        block_size: users at a time; default: chosen automatically.
 
     Returns:
         ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k; and ``users`` and
@@ -60,7 +55,7 @@ def evaluate_ranking(
     """
     judged = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
     deepest = max(check_count("k", k, 1) for k in ks)
-    top = full_ranking(scorer, deepest, seen=parts.train, users=judged, block_size=block_size)
+    top = full_ranking(scorer, deepest, seen=parts.train, users=judged)
     figures = ranking_metrics(top, parts.evaluation, ks)
     figures["users_left_out"] = parts.evaluation.num_users - len(judged)
     return figures

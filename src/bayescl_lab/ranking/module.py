@@ -24,9 +24,9 @@ class RankingModule(pl.LightningModule):
 
     Args:
         encoder: embeddings of users and items.
-        loss: any loss of :mod:`bayescl.losses`, or :class:`~bayescl_lab.ranking.bpr.BPRLoss` with
-            drawn candidates. It is a part of the module, so its state is in every checkpoint. Needs
-            ``gather=True`` if several processes share batches.
+        loss: any loss of :mod:`bayescl.losses` or, with drawn candidates,
+            :mod:`bayescl_lab.ranking.losses`. It is a part of the module, so its state is in every
+            checkpoint. Needs ``gather=True`` if several processes share batches.
         candidates: the source of each pair's candidates, which also calls the loss.
         learning_rate: learning rate of Adam; the initial one with ``total_steps``.
         weight_decay: weight decay of Adam, an L2 penalty on all embeddings at every step, including

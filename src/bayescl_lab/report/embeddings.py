@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayescl.diagnostics import (
+    ConfidentPairs,
     EmbeddingDiagnosis,
     reliability_figure,
     similarity_figure,
@@ -70,58 +71,52 @@ def batch_table(found: EmbeddingDiagnosis) -> Table:
         rows.append(["told by similarity, ROC-AUC", f"{told.roc_auc:.3f}", text])
     latent = found.losses.get(LATENT)
     if latent is not None and found.trust is not None and found.found is not None:
-        by_weight, pairs = latent.diagnosis.by_weight, latent.diagnosis.confident
+        by_weight = latent.diagnosis.by_weight
         if by_weight is not None:
             rows.append(["told by latent classes, ROC-AUC", f"{by_weight.roc_auc:.3f}", ""])
         text = "how far the latent classes are trusted; at 0 the loss is InfoNCE"
         rows.append(["trust", f"{found.trust:.3f}", text])
         text = "false negatives of an anchor, found without labels"
         rows.append(["expected by latent classes", f"{found.found:.1f}", text])
-        if pairs is not None:
-            text = f"candidates with a posterior above {pairs.threshold:g}"
-            rows.append(["pairs taken for one class", f"{pairs.share:.1%}", text])
-            for title, value, text in (
-                ("their precision", pairs.precision, "of them are of the anchor's class"),
-                ("their recall", pairs.recall, "of the false negatives are among them"),
-            ):
-                if value is not None:
-                    rows.append([title, f"{value:.1%}", text])
-    return Table(
-        ["figure", "value", "meaning"],
-        rows,
-        title="**False negatives in a batch**",
-        numeric=False,
-    )
+        rows += pair_rows(latent.diagnosis.confident)
+    head, title = ["figure", "value", "meaning"], "**False negatives in a batch**"
+    return Table(head, rows, title=title, numeric=False)
+
+
+def pair_rows(pairs: ConfidentPairs | None) -> list[list[str]]:
+    """The candidates that attract their anchor, and how many rightly do."""
+    if pairs is None:
+        return []
+    rows = [
+        ("candidates that attract", pairs.share, f"posterior above {pairs.threshold:g}"),
+        ("their precision", pairs.precision, "of them are of the anchor's class"),
+        ("their recall", pairs.recall, "of the false negatives are among them"),
+    ]
+    return [[name, f"{value:.1%}", text] for name, value, text in rows if value is not None]
 
 
 def losses_table(found: EmbeddingDiagnosis) -> Table:
     """The weights of each loss."""
-    labelled = found.labelled
-    head = ["loss"]
-    if labelled:
-        head += ["ROC-AUC", "weight of false", "weight of true", "repulsion on false"]
-    head += ["effective negatives"]
-    rows = []
-    for title, loss in found.losses.items():
-        one = loss.diagnosis
-        row = [title]
-        if labelled:
-            auc = None if one.by_weight is None else one.by_weight.roc_auc
-            row += [
-                "" if value is None else f"{value:.3f}"
-                for value in (auc, one.mean_weight_false, one.mean_weight_true)
-            ]
-            row.append("" if loss.false_share is None else f"{loss.false_share:.1%}")
-        rows.append([*row, f"{one.effective.in_gradient:.0f}"])
+    head = ["loss", "effective negatives"]
     note = (
         "Effective negatives: the number of equally weighted candidates with as even a gradient. "
         "The debiased loss weights candidates as InfoNCE does and corrects their sum."
     )
-    if labelled:
+    if found.labelled:
+        head[1:1] = ["ROC-AUC", "weight of false", "weight of true", "repulsion on false"]
         note = (
             "ROC-AUC: how well low weights find false negatives; 0.5 is chance. Repulsion on "
             f"false: share of the gradient that pushes false negatives away. {note}"
         )
+    rows = []
+    for title, loss in found.losses.items():
+        one, row = loss.diagnosis, [title]
+        if found.labelled:
+            auc = None if one.by_weight is None else one.by_weight.roc_auc
+            values = (auc, one.mean_weight_false, one.mean_weight_true)
+            row += ["" if value is None else f"{value:.3f}" for value in values]
+            row.append("" if loss.false_share is None else f"{loss.false_share:.1%}")
+        rows.append([*row, f"{one.effective.in_gradient:.0f}"])
     return Table(head, rows, title="**What each loss would weigh**", note=note)
 
 

@@ -14,22 +14,21 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
 from bayescl.figures import panels, png
-from bayescl_lab.report.images.figure import comparison_figure
-from bayescl_lab.report.images.markdown import accuracy_table, difference_table, what_was_run
-from bayescl_lab.report.images.paper_table import table_rows
-from bayescl_lab.report.ranking.figure import cells_figure
-from bayescl_lab.report.ranking.table import (
+from bayescl_lab.report.figures import cells_figure, comparison_figure
+from bayescl_lab.report.images import accuracy_table, probe_table, table_rows, what_was_run
+from bayescl_lab.report.ranking import (
+    MEASURES,
     PAGE_METRICS,
     against_paper,
     baseline_sentences,
     cell_title,
-    differences_table,
     figures_table,
+    metrics_table,
     note,
     read_cells,
     settings_table,
 )
-from bayescl_lab.report.tables import Table, counted
+from bayescl_lab.report.tables import Table, counted, difference_table
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
 from bayescl_lab.report.verdicts import comparison_verdict, training_verdict, trust_of_runs
 from bayescl_lab.runs.folder import RunFolder, read_json
@@ -124,9 +123,8 @@ def section_of(folder: Path) -> Section:
     """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
-    config = None
-    if (folder / "config.yaml").is_file():
-        config = RunFolder.find(folder).config()
+    has_config = (folder / "config.yaml").is_file()
+    config = RunFolder.find(folder).config() if has_config else {}
     files = [folder / name for name in ("result.json", "comparison.json", "evaluation.json")]
     file = next((file for file in files if file.is_file()), None)
     try:
@@ -136,20 +134,18 @@ def section_of(folder: Path) -> Section:
             return _simulation_section(folder)
         elif cells := read_cells(folder):
             section = _cells_section(cells)
-        elif config is not None:
+        elif has_config:
             section = Section(folder.resolve().name, ["Not finished: no result yet."])
         else:
             raise ValueError(f"{folder} holds no run and no results")
-        section.settings = section.settings or config or {}
-        drawn = dict(section.pictures)
+        section.settings = section.settings or config
+        is_drawn = bool(section.pictures)  # from the figures
         for picture in sorted(folder.glob("*.png")):
             content = picture.read_bytes()
-            if picture.stem in ("comparison", "ranking") and section.pictures:
-                continue  # drawn anew from the figures
-            if content.startswith(b"\x89PNG") and len(content) <= _LARGEST_PICTURE:
-                drawn[_CAPTIONS.get(picture.stem, picture.stem)] = content
-        curves = _training_curves(folder)
-        section.pictures = [*drawn.items(), *([curves] if curves else [])]
+            is_picture = content.startswith(b"\x89PNG") and len(content) <= _LARGEST_PICTURE
+            if is_picture and not (is_drawn and picture.stem in ("comparison", "ranking")):
+                section.pictures.append((_CAPTIONS.get(picture.stem, picture.stem), content))
+        section.pictures += _training_curves(folder)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"{file or folder} is damaged: {type(error).__name__} {error}") from None
     except (StopIteration, ValueError) as error:
@@ -161,8 +157,7 @@ def section_of(folder: Path) -> Section:
 
 def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
     """A comparison, a table of the paper or a single run."""
-    settings = result.get("settings", {})
-    origin = {name: result[name] for name in _ORIGIN if result.get(name) is not None}
+    settings, origin = result.get("settings", {}), _origin(result)
     if "cells" in result:
         head, rows, notes = table_rows(result)
         spread = f"Mean ± {result['spread']} ({counted(len(result['seeds']), 'seed')})."
@@ -171,15 +166,17 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
         found = [*remarks, *result["remarks"]]
         return Section(result["title"], [result["protocol"]], [table], found, origin=origin)
     if "summary" in result:
-        losses = result["summary"]["losses"]
-        title = f"{len(losses)} losses on {data_title(settings['data'])}"
-        section = Section(title, [what_was_run(result)], [accuracy_table(result)])
-        section.findings = comparison_verdict(result, trust_of_runs(folder))
-        if "info_nce" in losses and len(losses) > 1:
-            section.tables.append(difference_table(result))
-        section.pictures = [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))]
-        section.settings, section.origin = settings, origin
-        return section
+        title = f"{len(result['summary']['losses'])} losses on {data_title(settings['data'])}"
+        differences = difference_table(result)
+        return Section(
+            title,
+            [what_was_run(result)],
+            [accuracy_table(result), *([differences] if differences.rows else [])],
+            comparison_verdict(result, trust_of_runs(folder)),
+            [(_CAPTIONS["comparison"], figure_png(comparison_figure, result))],
+            settings,
+            origin,
+        )
     if {"losses", "baselines"} <= result.keys():
         said = comparison_verdict(result, trust_of_runs(folder))
         return replace(_cells_section([dict(result)]), settings=settings, findings=said)
@@ -193,17 +190,17 @@ def _result_section(folder: Path, result: Mapping[str, Any]) -> Section:
     lead += training_verdict(name, RunFolder(folder, "").read_metrics())
     lead += [f"{sentence}." for sentence in baseline_sentences(result)]
     if "metrics" in result:
-        figures = {name: f"{value:.4f}" for name, value in result["metrics"].items()}
-        tops = list(dict.fromkeys(name.partition("@")[2] for name in figures))
-        names = list(dict.fromkeys(name.partition("@")[0] for name in figures))
-        rows = [[name, *(figures.get(f"{name}@{top}", "") for top in tops)] for name in names]
-        table = Table(["", *(f"@{top}" for top in tops)], rows)
-        scores = {measure_title(name): figures[name] for name in figures if name.endswith("@20")}
+        metrics, table = result["metrics"], metrics_table(result["metrics"])
+        scores = {measure_title(k): f"{metrics[k]:.4f}" for k in metrics if k.endswith("@20")}
     else:
-        probes = {k: v for k, v in result["probes"].items() if not k.endswith("_spread")}
-        figures = {measure_title(name): f"{100 * value:.1f}" for name, value in probes.items()}
-        table, scores = Table(["probe", "accuracy, %"], [*map(list, figures.items())]), figures
+        table = probe_table(result["probes"])
+        scores = {row[0]: row[1] for row in table.rows}
     return Section(title, lead, [table], settings=settings, origin=origin, scores=scores)
+
+
+def _origin(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What produced the figures."""
+    return {name: result[name] for name in _ORIGIN if result.get(name) is not None}
 
 
 def _cells_section(cells: list[dict[str, Any]]) -> Section:
@@ -212,11 +209,11 @@ def _cells_section(cells: list[dict[str, Any]]) -> Section:
     for cell in cells:
         title, beside = f"**{cell_title(cell)}.** {note(cell)}", against_paper(cell)
         figures = replace(figures_table(cell, PAGE_METRICS), title=title, note=beside)
-        differences = differences_table(cell)
+        differences = difference_table(cell, MEASURES)
         section.tables += [figures, *([differences] if differences.rows else [])]
         section.tables.append(settings_table(cell))
     section.pictures = [(_CAPTIONS["ranking"], figure_png(cells_figure, cells))]
-    section.origin = {name: cells[0][name] for name in _ORIGIN if cells[0].get(name) is not None}
+    section.origin = _origin(cells[0])
     return section
 
 
@@ -259,11 +256,11 @@ def training_readings(
     return curves, [name for name in wanted if name in known], several
 
 
-def _training_curves(folder: Path) -> tuple[str, bytes] | None:
-    """A picture of the readings of every epoch; None if there are none."""
+def _training_curves(folder: Path) -> list[tuple[str, bytes]]:
+    """A picture of the readings of every epoch, if there are any."""
     curves, shown, several = training_readings(folder)
     if not shown:
-        return None
+        return []
 
     def draw(_: object) -> Figure:
         from matplotlib.ticker import MaxNLocator
@@ -284,7 +281,8 @@ def _training_curves(folder: Path) -> tuple[str, bytes] | None:
                 axis.legend(one_each.values(), one_each, fontsize=8)
         return figure
 
-    return f"Training: {counted(len(curves), 'run')}, epoch by epoch.", figure_png(draw, None)
+    caption = f"Training: {counted(len(curves), 'run')}, epoch by epoch."
+    return [(caption, figure_png(draw, None))]
 
 
 def figure_png(figure: Any, content: object) -> bytes:

@@ -36,9 +36,9 @@ import polars as pl
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.paper.simulation.frames import fitted_rate
-from bayescl_lab.report.images.markdown import comparison_quote, probes_quote
-from bayescl_lab.report.ranking.table import cell_markdown, paired_differences
-from bayescl_lab.report.tables import Table, origin
+from bayescl_lab.report.images import accuracy_table, comparison_part
+from bayescl_lab.report.ranking import cell_markdown
+from bayescl_lab.report.tables import Table, origin, paired_differences
 from bayescl_lab.runs.folder import read_json
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
@@ -103,7 +103,7 @@ def _quoted(words: str, folder: Path) -> str:
         return QUOTATIONS[name](found[-1], *rest)
     except KeyError as error:
         raise ValueError(f"cannot quote '{words}': there is no {error}") from None
-    except (TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise ValueError(f"cannot quote '{words}': {error}") from None
 
 
@@ -131,15 +131,17 @@ def table(file: Path, place: str, *words: str) -> str:
 def paired(file: Path, loss: str, what: str) -> str:
     """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
     metric, _, place = what.partition("/")
-    return filled(f"{{{place}}}", paired_differences(read_json(file), metric)[loss])
+    return filled(f"{{{place}}}", paired_differences(read_json(file))[loss][metric])
 
 
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
     "origin": lambda file: origin(read_json(file), file.name),
-    "comparison": comparison_quote,
-    "probes": probes_quote,
+    "comparison": lambda file: comparison_part(
+        read_json(file), read_json(file.with_name("settings.json"))
+    ),
+    "probes": lambda file: accuracy_table(read_json(file)).markdown(),
     "cell": lambda file: cell_markdown(read_json(file)),
     "paired": paired,
 }

@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy import stats
+
+from bayescl_lab.compare.summary import exceeds_noise, paired_difference
+from bayescl_lab.report.titles import loss_title, measure_title
+from bayescl_lab.runs.losses import BASELINE
+
+Result = Mapping[str, Any]
+"""``result.json`` of a comparison, of encoders or recommenders, or a cell of the ranking table."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -36,6 +45,61 @@ class Table:
         rule = ["---"] + ["--:" if self.numeric else "---"] * (len(self.head) - 1)
         lines = (self.head, rule, *self.rows)
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def measured(result: Result) -> dict[str, Mapping[str, Any]]:
+    """By loss and measure, the mean, the spread and the values over seeds."""
+    of_images = "summary" in result
+    losses = result["summary"]["losses"] if of_images else result["losses"]
+    return {loss: entry["probes" if of_images else "metrics"] for loss, entry in losses.items()}
+
+
+def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[str, Any]]:
+    """By loss and measure, how far each loss lies above another, seed by seed.
+
+    ``certain`` says whether the mean is at least two standard errors from 0; None for one seed.
+    There are none if ``base`` was not compared.
+    """
+    entries = measured(result)
+    differences: dict[str, dict[str, Any]] = {}
+    for loss in entries if base in entries else ():
+        for measure, entry in entries[loss].items() if loss != base else ():
+            seeds = len(entry["values"])
+            paired = paired_difference(entry["values"], entries[base][measure]["values"])
+            paired["certain"] = exceeds_noise(paired, seeds) if seeds > 1 else None
+            differences.setdefault(loss, {})[measure] = paired
+    return differences
+
+
+def difference_table(result: Result, measures: Sequence[str] | None = None) -> Table:
+    """How far every loss lies above InfoNCE; empty for one seed, and without InfoNCE.
+
+    Args:
+        result: the comparison.
+        measures: the columns; default: all.
+    """
+    differences = paired_differences(result)
+    first: Mapping[str, Any] = next(iter(differences.values()), {})
+    seeds = max([len(entry["values"]) for entry in first.values()], default=1)
+    if seeds == 1:
+        return Table([], [])
+    in_points = "summary" in result
+    above, form, scale = ("Points above", "+.2f", 100) if in_points else ("Above", "+.4f", 1)
+    shown = first if measures is None else measures
+    rows = [
+        [
+            loss_title(loss),
+            *(bold(mean_text(own[one], form, scale=scale), own[one]["certain"]) for one in shown),
+        ]
+        for loss, own in differences.items()
+    ]
+    by_chance = 2 * stats.t.sf(2, seeds - 1)
+    return Table(
+        ["loss", *map(measure_title, shown)],
+        rows,
+        title=f"**{above} InfoNCE, paired by seed.** Bold: at least two standard errors from "
+        f"0, which with {seeds} seeds chance alone does in {100 * by_chance:.0f} of 100 cases.",
+    )
 
 
 def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:

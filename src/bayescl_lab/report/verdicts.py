@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.summary import exceeds_noise, paired_difference
-from bayescl_lab.report.tables import counted, mean_text
+from bayescl_lab.report.tables import Result, counted, mean_text, paired_differences
 from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
@@ -25,7 +24,7 @@ _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
 
 
 def comparison_verdict(
-    result: Mapping[str, Any], trust: Mapping[str, Sequence[float]] | None = None
+    result: Result, trust: Mapping[str, Sequence[float]] | None = None
 ) -> list[str]:
     """Say which losses helped, by how much beyond the spread, and what to do next.
 
@@ -37,23 +36,14 @@ def comparison_verdict(
     Returns:
         Sentences that name every loss. Without InfoNCE, the first loss takes its place.
     """
-    of_images = "summary" in result
-    losses: Mapping[str, Any] = result["summary"]["losses"] if of_images else result["losses"]
+    losses: Mapping[str, Any] = result.get("summary", result)["losses"]
     base = BASELINE if BASELINE in losses else next(iter(losses))
-    entries = {name: one["probes" if of_images else "metrics"] for name, one in losses.items()}
-    if len(entries) == 1:
+    if len(losses) == 1:
         return [f"Only {loss_title(base)} was trained: there is nothing to compare it with."]
-    if not entries[base]:
+    paired = paired_differences(result, base)
+    if not paired:
         return ["There are no labels to judge by: the losses cannot be told apart."]
-    differences = {
-        name: {
-            measure: paired_difference(entry[measure]["values"], entries[base][measure]["values"])
-            for measure in entry
-        }
-        for name, entry in entries.items()
-        if name != base
-    }
-    said = _Differences(base, differences, in_points=of_images).sentences()
+    said = _Differences(base, paired, in_points="summary" in result).sentences()
     said[-1:-1] = _trust_sentences(trust or {}, losses, base)
     said[:0] = _tuning_sentence(result.get("tuning"))
     return [sentence[:1].upper() + sentence[1:] for sentence in said]
@@ -86,7 +76,7 @@ class _Differences:
         """1 above the baseline, -1 below it, 0 if the seeds do not tell them apart."""
         difference = self.paired[loss][measure]
         mean = difference["mean"]
-        return (mean > 0) - (mean < 0) if exceeds_noise(difference, self.seeds) else 0
+        return (mean > 0) - (mean < 0) if difference["certain"] else 0
 
     def told(self, losses: Iterable[str]) -> str:
         """Losses with their differences on the headline."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +14,13 @@ from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
 from bayescl_lab.runs.folder import RunFolder, as_json, check_vacant
 from bayescl_lab.runs.loading import IMAGES, RANKING, LoadedRun, load
+from bayescl_lab.runs.record import write_arrays
 
 if TYPE_CHECKING:
     from torch import nn
 
 PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
 """Parts with embeddings for each kind of run; default: the first."""
-
-PROGRAM, WEIGHTS, MATRICES, CARD = (
-    "encoder.pt2",
-    "encoder.safetensors",
-    "recommender.npz",
-    "model.json",
-)
 
 
 def run_embeddings(
@@ -108,12 +101,14 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     write = _write_encoder if run.kind == IMAGES else _write_recommender
     check_vacant(to)
     with staged_folder(to) as folder:
-        names = write(run, folder)
-    return tuple(to / name for name in names)
+        card = {**write(run, folder), "settings": dict(run.settings)}
+        files = sorted(file.name for file in folder.iterdir())
+        write_atomically(folder / "model.json", as_json(card))
+    return tuple(to / name for name in (*files, "model.json"))
 
 
-def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
-    """The network with its preparation as a program of torch, and its card."""
+def _write_encoder(run: LoadedRun, folder: Path) -> dict[str, Any]:
+    """The network with its preparation as a program of torch; what its card says."""
     from bayescl_lab.runs.images.record import ImageRecord
     from bayescl_lab.runs.weights import as_safetensors
 
@@ -123,21 +118,20 @@ def _write_encoder(run: LoadedRun, folder: Path) -> tuple[str, ...]:
         warnings.simplefilter("ignore")  # of torch about its own parts
         batch = torch.export.Dim("batch", min=1)
         program = torch.export.export(model, (example,), dynamic_shapes=({0: batch},))
-        with open_atomically(folder / PROGRAM) as file:
+        with open_atomically(folder / "encoder.pt2") as file:
             torch.export.save(program, file)
         features = model(example).shape[1]
-    write_atomically(folder / WEIGHTS, as_safetensors(model.encoder.state_dict()))
-    card = {
-        "use": f"torch.export.load('{PROGRAM}').module()(images)",
+    write_atomically(folder / "encoder.safetensors", as_safetensors(model.encoder.state_dict()))
+    return {
+        "use": "torch.export.load('encoder.pt2').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
         "features": features,
         "class_names": list(ImageRecord.read(run.folder).class_names),
     }
-    return PROGRAM, WEIGHTS, _card(folder, card, run)
 
 
-def _write_recommender(run: LoadedRun, folder: Path) -> tuple[str, ...]:
-    """Ids, matrices and known items, and their card."""
+def _write_recommender(run: LoadedRun, folder: Path) -> dict[str, Any]:
+    """Ids, matrices and known items; what their card says."""
     users, items = (run.recommender.embeddings(of) for of in ("users", "items"))
     known = run.recommender.known
     arrays = {
@@ -150,19 +144,10 @@ def _write_recommender(run: LoadedRun, folder: Path) -> tuple[str, ...]:
     }
     if known.item_titles is not None:
         arrays["item_titles"] = known.item_titles
-    with open_atomically(folder / MATRICES) as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    card = {
+    write_arrays(folder / "recommender.npz", arrays)
+    return {
         "use": "scores = users @ items.T; a user's known items are "
         "known_items[known_starts[row]:known_starts[row + 1]]",
         "users": known.num_users,
         "items": known.num_items,
     }
-    return MATRICES, _card(folder, card, run)
-
-
-def _card(folder: Path, content: Mapping[str, Any], run: LoadedRun) -> str:
-    """Write ``model.json``, the content and the run's settings."""
-    card = {**content, "settings": dict(run.settings)}
-    write_atomically(folder / CARD, as_json(card))
-    return CARD

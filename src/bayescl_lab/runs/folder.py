@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -21,14 +21,9 @@ _FORMAT_LINE, FORMAT = "# format ", 2
 """The second line names the folder's format."""
 
 
-class _File:
-    """The path of a file in a run's folder."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, folder: RunFolder, _: type[RunFolder]) -> Path:
-        return folder.path / self.name
+def _file(name: str) -> Any:
+    """A property: the path of a file in a run's folder."""
+    return property(lambda folder: folder.path / name)
 
 
 @dataclass(frozen=True)
@@ -51,19 +46,19 @@ class RunFolder:
     path: Path
     kind: str
 
-    config_file = _File("config.yaml")
+    config_file: ClassVar[Path] = _file("config.yaml")
     """The kind of the run and its full settings, as options of its command."""
-    metrics_file = _File("metrics.csv")
+    metrics_file: ClassVar[Path] = _file("metrics.csv")
     """One row per epoch."""
-    checkpoint = _File("checkpoints/last.ckpt")
+    checkpoint: ClassVar[Path] = _file("checkpoints/last.ckpt")
     """The last checkpoint."""
-    best_checkpoint = _File("checkpoints/best.ckpt")
+    best_checkpoint: ClassVar[Path] = _file("checkpoints/best.ckpt")
     """The weights of the best epoch, in runs that choose one."""
-    data_file = _File("data.json")
+    data_file: ClassVar[Path] = _file("data.json")
     """Description of the run's data, written when training starts."""
-    result_file = _File("result.json")
+    result_file: ClassVar[Path] = _file("result.json")
     """The figures of the finished run; its presence means that the run is finished."""
-    weights_file = _File("weights.safetensors")
+    weights_file: ClassVar[Path] = _file("weights.safetensors")
     """The weights of the finished run, for any reader of safetensors."""
 
     def kept_checkpoint(self) -> Path:
@@ -102,11 +97,10 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
         """Open the folder of an existing run of a kind; a ``ValueError`` if there is none."""
-        folder = cls(path, kind)
-        own, _ = folder._read_config()
+        own = cls.find(path).kind
         if own != kind:
             raise ValueError(f"{path} holds a run of '{own}', not of '{kind}'")
-        return folder
+        return cls(path, kind)
 
     def config(self) -> dict[str, Any]:
         """The settings of the run."""
@@ -147,10 +141,11 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove temporary files that a killed run left behind."""
-        names = ("metrics.csv", "result.json", "data.json", "weights.safetensors")
+        files = (self.metrics_file, self.result_file, self.data_file, self.weights_file)
         arrays = ("images.npz", "interactions.npz", "embeddings.npz")
-        for name in (*names, *arrays, "checkpoints/last.ckpt", "checkpoints/best.ckpt"):
-            sweep(self.path / name)
+        checkpoints = (self.checkpoint, self.best_checkpoint)
+        for file in (*files, *checkpoints, *(self.path / name for name in arrays)):
+            sweep(file)
 
     def go_on(self, config: Mapping[str, object]) -> None:
         """Change the settings of a run that continues, and remove results of the old ones."""

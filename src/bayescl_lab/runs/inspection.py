@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from bayescl.axes import Bool, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.diagnostics import (
@@ -25,7 +27,8 @@ from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from torch import nn
+
+    from bayescl_lab.runs.run import TrainedRun
 
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
@@ -33,13 +36,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Inspection:
-    """The result of an inspection.
-
-    Attributes:
-        diagnosis: the figures.
-        report: what ``inspection.json`` holds.
-        files: the files written to the run's folder.
-    """
+    """The figures of an inspection, what ``inspection.json`` holds, and the files written."""
 
     diagnosis: Diagnosis
     report: dict[str, Any]
@@ -57,37 +54,30 @@ def check_sizes(seed: int, **sizes: int | None) -> None:
 def extreme_rows(
     scored: ScoredCandidates,
     valid: Bool[Tensor, "anchors candidates"],
+    anchors: Sequence[Row],
     *,
-    chosen: Int[Tensor, " chosen"],
     shown: int,
     names: Callable[[Int[Tensor, " shown"]], list[Any]],
 ) -> list[Row]:
-    """The candidates with the smallest and largest weights of some anchors.
+    """The candidates with the smallest and largest weights of the first anchors.
 
     InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
-    then takes their place.
-
-    Args:
-        scored: a batch.
-        valid: True where a candidate may be shown.
-        chosen: the anchors.
-        shown: number of candidates at each end; fewer if an anchor has not as many.
-        names: what the rows call the candidates of some columns.
-
-    Returns:
-        For each anchor, ``down`` and ``up``, the smallest and the largest weight first, with
-        ``_weights`` and ``_false``, whether each is a false negative; None without labels.
+    then takes their place. Rows begin with what ``anchors`` say of the first anchors, and ``names``
+    gives what they call the candidates of some columns: ``down`` and ``up``, the smallest and the
+    largest weight first, with ``_weights`` and ``_false``, whether each is a false negative; None
+    without labels.
     """
     if not scored.tells_apart:
         scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
-    weights, chosen = candidate_weights(scored), chosen.to(valid.device)
+    weights = candidate_weights(scored)
+    chosen = torch.arange(len(anchors), device=valid.device)
     count = min(shown, int(valid[chosen].sum(dim=1).min()))
     ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
     truth = scored.false_negative
     rows = []
-    for place, anchor in enumerate(chosen.tolist()):
-        row: Row = {}
-        for end, columns in (("down", ends.down[place]), ("up", ends.up[place])):
+    for anchor, name in enumerate(anchors):
+        row = dict(name)
+        for end, columns in (("down", ends.down[anchor]), ("up", ends.up[anchor])):
             row[end] = names(columns.cpu())
             row[f"{end}_weights"] = weights[anchor, columns].tolist()
             row[f"{end}_false"] = None if truth is None else truth[anchor, columns].tolist()
@@ -97,33 +87,32 @@ def extreme_rows(
 
 def write_inspection(
     folder: RunFolder,
+    run: TrainedRun[Any],
+    epochs: int,
     batches: Sequence[ScoredCandidates],
     rows: Sequence[Row],
     *,
-    loss: nn.Module,
     about: Mapping[str, Any],
     title: str,
     figures: Mapping[str, Figure] | None = None,
 ) -> Inspection:
-    """Diagnose batches, and write ``inspection.json`` and figures into a run's folder.
+    """Diagnose batches as a run's loss scores them; write ``inspection.json`` and figures.
 
-    Args:
-        folder: of the run.
-        batches: the batches as the loss scores them.
-        rows: anchors with their candidates, from :func:`extreme_rows`.
-        loss: the run's loss.
-        about: further content of ``inspection.json``, the run's ``settings`` among it.
-        title: title of the figures.
-        figures: figures by name, besides those of every diagnosis.
+    ``rows`` come from :func:`extreme_rows`, ``epochs`` is how many the weights saw, ``about`` is
+    further content, and ``figures`` are further figures by name.
     """
     diagnosis = diagnose(batches)
+    settings = run.settings.as_config()
     own = batches[0].tells_apart
     report = {
+        "epochs": epochs,
+        "of_epochs": run.settings.epochs,
         **about,
+        "settings": settings,
         **diagnosis.figures(),
-        "latent_classes": _latent_classes(loss),
+        "latent_classes": _latent_classes(run.model.loss),
         "candidates": {
-            "weighed_by": about["settings"]["loss"] if own else "the Bayesian loss at its defaults",
+            "weighed_by": settings["loss"] if own else "the Bayesian loss at its defaults",
             "anchors": list(rows),
         },
         **provenance(),
@@ -138,7 +127,7 @@ def write_inspection(
     return Inspection(diagnosis, report, tuple(files))
 
 
-def _latent_classes(loss: nn.Module) -> dict[str, Any] | None:
+def _latent_classes(loss: Any) -> dict[str, Any] | None:
     """What a loss with latent classes knows, as plain numbers; None for other losses."""
     if not isinstance(loss, LatentClassContrastiveLoss):
         return None

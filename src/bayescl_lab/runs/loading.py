@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,26 +111,16 @@ class LoadedRun:
         """
         return self.prepared.embed(images, batch_size=batch_size)
 
-    def recommend(
-        self,
-        user: int | str | None = None,
-        k: int = 10,
-        *,
-        items: Sequence[int | str] | None = None,
-        exclude: Sequence[int | str] = (),
-        allow_known: bool = False,
-    ) -> pl.DataFrame:
+    def recommend(self, user: int | str | None = None, k: int = 10, **options: Any) -> pl.DataFrame:
         """The best new items for a user; the most popular ones for unknown users.
 
-        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend`; ``user`` is its
-        ``user_id``.
+        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend` for ``items``,
+        ``exclude`` and ``allow_known``; ``user`` is its ``user_id``.
 
         Raises:
             ValueError: if an argument is out of range, or the run is of another kind.
         """
-        return self.recommender.recommend(
-            user, k, items=items, exclude=exclude, allow_known=allow_known
-        )
+        return self.recommender.recommend(user, k, **options)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The items with the most similar embeddings.

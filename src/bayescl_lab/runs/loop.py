@@ -1,19 +1,28 @@
-"""The loop of every run: Lightning, with checkpoints and metrics in the run's folder."""
+"""The loop of every run: Lightning, with metrics and checkpoints in the run's folder.
+
+Lightning's ``CSVLogger`` and ``ModelCheckpoint`` write in place, delete earlier rows when a run is
+resumed, and keep paths of files in every checkpoint. A run that is killed must find complete files,
+and one that was resumed must end with the same files as one that was not.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.loggers import (
     CSVLogger,
     Logger,
@@ -24,9 +33,22 @@ from lightning.pytorch.loggers import (
 from lightning.pytorch.strategies import DDPStrategy
 
 from bayescl.checks import check_choice
-from bayescl_lab.runs.checkpoints import AtomicCheckpointIO, LastCheckpoint
+from bayescl_lab._files import open_atomically
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.journal import Evaluate, Journal, Progress, Pulse, PulseCallback
+from bayescl_lab.runs.weights import read_checkpoint
+
+Progress = Callable[[int, float], None]
+"""Called after every epoch with the number of finished epochs and the mean loss."""
+
+Evaluate = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
+"""Called after every epoch with the trainer and the rows of earlier epochs; gives the row's further
+columns. It may set ``trainer.should_stop``."""
+
+Pulse = Callable[[int, int, int, float], None]
+"""Called between steps, a few times a second at most, with the number of finished epochs, the
+steps done of this epoch, the steps of an epoch and the steps per second."""
+
+_PULSE_SECONDS = 0.25
 
 _PRECISIONS: dict[str, Literal["32-true", "bf16-mixed"]] = {
     "float32": "32-true",
@@ -46,19 +68,11 @@ def fit_in_folder(
     num_nodes: int = 1,
     share_buffers: bool = True,
     precision: str = "float32",
-    checkpoint_every: int = 1,
-    checkpoint_every_steps: int | None = None,
-    progress: Progress | None = None,
-    pulse: Pulse | None = None,
-    evaluate: Evaluate | None = None,
-    throughput: tuple[str, int] | None = None,
     loggers: Sequence[Logger] = (),
     callbacks: Sequence[pl.Callback] = (),
+    **journal_options: Any,
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
-
-    Checkpoints within an epoch need ``batches`` with ``state_dict`` and ``load_state_dict``, which
-    continue where they stopped, as :class:`~bayescl_lab.images.batches.StoreBatches` does.
 
     With several devices, one process per device calls this (Lightning starts those that
     ``torchrun`` did not); all but the first train without writing. On several GPUs, batch
@@ -75,15 +89,9 @@ def fit_in_folder(
         share_buffers: whether the first process sends the module's buffers to the others before
             every step; not needed if they never change.
         precision: "float32", or "bfloat16" by autocast.
-        checkpoint_every: epochs between checkpoints.
-        checkpoint_every_steps: steps between checkpoints within an epoch; default: none.
-        progress: as in :class:`~bayescl_lab.runs.run.Watching`.
-        pulse: likewise.
-        evaluate: gives further columns of ``metrics.csv``, and may end the run early; its time is
-            not part of an epoch's seconds.
-        throughput: name of a column for counts per second, and the count of one step.
         loggers: Lightning's, given every row of ``metrics.csv``.
         callbacks: Lightning's, called before the journal and the checkpoint are written.
+        **journal_options: see :class:`Journal`.
 
     Returns:
         The journal, with one row per epoch.
@@ -92,17 +100,9 @@ def fit_in_folder(
         ValueError: if the loss is no longer finite.
         OSError: if a checkpoint or the metrics cannot be written; previous files are kept.
     """
-    if checkpoint_every_steps is not None and not hasattr(batches, "load_state_dict"):
+    journal = Journal(folder, **journal_options)
+    if journal.checkpoint_every_steps is not None and not hasattr(batches, "load_state_dict"):
         raise ValueError("checkpoint_every_steps must be None for batches that cannot continue")
-    journal = Journal(folder, progress, evaluate, throughput)
-    # The journal's row of an epoch must be on disk before the checkpoint that skips it.
-    all_callbacks = [
-        *callbacks,
-        journal,
-        *([] if pulse is None else [PulseCallback(pulse)]),
-        *([_EndsAtOnce()] if devices * num_nodes > 1 else []),
-        LastCheckpoint(folder, checkpoint_every, checkpoint_every_steps, journal),
-    ]
     on_gpu = device.type == "cuda"
     several = devices * num_nodes > 1
     # Gradients are views of the communication buffers, so that they are held only once.
@@ -119,8 +119,9 @@ def fit_in_folder(
             max_epochs=epochs,
             logger=list(loggers) or False,
             log_every_n_steps=1,  # for values that modules log; rows come from the journal
-            callbacks=all_callbacks,
+            callbacks=[*callbacks, *([_EndsAtOnce()] if several else []), journal],
             plugins=[AtomicCheckpointIO()],
+            enable_checkpointing=False,  # Lightning's own; the journal saves
             enable_progress_bar=False,
             enable_model_summary=False,
             default_root_dir=folder.path,
@@ -136,15 +137,186 @@ def fit_in_folder(
     return journal
 
 
+@dataclass(eq=False)
+class Journal(pl.Callback):
+    """Write a row of ``metrics.csv`` after every epoch, then a checkpoint if one is due.
+
+    The row is on disk before the checkpoint that skips its epoch; a resumed run drops the rows of
+    later epochs. The loss of an epoch is the mean over its steps. Its running sum is part of every
+    checkpoint, so a resumed epoch has the same figures as an uninterrupted one. A loss that has
+    ``readings()``, such as ``trust``, adds them as columns.
+
+    Args:
+        folder: the run's folder.
+        progress: called after every epoch.
+        pulse: called with the progress within an epoch.
+        evaluate: gives further columns, and may end the run early; its time is not part of an
+            epoch's seconds.
+        throughput: name of a column for counts per second, and the count of one step.
+        checkpoint_every: epochs between checkpoints; the last epoch has one.
+        checkpoint_every_steps: steps between checkpoints within an epoch, for batches that continue
+            where they stopped, as :class:`~bayescl_lab.images.batches.StoreBatches` does.
+    """
+
+    folder: RunFolder
+    progress: Progress | None = None
+    pulse: Pulse | None = None
+    evaluate: Evaluate | None = None
+    throughput: tuple[str, int] | None = None
+    checkpoint_every: int = 1
+    checkpoint_every_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        self.rows = self.folder.read_metrics()
+        self._total: torch.Tensor | float = 0.0
+        self._steps = 0
+        self._since = self._told = (0.0, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The losses of the epoch so far, for Lightning's checkpoint."""
+        return {"total": float(self._total), "steps": self._steps}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        self._total, self._steps = state_dict["total"], state_dict["steps"]
+
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        """Drop rows of epochs after the checkpoint, and start the clocks."""
+        self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
+        self._since = (time.perf_counter(), self._steps)
+        self._told = (time.perf_counter(), trainer.global_step)
+
+    def on_train_epoch_start(self, *_: Any) -> None:
+        """Start an epoch; Lightning skips this when it resumes in the middle of one."""
+        self._total, self._steps = 0.0, 0
+        self._since = (time.perf_counter(), 0)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        """Add a step's loss on its own device, without waiting for it, and save if it is due."""
+        del pl_module
+        self._total = self._total + outputs["loss"].detach().double()
+        self._steps += 1
+        now, (before, done) = time.perf_counter(), self._told
+        if self.pulse is not None and trainer.is_global_zero and now - before >= _PULSE_SECONDS:
+            self._told = (now, trainer.global_step)
+            speed = (trainer.global_step - done) / (now - before)
+            batch, batches = trainer.fit_loop.batch_idx + 1, int(trainer.num_training_batches)
+            self.pulse(trainer.current_epoch, batch, batches, speed)
+        if self.checkpoint_every_steps is None or trainer.is_last_batch:
+            return  # at the end of an epoch the row must be on disk first
+        if trainer.global_step % self.checkpoint_every_steps == 0:
+            _refuse_infinite(float(self._total), trainer.current_epoch + 1)
+            trainer.save_checkpoint(self.folder.checkpoint)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write the epoch's row in the first process, tell all whether to stop, and save."""
+        epoch = trainer.current_epoch + 1
+        mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
+        if trainer.world_size > 1:
+            mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
+        loss = float(mean)
+        _refuse_infinite(loss, epoch)
+        # Read the clock after the loss, when the device has finished all steps.
+        seconds = time.perf_counter() - self._since[0]
+        if trainer.is_global_zero:
+            self._write(trainer, pl_module, epoch, loss, seconds)
+        if trainer.world_size > 1 and self.evaluate is not None:
+            trainer.should_stop = trainer.strategy.broadcast(trainer.should_stop)
+        is_last = epoch == trainer.max_epochs or trainer.should_stop
+        if is_last or epoch % self.checkpoint_every == 0:
+            trainer.save_checkpoint(self.folder.checkpoint)
+
+    def _write(
+        self,
+        trainer: pl.Trainer,
+        module: pl.LightningModule,
+        epoch: int,
+        loss: float,
+        seconds: float,
+    ) -> None:
+        """Write the row of an epoch, with the columns of others."""
+        row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
+        if self.throughput is not None:
+            name, per_step = self.throughput
+            row[name] = round(per_step * (self._steps - self._since[1]) / seconds, 1)
+        row |= getattr(getattr(module, "loss", None), "readings", dict)()
+        self.rows.append({**row, **(self.evaluate(trainer, self.rows) if self.evaluate else {})})
+        self.folder.write_metrics(self.rows)
+        figures = {name: value for name, value in self.rows[-1].items() if name != "epoch"}
+        for logger in trainer.loggers:
+            logger.log_metrics(figures, step=epoch)
+        if self.progress is not None:
+            self.progress(epoch, loss)
+
+    def seconds_per_epoch(self) -> float:
+        """The median time of an epoch, robust to warm-up and outliers."""
+        return self.medians("seconds")["seconds"]
+
+    def medians(self, *columns: str) -> dict[str, float]:
+        """The upper median of each column over the epochs that have it; empty if none has."""
+        medians = {}
+        for column in columns:
+            if values := sorted(row[column] for row in self.rows if column in row):
+                medians[column] = values[len(values) // 2]
+        return medians
+
+
+def _refuse_infinite(loss: float, epoch: int) -> None:
+    if not math.isfinite(loss):
+        raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Write each checkpoint to a temporary file and move it into place once it is complete.
+
+    Lightning's own writer uses the system's temporary folder, from which a move to another file
+    system is a copy that can stop halfway.
+    """
+
+    def save_checkpoint(
+        self,
+        checkpoint: dict[str, Any],
+        path: str | os.PathLike[str],
+        storage_options: Any | None = None,
+    ) -> None:
+        """Save a checkpoint completely or not at all, for example on a full disk."""
+        del storage_options  # of remote file systems
+        target = Path(path)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open_atomically(target) as file:
+                torch.save(checkpoint, file)
+        except (OSError, RuntimeError) as error:
+            # torch's writer hides what the file said behind an error of its own.
+            reason = error.__context__ or error
+            if not isinstance(reason, OSError):
+                raise
+            raise OSError(
+                f"cannot write the checkpoint {target}: {reason.strerror or reason}; "
+                "the previous one is kept, and --resume continues from there"
+            ) from None
+
+    def load_checkpoint(
+        self,
+        path: str | os.PathLike[str],
+        map_location: Any | None = None,
+        weights_only: bool | None = None,
+    ) -> dict[str, Any]:
+        """Load tensors and plain values; see :func:`read_checkpoint`."""
+        del weights_only  # it is always so
+        return read_checkpoint(Path(path), map_location or "cpu")
+
+
 class _EndsAtOnce(pl.Callback):
     """End on SIGTERM at once, with the processes that this one started.
 
     Lightning's own handler waits for a broadcast that the other processes may never join.
     """
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
         """Replace Lightning's handler; Lightning later restores the original one."""
-        del pl_module
         if threading.current_thread() is not threading.main_thread():
             return
 

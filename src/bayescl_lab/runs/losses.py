@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args
 
 from torch import nn
-from typing_extensions import get_type_hints
+from typing_extensions import Self, get_type_hints
 
 from bayescl.checks import check_choice
 from bayescl.figures import NEUTRAL
@@ -28,8 +28,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
 )
 from bayescl_lab._docstrings import descriptions
-from bayescl_lab.ranking.bpr import BPRLoss
-from bayescl_lab.ranking.extra_positives import ExtraPositivesDebiasedLoss
+from bayescl_lab.ranking.losses import BPRLoss, ExtraPositivesDebiasedLoss
 
 _FIXED = ("minimum_similarity",)
 """A constructor argument that runs do not vary, since it follows from the similarity."""
@@ -44,19 +43,12 @@ class LossRow:
         colour: in figures.
         images: its class in runs on images; None if it is not available there.
         ranking: its class in runs on interactions; None if it is not available there.
-
-    Raises:
-        ValueError: if there is neither class.
     """
 
     title: str
     colour: str
     images: type[ContrastiveLoss] | None = None
     ranking: type[nn.Module] | None = None
-
-    def __post_init__(self) -> None:
-        if self.images is None and self.ranking is None:
-            raise ValueError(f"the loss {self.title} needs a class for images or for ranking")
 
     @property
     def needs_labels(self) -> bool:
@@ -66,19 +58,30 @@ class LossRow:
     @property
     def hyperparameters(self) -> Mapping[str, type]:
         """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
-        return {name: kind for name, (_, kind) in _parameters(self._class).items()}
+        return {name: kind for name, (_, kind) in self._parameters().items()}
 
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
-        owner, _ = _parameters(self._class)[hyperparameter]
+        owner, _ = self._parameters()[hyperparameter]
         said = descriptions(owner).get(hyperparameter, "")
         return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
 
-    @property
-    def _class(self) -> type[nn.Module]:
-        owner = self.images or self.ranking
-        assert owner is not None  # see __post_init__
-        return owner
+    def _parameters(self) -> dict[str, tuple[type, type]]:
+        """By name, the class whose constructor takes a hyper-parameter, and its type."""
+        made: Any = self.images or self.ranking
+        names = ("temperature", *getattr(made, "hyperparameters", ()))
+        return {name: _owner(made, name) for name in names if name not in _FIXED}
+
+
+def _owner(made: type, name: str) -> tuple[type, type]:
+    """The class in a loss's ancestry that takes a hyper-parameter, and the type that it wants."""
+    for owner in made.__mro__:
+        constructor = vars(owner).get("__init__")
+        if constructor is not None and name in inspect.signature(constructor).parameters:
+            hint = get_type_hints(constructor)[name]
+            wanted = get_args(hint) or (hint,)
+            return owner, float if float in wanted else int
+    raise TypeError(f"{made.__name__} has a hyper-parameter {name}, and no argument of that name")
 
 
 LOSSES: dict[str, LossRow] = {
@@ -131,48 +134,8 @@ def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(loss for loss in losses if takes(loss, name)) for name in names}
 
 
-def pop_loss(values: dict[str, Any]) -> tuple[str, dict[str, float]]:
-    """Remove a loss from stored settings; its name and the hyper-parameters that are not None."""
-    loss = values.pop("loss")
-    names = {name for row in LOSSES.values() for name in row.hyperparameters}
-    given = {name: values.pop(name) for name in names if name in values}
-    return loss, {name: value for name, value in given.items() if value is not None}
-
-
 @dataclass(frozen=True)
-class _ChosenLoss:
-    """A loss by name with given hyper-parameters; the others keep their defaults."""
-
-    loss: str
-    hyperparameters: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_choice("loss", self.loss, self.available())
-        taken = LOSSES[self.loss].hyperparameters
-        for name in self.hyperparameters:
-            if name not in taken:
-                raise ValueError(
-                    f"the loss {self.loss} does not take {name}; it takes {', '.join(taken)}"
-                )
-
-    @classmethod
-    def available(cls) -> tuple[str, ...]:
-        """Names of the losses that such runs have."""
-        raise NotImplementedError
-
-    @classmethod
-    def common(cls) -> dict[str, float]:
-        """Values that losses are compared with, where nothing was given or recorded."""
-        return {}
-
-    def _values(self, made: nn.Module) -> dict[str, Any]:
-        """The hyper-parameters that a loss has been made with."""
-        kinds = LOSSES[self.loss].hyperparameters
-        return {name: kind(getattr(made, name)) for name, kind in kinds.items()}
-
-
-@dataclass(frozen=True)
-class LossSettings(_ChosenLoss):
+class LossSettings:
     """A loss by name with given hyper-parameters; the others keep their defaults.
 
     Attributes:
@@ -188,35 +151,58 @@ class LossSettings(_ChosenLoss):
         {'temperature': 0.5, 'tau_plus': 0.2}
     """
 
+    loss: str
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_choice("loss", self.loss, self.available())
+        taken = LOSSES[self.loss].hyperparameters
+        for name in self.hyperparameters:
+            if name not in taken:
+                raise ValueError(
+                    f"the loss {self.loss} does not take {name}; it takes {', '.join(taken)}"
+                )
         self.build()
 
     @classmethod
     def available(cls) -> tuple[str, ...]:
-        """Names of the losses that runs on images have."""
+        """Names of the losses that such runs have."""
         return image_losses()
 
-    @classmethod
-    def common(cls) -> dict[str, float]:
-        """InfoNCE's temperature."""
-        return cls(BASELINE).resolved()
+    @property
+    def made(self) -> Any:
+        """The class of the loss."""
+        return LOSSES[self.loss].images
 
-    def build(self, **options: Any) -> ContrastiveLoss:
+    def build(self, **options: Any) -> Any:
         """The loss itself, with further options that every loss takes."""
-        made: Any = LOSSES[self.loss].images
-        loss: ContrastiveLoss = made(**{**self.hyperparameters, **options})
-        return loss
+        return self.made(**{**self.hyperparameters, **options})
 
     @property
     def uses_labels(self) -> bool:
         """Whether the loss can use the labels of some images."""
-        made = LOSSES[self.loss].images
-        return made is not None and made.uses_labels
+        return getattr(self.made, "uses_labels", False)
 
-    def resolved(self) -> dict[str, float]:
+    def resolved(self) -> dict[str, Any]:
         """Every hyper-parameter of the loss, including defaults."""
         return self._values(self.build())
+
+    def _values(self, built: nn.Module) -> dict[str, Any]:
+        """The hyper-parameters that a loss has been built with."""
+        kinds = LOSSES[self.loss].hyperparameters
+        return {name: kind(getattr(built, name)) for name, kind in kinds.items()}
+
+    def as_config(self) -> dict[str, Any]:
+        """Plain values for a run's settings: its name, and every hyper-parameter."""
+        return {"loss": self.loss, **self.resolved()}
+
+    @classmethod
+    def taken_from(cls, values: dict[str, Any]) -> Self:
+        """Remove a loss from a run's settings; values of None count as not given."""
+        names = {name for row in LOSSES.values() for name in row.hyperparameters}
+        given = {name: values.pop(name) for name in names & values.keys()}
+        own = {name: value for name, value in given.items() if value is not None}
+        return cls(values.pop("loss"), own)
 
 
 _RANKING_DEFAULTS = {
@@ -232,7 +218,7 @@ that often, and are below InfoNCE with the whole density (``benchmarks/own_loop.
 
 
 @dataclass(frozen=True)
-class RankingLoss(_ChosenLoss):
+class RankingLoss(LossSettings):
     """A recommender's loss by name with given hyper-parameters.
 
     The default of ``tau_plus`` is the density of the training interactions, and a tenth of it for
@@ -243,47 +229,49 @@ class RankingLoss(_ChosenLoss):
         hyperparameters: values by name.
 
     Raises:
-        ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
-            is out of its range.
+        ValueError: as for :class:`LossSettings`.
 
     Example:
-        >>> RankingLoss("debiased").resolved(score="cosine")
+        >>> RankingLoss("debiased").resolved()
         {'temperature': 0.2, 'tau_plus': None}
-        >>> RankingLoss("bayesian", {"beta": 0.5}).build(score="cosine", density=0.06).tau_plus
+        >>> RankingLoss("bayesian", {"beta": 0.5}).build(density=0.06).tau_plus
         0.06
     """
 
     loss: str = "bayesian"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.build(score="cosine", density=0.01)
 
     @classmethod
     def available(cls) -> tuple[str, ...]:
         """Names of the losses that recommenders have."""
         return ranking_losses()
 
-    def resolved(self, *, score: str) -> dict[str, float | None]:
+    @property
+    def made(self) -> Any:
+        """The class of the loss."""
+        return LOSSES[self.loss].ranking
+
+    def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
         """Every hyper-parameter of the loss; a ``tau_plus`` of None follows from the density."""
-        values: dict[str, float | None] = self._values(self._class())
+        values = self._values(self.made())
         values |= {name: by[score] for name, by in _RANKING_DEFAULTS.items() if name in values}
         if "tau_plus" in values:
             values["tau_plus"] = None
         return {**values, **{name: float(value) for name, value in self.hyperparameters.items()}}
 
-    def build(self, *, score: str, density: float, gather: bool = False) -> nn.Module:
+    def build(self, *, score: str = "cosine", density: float = 0.01, **options: Any) -> Any:
         """The loss itself.
 
         Args:
             score: how the encoder scores, "cosine" or "inner".
             density: of the interactions in training, for the default of ``tau_plus``.
-            gather: whether several processes share a batch.
+            **options: further options of the class.
         """
-        resolved = self.resolved(score=score)
         prior = density * self.density_share
-        values = {name: prior if value is None else value for name, value in resolved.items()}
-        return self._class(normalize=score == "cosine", gather=gather, **values)
+        values = {
+            name: prior if value is None else value
+            for name, value in self.resolved(score=score).items()
+        }
+        return self.made(normalize=score == "cosine", **values, **options)
 
     @property
     def density_share(self) -> float:
@@ -292,22 +280,11 @@ class RankingLoss(_ChosenLoss):
 
     def offers(self, call: str, *arguments: str) -> bool:
         """Whether the loss has a method, such as "in_batch", that accepts the given arguments."""
-        method = getattr(self._class, call, None)
+        method = getattr(self.made, call, None)
         return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
 
-    @property
-    def weighs_candidates(self) -> bool:
-        """Whether the loss weights an anchor's candidates differently."""
-        return issubclass(self._class, ContrastiveLoss)
 
-    @property
-    def _class(self) -> type[nn.Module]:
-        made = LOSSES[self.loss].ranking
-        assert made is not None  # see __post_init__
-        return made
-
-
-Loss = TypeVar("Loss", LossSettings, RankingLoss)
+Loss = TypeVar("Loss", bound=LossSettings)
 
 
 def choose_hyperparameters(
@@ -347,20 +324,3 @@ def choose_hyperparameters(
         values["tau_plus"] = 1 / num_classes
     values |= {name: value for name, value in given.items() if value is not None}
     return kind(loss, {name: value for name, value in values.items() if value is not None})
-
-
-def _parameters(made: type[nn.Module]) -> dict[str, tuple[type[nn.Module], type]]:
-    """A class's hyper-parameters: by name, whose constructor takes it, and its type."""
-    names = ("temperature", *getattr(made, "hyperparameters", ()))
-    return {name: _owner(made, name) for name in names if name not in _FIXED}
-
-
-def _owner(made: type[nn.Module], name: str) -> tuple[type[nn.Module], type]:
-    """The class in a loss's ancestry that takes a hyper-parameter, and the type that it wants."""
-    for owner in made.__mro__:
-        constructor = vars(owner).get("__init__")
-        if constructor is not None and name in inspect.signature(constructor).parameters:
-            hint = get_type_hints(constructor)[name]
-            wanted = get_args(hint) or (hint,)
-            return owner, float if float in wanted else int
-    raise TypeError(f"{made.__name__} has a hyper-parameter {name}, and no argument of that name")

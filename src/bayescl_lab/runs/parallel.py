@@ -1,7 +1,7 @@
 """Many runs, several at a time.
 
-The pool is the standard library's. joblib's has neither progress from within a task nor workers
-that end with a killed parent.
+The pool is the standard library's. joblib's has no workers that end with a killed parent. How far a
+run in a worker is, its ``metrics.csv`` says.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import queue
 import signal
 import sys
 import threading
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 
 from bayescl.checks import check_count
+from bayescl_lab.runs.folder import RunFolder
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a run, its number of finished epochs and that of all runs together."""
@@ -73,13 +73,11 @@ def train_runs(
                 report(name, settings.epochs)
         return results
 
-    context = multiprocessing.get_context("spawn")
-    news = context.Queue()
     pool = ProcessPoolExecutor(
         max_workers=max(1, min(workers, len(runs))),
-        mp_context=context,
+        mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=(news, sys.orig_argv),
+        initargs=(sys.orig_argv,),
     )
     try:
         pending = {
@@ -88,8 +86,10 @@ def train_runs(
         }
         while pending:
             done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
-            for name, epoch in _drain(news):
-                report(name, epoch)
+            for name in pending.values():
+                epoch = len(RunFolder(parent / name, "").read_metrics())
+                if epoch > epochs[name]:
+                    report(name, epoch)
             for future in done:
                 name = pending.pop(future)
                 results[name] = future.result()
@@ -111,37 +111,30 @@ def _train_one(
     name: str,
     report: Callable[[str, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Start, resume or read one run, and free its memory; without ``report``, in a worker."""
-    tell = report or _tell_parent
+    """Start, resume or read one run, and free its memory."""
+
+    def tell(epoch: int, _: float) -> None:
+        if report is not None:
+            report(name, epoch)
+
     try:
         return train(
             settings,
             parent / name,
             resume=(parent / name).is_dir(),
             checkpoint_every=max(1, min(settings.epochs // 3, AT_MOST_LOST)),
-            progress=lambda epoch, _: tell(name, epoch),
+            progress=tell,
         )
     finally:
         gc.collect()  # a trainer and its model refer to each other; the next run needs the device
 
 
-_news: Any = None
-"""In a worker: the queue to the parent."""
-
-
-def _start_worker(news: Any, command: list[str]) -> None:
+def _start_worker(command: list[str]) -> None:
     """Prepare a worker: one thread, Ctrl-C left to the parent, ends with the parent."""
-    global _news
-    _news = news
     sys.orig_argv = command  # provenance names the command, not this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-
-
-def _tell_parent(name: str, epoch: int) -> None:
-    """In a worker: report a finished epoch."""
-    _news.put((name, epoch))
 
 
 def _end_with_parent() -> None:
@@ -153,15 +146,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _drain(news: Any) -> Iterator[tuple[str, int]]:
-    """Everything that workers have reported so far."""
-    while True:
-        try:
-            yield news.get_nowait()
-        except queue.Empty:
-            return
 
 
 @contextmanager

@@ -48,6 +48,13 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path} is damaged or missing") from None
 
 
+def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """The position of each id among known ones, compared as text; -1 if it is unknown."""
+    wanted = [str(one) for one in ids]
+    place = {str(one): number for number, one in enumerate(known.tolist())} if wanted else {}
+    return np.array([place.get(one, -1) for one in wanted], dtype=np.int64)
+
+
 _AT_ONCE = 1 << 22
 """Bytes read at a time."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
@@ -64,23 +71,33 @@ def file_records(files: Iterable[Path]) -> list[FileRecord]:
     Raises:
         OSError: if one of them cannot be read.
     """
-    records: list[FileRecord] = []
-    for file in files:
-        digest, lines, blank = hashlib.sha256(), 0, True
-        with file.open("rb") as opened:
-            while chunk := opened.read(_AT_ONCE):
-                digest.update(chunk)
-                lines += chunk.count(b"\n")
-                blank = chunk.endswith(b"\n")
-        records.append(
-            {
-                "path": str(file.resolve()),
-                "bytes": file.stat().st_size,
-                "rows": _rows(file, lines + (not blank)),
-                "sha256": digest.hexdigest(),
-            }
-        )
-    return records
+    return [_file_record(file) for file in files]
+
+
+def _file_record(file: Path) -> FileRecord:
+    digest, lines, chunk = hashlib.sha256(), 0, b"\n"
+    with file.open("rb") as opened:
+        while more := opened.read(_AT_ONCE):
+            chunk = more
+            digest.update(chunk)
+            lines += chunk.count(b"\n")
+    rows: int | None = lines + (not chunk.endswith(b"\n"))
+    kind = file.suffix.lower()
+    if kind in _COMPRESSED:
+        rows = None
+    elif kind in _PARQUET:
+        rows = _parquet_rows(file)
+    place = {"path": str(file.resolve()), "bytes": file.stat().st_size}
+    return {**place, "rows": rows, "sha256": digest.hexdigest()}
+
+
+def _parquet_rows(file: Path) -> int | None:
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
+    except pl.exceptions.PolarsError:  # whoever reads it says what is wrong
+        return None
 
 
 def changes(before: Sequence[FileRecord], now: Sequence[FileRecord]) -> list[str]:
@@ -124,18 +141,3 @@ def _difference(before: int | None, now: int | None) -> str:
     rows = "row" if abs(now - before) == 1 else "rows"
     word = "more" if now > before else "fewer"
     return f"{abs(now - before)} {word} {rows} than the run was trained on"
-
-
-def _rows(file: Path, lines: int) -> int | None:
-    """The rows of a file that has so many lines."""
-    kind = file.suffix.lower()
-    if kind in _COMPRESSED:
-        return None
-    if kind not in _PARQUET:
-        return lines
-    import polars as pl
-
-    try:
-        return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
-    except pl.exceptions.PolarsError:  # whoever reads it says what is wrong
-        return None

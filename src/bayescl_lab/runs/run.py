@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from typing_extensions import Self, TypedDict, Unpack
+from typing_extensions import Self
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.provenance import provenance
@@ -18,12 +19,14 @@ from bayescl_lab.runs.weights import read_checkpoint, write_weights
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
-    from lightning.pytorch.loggers import Logger
 
-    from bayescl_lab.runs.journal import Journal, Progress, Pulse
+    from bayescl_lab.runs.loop import Journal
 
 Result = dict[str, Any]
 """The content of ``result.json``."""
+
+Rows = Sequence[Mapping[str, float]]
+"""Rows of ``metrics.csv``."""
 
 AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 
@@ -105,41 +108,24 @@ class RunStart:
         return result
 
 
-class Watching(TypedDict, total=False):
-    """How a run is monitored and saved; affects only its seconds.
-
-    Attributes:
-        checkpoint_every: epochs between checkpoints; default: 1.
-        checkpoint_every_steps: steps between checkpoints within an epoch, for runs on images;
-            default: none.
-        progress: called after every epoch.
-        pulse: called with the progress within an epoch.
-        loggers: Lightning's, given every row of ``metrics.csv``.
-    """
-
-    checkpoint_every: int
-    checkpoint_every_steps: int | None
-    progress: Progress | None
-    pulse: Pulse | None
-    loggers: Sequence[Logger]
-
-
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
-    All input errors are raised when it is created, before a folder exists. One of several
-    processes, ``is_first``, writes. One pass over the ``batches`` is an epoch.
+    Subclasses read the data and build the ``model`` and its ``batches``, one pass over which is an
+    epoch. All input errors are raised then, before a folder exists. Of several processes, the one
+    of ``rank`` 0 writes.
     """
 
     kind: ClassVar[str]
     settings_type: ClassVar[type[TrainedSettings]]
-    settings: AnySettings
     model: pl.LightningModule
-    batches: Sized
-    is_first: bool
+    batches: Any
 
-    @abstractmethod
-    def __init__(self, settings: AnySettings, **given: Any) -> None: ...
+    def __init__(self, settings: AnySettings, **given: Any) -> None:
+        del given
+        self.settings = settings
+        self.rank, local_rank = settings.this_process()
+        self.device = settings.torch_device(local_rank)
 
     @classmethod
     @abstractmethod
@@ -159,26 +145,40 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """Load weights of the run in another folder, as the setting ``init`` asks for."""
 
     @abstractmethod
-    def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
-        """Train in the run's folder, from its last checkpoint if there is one."""
+    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
+        """Own arguments of :func:`~bayescl_lab.runs.loop.fit_in_folder`."""
 
     @abstractmethod
-    def figures(self, folder: RunFolder, journal: Journal) -> Result:
-        """Evaluate the trained model: the content of ``result.json`` without its provenance."""
+    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+        """Further columns of the row of an epoch that has ended; may set ``should_stop``."""
+
+    @abstractmethod
+    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+        """Evaluate the trained model: what ``result.json`` holds of this kind of run alone."""
+
+    def fit(self, folder: RunFolder, **watching: Any) -> Journal:
+        """Train in the run's folder, from its last checkpoint if there is one."""
+        from bayescl_lab.runs.loop import fit_in_folder
+
+        options = {
+            "epochs": self.settings.epochs,
+            "device": self.device,
+            "devices": self.settings.devices,
+            "num_nodes": self.settings.num_nodes,
+            "evaluate": partial(self.columns, folder),
+            **self.fit_options(folder),
+            **watching,
+        }
+        return fit_in_folder(self.model, self.batches, folder, **options)
 
     @classmethod
     def reopen(
         cls, path: Path, *, data: str | None = None, **given: Any
     ) -> tuple[RunFolder, Self, int]:
-        """Open a run's folder, finished or not, with the weights behind its figures.
+        """Open a run, finished or not: its folder, itself, and how many whole epochs it saw.
 
-        Args:
-            path: the run folder.
-            data: other data to evaluate on; None for the run's own.
-            **given: what the run was given besides its settings.
-
-        Returns:
-            The folder, the run with its weights, and how many whole epochs they saw.
+        It has the weights behind its figures, its own data or others to evaluate on, and what else
+        it was ``given`` besides its settings.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
@@ -191,46 +191,45 @@ class TrainedRun(ABC, Generic[AnySettings]):
         cls,
         settings: AnySettings,
         out: Path,
+        watching: Mapping[str, Any],
         *,
-        resume: bool = False,
-        watching: Watching,
-        restored: Mapping[str, Any] | None = None,
+        resume: bool,
         **given: Any,
     ) -> Result:
-        """Train in a run folder, evaluate, and write the weights and the result.
+        """Train in a run folder, evaluate, write weights and result; returns ``result.json``.
 
-        Args:
-            settings: the settings of the run.
-            out: the run folder.
-            resume: whether to continue the run in ``out``.
-            watching: how the run is monitored and saved.
-            restored: what :meth:`restore` would return.
-            **given: what the run is given besides its settings.
-
-        Returns:
-            The content of ``result.json``; empty in processes that do not write.
+        ``watching`` are further arguments of :meth:`fit`; the run is ``given`` others besides its
+        settings. Processes that do not write return nothing.
         """
-        writes = settings.processes.this().rank == 0
+        writes = settings.this_process().rank == 0
         start = RunStart(out, cls.kind, settings, resume=resume, writes=writes)
         if start.result is not None:
             return start.result
-        if resume and restored is None:
-            restored = cls.restore(start.folder)
-        run = cls(settings, **(restored or {}), **given)
+        if resume and "record" not in given:
+            given |= cls.restore(start.folder)
+        run = cls(settings, **given)
         begun = start.folder.checkpoint.is_file()
         if settings.init is not None and not begun:
             run.start_from(Path(settings.init))
         with start.work() as folder:
             if begun:
                 run.load(folder.checkpoint)  # refuses one that is damaged, or of another model
-            if run.is_first:
+            if writes:
                 run.write_record(folder)
             journal = run.fit(folder, **watching)
-            if not run.is_first:
+            if not writes:
                 return {}
-            figures = run.figures(folder, journal)
+            result = {
+                "settings": settings.as_config(),
+                "seed": settings.seed,
+                "epochs": len(journal.rows),
+                "seconds_per_epoch": journal.seconds_per_epoch(),
+                **journal.medians("images_per_second"),
+                "loss": journal.rows[-1]["loss"],
+                **run.figures(folder, journal.rows),
+            }
             write_weights(folder, run.model.state_dict())
-        return start.finish(figures)
+        return start.finish(result)
 
     def load(self, checkpoint: Path) -> int:
         """Load the weights of a checkpoint and return how many whole epochs they saw."""

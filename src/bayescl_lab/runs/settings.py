@@ -1,27 +1,31 @@
-"""Settings stored in and restored from a run folder."""
+"""Settings of runs, stored in a run's folder and restored from it, and the devices they name."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import ConfigDict, ValidationError
 from typing_extensions import Self
 
 from bayescl_lab._fields import complaint
-from bayescl_lab.runs.processes import Device, Processes, check_device, chosen_device
+
+Device = Literal["auto", "cpu", "cuda"]
+"""Names of devices; "auto" is a GPU if there is one."""
 
 
-class StoredSettings(ABC):
-    """All settings of a run, as in ``config.yaml``."""
+class StoredSettings:
+    """All settings of a run, as in ``config.yaml``; subclasses are dataclasses."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Options that may change when a run is resumed; :meth:`continues` says to which values."""
+    parts: ClassVar[Mapping[str, Any]] = {}
+    """Types of the fields whose own settings stand among the others, as those of the loss do."""
 
     def continues(self, stored: Self) -> bool:
         """Whether a run with other settings, ``stored``, can continue with these.
@@ -32,9 +36,13 @@ class StoredSettings(ABC):
         del stored
         return False
 
-    @abstractmethod
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values."""
+        config: dict[str, Any] = {}
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, field.name)
+            config |= value.as_config() if field.name in self.parts else {field.name: value}
+        return config
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -45,45 +53,55 @@ class StoredSettings(ABC):
         """
         values = dict(config)
         try:
-            return cls(**cls._taken_from(values), **values)
+            parts = {name: part.taken_from(values) for name, part in cls.parts.items()}
+            return cls(**parts, **values)
         except ValidationError as error:
             raise ValueError(complaint(error)) from None
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 
-    @classmethod
-    def _taken_from(cls, _: dict[str, Any], /) -> dict[str, Any]:
-        """Remove values that are stored in another form; return them by field."""
-        return {}
-
-
-def check_start(options: Any) -> None:
-    """Refuse a GPU if there is none, and make the folder to start from absolute."""
-    if options.init is not None:  # to resume from another directory
-        object.__setattr__(options, "init", str(Path(options.init).resolve()))
-    check_device(options.device)
-
 
 class TrainedSettings(StoredSettings):
     """Settings of a run that trains: what images and interactions have in common."""
 
-    device: Device
-    init: str | None
     epochs: int
-    if TYPE_CHECKING:
+    seed: int
+    init: str | None
+    device: Device
+    devices: int
+    num_nodes: int
 
-        @property
-        def processes(self) -> Processes:
-            """The devices that train together."""
+    def __post_init__(self) -> None:
+        if self.init is not None:  # to resume from another directory
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device must be auto or cpu if torch finds no GPU, got 'cuda'")
 
     @property
-    @abstractmethod
     def decays(self) -> bool:
         """Whether the learning rate falls to 0 at the last epoch."""
+        return True
+
+    @property
+    def num_processes(self) -> int:
+        """Number of processes that train together, one per device, on all nodes."""
+        return self.devices * self.num_nodes
+
+    def this_process(self) -> ProcessRank:
+        """The ranks of this process; refuses another number of processes than torchrun started."""
+        started = os.environ.get("WORLD_SIZE", "1")
+        if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.num_processes:
+            raise ValueError(
+                f"devices times num_nodes must be {started}, the number of processes that torchrun "
+                f"started, got {self.devices} times {self.num_nodes}"
+            )
+        return ProcessRank(0, 0) if self.num_processes == 1 else process_rank(self.devices)
 
     def torch_device(self, number: int = 0) -> torch.device:
         """The run's device on this machine; with several GPUs, the one with the given number."""
-        return chosen_device(self.device, number if self.processes.devices > 1 else None)
+        if self.device == "cpu" or not torch.cuda.is_available():
+            return torch.device("cpu")
+        return torch.device("cuda", number) if self.devices > 1 else torch.device("cuda")
 
     def continues(self, stored: Self) -> bool:
         """Whether only what may change differs, and the epochs only grow."""
@@ -103,3 +121,19 @@ class TrainedSettings(StoredSettings):
                 f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
             )
         return True
+
+
+class ProcessRank(NamedTuple):
+    """The ranks of a process: among all, where 0 writes the run folder, and on its node."""
+
+    rank: int
+    local_rank: int
+
+
+def process_rank(devices: int = 1) -> ProcessRank:
+    """The ranks of this process, if so many train on each node."""
+    if devices * int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return ProcessRank(0, 0)
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    node = int(os.environ.get("GROUP_RANK", os.environ.get("NODE_RANK", "0")))
+    return ProcessRank(int(os.environ.get("RANK", str(node * devices + local))), local)

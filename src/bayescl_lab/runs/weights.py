@@ -19,8 +19,11 @@ from torch import Tensor
 from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.folder import RunFolder
 
-_LOSS = "loss."
-"""Prefix of the loss's state, which is not needed without training."""
+_DAMAGED = (
+    *(RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile),
+    # what torch's reader may also raise on bytes that were never a checkpoint
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError),
+)
 
 
 def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
@@ -29,10 +32,7 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
         raise ValueError(f"there is no checkpoint {path}")
     try:
         checkpoint = torch.load(path, map_location=map_location, weights_only=True)
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile):
-        checkpoint = None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        # what torch's reader may also raise on bytes that were never a checkpoint
+    except _DAMAGED:
         checkpoint = None
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ValueError(f"the checkpoint {path} is damaged")
@@ -40,11 +40,11 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
 
 
 def as_safetensors(state: Mapping[str, Any]) -> bytes:
-    """The tensors of a module's state without the loss's, in safetensors format."""
+    """The tensors of a module's state in safetensors format, without those of the loss."""
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in state.items()
-        if isinstance(value, Tensor) and not name.startswith(_LOSS)
+        if isinstance(value, Tensor) and not name.startswith("loss.")
     }
     return bytes(save(tensors, metadata={"format": "pt"}))
 
@@ -63,3 +63,9 @@ def read_weights(folder: RunFolder) -> dict[str, Any]:
         return dict(load_file(folder.weights_file))
     except (SafetensorError, OSError):
         raise ValueError(f"{folder.weights_file} is damaged") from None
+
+
+def part_of_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The part of a state that belongs to a submodule."""
+    start = f"{name}."
+    return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}

@@ -1,7 +1,9 @@
-"""Tables read by tests."""
+"""Tables written and read by tests."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,3 +19,17 @@ def read_table(
     """The columns of one table, guessed or with the given names."""
     named = {f"{kind}_column": name for kind, name in (columns or {}).items()}
     return read_tables([path], None, TableOptions(**named, **options), name="x").train
+
+
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    """A zip archive of some files."""
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def parquet(rows: list[tuple], columns: list[str]) -> bytes:
+    """A Parquet file."""
+    pl.DataFrame(rows, schema=columns, orient="row").write_parquet(file := io.BytesIO())
+    return file.getvalue()

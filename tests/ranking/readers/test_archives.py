@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import re
 import tempfile
-import zipfile
 from functools import partial
 from pathlib import Path
 
-import polars as pl
 import pytest
-from tests.ranking.readers.tables import read_table
+from tests.ranking.readers.tables import parquet, read_table, zipped
 
-from bayescl_lab.ranking.readers import archives
+from bayescl_lab.ranking.readers import archives, table
 from bayescl_lab.ranking.readers.archives import unpacked
 from bayescl_lab.ranking.readers.table import TableOptions, table_header
 
@@ -24,6 +21,7 @@ gzipped = partial(gzip.compress, mtime=0)  # the same bytes in every test proces
 
 TEXT = b"user_id,item_id\nann,x\nbob,y\n"
 ROWS = [("ann", "x"), ("bob", "y")]
+PARQUET = parquet(ROWS, ["user_id", "item_id"])
 
 
 @pytest.fixture
@@ -33,20 +31,6 @@ def temporary(tmp_path, monkeypatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
-
-
-def zipped(members: dict[str, bytes]) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return content.getvalue()
-
-
-def parquet() -> bytes:
-    content = io.BytesIO()
-    pl.DataFrame(ROWS, schema=["user_id", "item_id"], orient="row").write_parquet(content)
-    return content.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -61,8 +45,8 @@ def parquet() -> bytes:
         ("a.zip", zipped({"in/a.csv": TEXT, "in/": b"", "__MACOSX/._a.csv": b"", "b.md": b"#"})),
         ("a.zip", zipped({"a.csv": TEXT, "README.txt": b"about"})),
         ("a.zip", zipped({"a.txt": TEXT})),
-        ("a.zip", zipped({"a.parquet": parquet()})),
-        ("a.parquet.gz", gzipped(parquet())),
+        ("a.zip", zipped({"a.parquet": PARQUET})),
+        ("a.parquet.gz", gzipped(PARQUET)),
     ],
 )
 def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, content):
@@ -109,17 +93,34 @@ def test_a_password_is_said_to_be_needed(write):
     content = bytearray(zipped({"a.csv": TEXT}))
     for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(signature) + flags] |= 1
-    path = write("a.zip", bytes(content))
     with pytest.raises(ValueError, match=r"cannot unpack .*a\.zip: .*password"):
-        read_table(path)
+        read_table(write("a.zip", bytes(content)))
 
 
 def test_what_unpacks_to_absurdly_much_is_refused_and_leaves_nothing(write, temporary, monkeypatch):
     monkeypatch.setattr(archives, "_LEAST_BOMB", 1 << 20)
-    path = write("a.csv.gz", gzipped(bytes(1 << 23)))
-    with pytest.raises(ValueError, match="unpacks to more than 200 times its size"):
-        read_table(path)
+    bomb = bytes(1 << 23)
+    lying = bytearray(zipped({"a.csv": bomb}))
+    for signature, size in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # declares ten bytes
+        start = lying.index(signature) + size
+        lying[start : start + 4] = (10).to_bytes(4, "little")
+    for name, content, message in (
+        ("a.csv.gz", gzipped(bomb), "unpacks to more than 200 times its size"),
+        ("a.csv.xz", lzma.compress(bomb), "unpacks to more than 200 times its size"),
+        ("a.zip", zipped({"a.csv": bomb}), "unpacks to more than 200 times its size"),
+        ("a.zip", bytes(lying), "cannot unpack .*: Bad CRC-32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_table(write(name, content))
     assert list(temporary.iterdir()) == []
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_in_memory(write, monkeypatch):
+    monkeypatch.setattr(table, "_LONGEST", 1 << 10)
+    for content, line in ((b"a" * 4096, 1), (TEXT + b"b" * 4096, 4)):
+        path = write("a.csv.gz", gzipped(content))
+        with pytest.raises(ValueError, match=re.escape(f"{path}, line {line}: it has 1024 char")):
+            read_table(path)
 
 
 def test_a_header_needs_only_the_beginning(write):

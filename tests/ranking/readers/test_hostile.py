@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import os
 import random
 import resource
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
+from tests.ranking.readers.tables import parquet, zipped
 
 from bayescl_lab.cli._app import _complain
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
@@ -34,19 +32,6 @@ HUGE = ("9" * 400, "9223372036854775808", "-1", "1e308", "1e400", "nan", "0x10",
 def separated(separator: str, header: str = "user,item,rating,timestamp") -> bytes:
     lines = [header.replace(",", separator), *(separator.join(map(str, row)) for row in ROWS)]
     return "\n".join(lines).encode() + b"\n"
-
-
-def parquet() -> bytes:
-    pl.DataFrame(ROWS, schema=["user", "item", "rating", "timestamp"], orient="row").write_parquet(
-        file := io.BytesIO()
-    )
-    return file.getvalue()
-
-
-def zipped(content: bytes) -> bytes:
-    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("table.csv", content)
-    return file.getvalue()
 
 
 NUMBERS = [f"{user}\t{item}\t{1 + item % 5}\t{item}" for user, item in PAIRS]
@@ -66,14 +51,15 @@ PLAIN: dict[str, bytes] = {
     "ratings.dat": "\n".join(NUMBERS).replace("\t", "::").encode(),
     "train.txt": LISTS,
     "parts/one.csv": separated(","),
+    "a.parquet": parquet(ROWS, ["user", "item", "rating", "timestamp"]),
 }
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zip": zipped,
+    ".zip": lambda content: zipped({"table.csv": content}),
 }
-FORMATS = [*PLAIN, "a.parquet", *(f"a.csv{packing}" for packing in PACKED)]
+FORMATS = [*PLAIN, *(f"a.csv{packing}" for packing in PACKED)]
 
 
 def damaged(content: bytes, dice: random.Random) -> bytes:
@@ -139,14 +125,14 @@ def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, cap
             content = PACKED[packing](damaged(PLAIN["a.csv"], dice))
             content = damaged(content, dice) if dice.random() < 0.5 else content
         else:
-            content = damaged(parquet() if packing == ".parquet" else PLAIN[name], dice)
+            content = damaged(PLAIN[name], dice)
         path.write_bytes(content)
         wanted = {"min_rating": dice.choice((None, 2.0)), "split": dice.choice((None, "last"))}
         skips = name.endswith(".csv") and dice.random() < 0.3
         options = {"skip_bad_rows": True} if skips else {}
         try:
             guessed_columns(data, TableOptions(**options))
-            parts = load_interactions(data, **wanted, **options)
+            train = load_interactions(data, **wanted, **options).train
         except ValueError as error:
             _complain(str(error))
             message = capsys.readouterr().err
@@ -154,11 +140,10 @@ def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, cap
             assert len(message) < 2100, (number, message)
             assert Path(data).name in message, (number, message)
             continue
-        assert len(np.unique(parts.train.user_ids)) == parts.train.num_users
-        assert len(np.unique(parts.train.item_ids)) == parts.train.num_items
-        assert parts.train.num_interactions > 0
-        times = parts.train.timestamps
-        assert times is None or np.isfinite(times).all()
+        assert len(np.unique(train.user_ids)) == train.num_users
+        assert len(np.unique(train.item_ids)) == train.num_items
+        assert train.num_interactions > 0
+        assert train.timestamps is None or np.isfinite(train.timestamps).all()
     unit = 1 if sys.platform == "darwin" else 2**10
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 2**30
 

@@ -4,30 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from runs.same_run import PowerCut, assert_same_run, cut_power_at, final_state
+from runs.same_run import final_state
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.weights import read_checkpoint
-
-
-@pytest.mark.parametrize("call", [1, 14])
-def test_a_run_cut_off_anywhere_is_evaluated_and_resumed_equals_the_unbroken_run(
-    settings, trained, tmp_path, monkeypatch, call
-):
-    with monkeypatch.context() as patch:
-        cut_power_at(patch, call)
-        with pytest.raises(PowerCut):
-            train_images(settings, tmp_path / "broken")
-    if call == 14:
-        assert evaluate_images(tmp_path / "broken")["epochs"] == 2
-    torch.rand(7)  # the resumed process need not stand where the unbroken one stood
-    before = torch.get_rng_state()
-    train_images(settings, tmp_path / "broken", resume=True)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert_same_run(trained(settings), tmp_path / "broken")
 
 
 def test_another_seed_gives_another_run(settings, trained):

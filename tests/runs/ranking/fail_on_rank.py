@@ -9,7 +9,7 @@ import sys
 
 from bayescl_lab.cli import main
 from bayescl_lab.ranking.candidates import SharedCandidates
-from bayescl_lab.runs.processes import process_rank
+from bayescl_lab.runs.settings import process_rank
 
 drawn, draw = 0, SharedCandidates.draw
 

@@ -19,7 +19,6 @@ import torch
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.processes import Processes
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
@@ -73,7 +72,7 @@ def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
         lr=0.03,
         epochs=3,
         device="cpu",
-        processes=Processes(devices),
+        devices=devices,
     )
     return replace(shared, **CASES.get(case, {"epochs": 4}))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -20,7 +19,7 @@ from bayescl.axes import Float, Int, Tensor
 from bayescl.engines.batch import CandidateRule
 from bayescl.engines.fused import kernels
 from bayescl.engines.fused.tiles import Kernel, Precision, Tile, tiles_for
-from bayescl.functional.histogram import inverse_widths, log2_weights
+from bayescl.functional.histogram import bin_means, inverse_widths
 from bayescl.functional.objective import LogSumObjective
 
 Result = TypeVar("Result")
@@ -51,7 +50,7 @@ class FusedLogSumExp(torch.autograd.Function):
         """Sum over all columns; ``weighting`` weighs them by their ranks, in ``bins`` bins."""
         anchors, candidates = anchors.contiguous(), candidates.contiguous()
         problem = Problem(anchors, candidates, rule, precision)
-        with _on(anchors.device):
+        with torch.cuda.device_of(anchors):  # where Triton launches
             binned = weights_in_bins(problem, weighting, bins)
             scale = _scale(temperature, anchors.device)
             base_2, counts = log_sums(problem, scale, binned, count=count)
@@ -74,7 +73,7 @@ class FusedLogSumExp(torch.autograd.Function):
         upstream, per_unit = upstream.float(), scale * math.log(2)  # 1 / temperature
         to_anchors = to_candidates = to_temperature = None
         wants_anchors, wants_candidates, wants_temperature, *_ = ctx.needs_input_grad
-        with _on(anchors.device):
+        with torch.cuda.device_of(anchors):
             if wants_anchors or wants_temperature:
                 gradient = slopes("anchor_gradient") * (upstream * per_unit)[:, None]
                 if wants_temperature:
@@ -95,11 +94,6 @@ class FusedLogSumExp(torch.autograd.Function):
 def _scale(temperature: Float[Tensor, ""], device: torch.device) -> Float[Tensor, ""]:
     """Factor that turns similarities into base-2 logits."""
     return math.log2(math.e) / temperature.detach().to(device, torch.float32)
-
-
-def _on(device: torch.device) -> AbstractContextManager[Any]:
-    """Triton launches on the current device, which need not be the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 class Binned(NamedTuple):
@@ -179,8 +173,9 @@ def weights_in_bins(problem: Problem, weighting: LogSumObjective, bins: int) -> 
     inverse = inverse_widths(low, top)
     top = torch.where(top == -torch.inf, 0.0, top)  # rows without candidates: nothing to place
     counts = histograms(problem, binned := Binned(bins, top, inverse))
-    table = log2_weights(counts, inverse, weighting.weights_of_cdf, weighting.ranks)
-    return binned._replace(log_weights=table)
+    upper = weighting.ranks == "upper"
+    weights = bin_means(counts, inverse, weighting.weights_of_cdf, upper=upper)
+    return binned._replace(log_weights=weights.log2_())
 
 
 def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:

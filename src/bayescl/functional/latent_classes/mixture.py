@@ -22,15 +22,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_count, check_floating, check_positive, check_shape
-from bayescl.functional.latent_classes._rows import (
-    by_component,
-    sum_by_mixture,
-    unit_rows,
-    usable,
-)
+from bayescl.checks import check_floating, check_shape
+from bayescl.functional.similarity import ordinary_lengths
 
 MAX_KAPPA = 60.0
 """The largest concentration of a fit: tight components grow no sharper than this."""
@@ -58,60 +54,94 @@ class Mixtures:
     @cached_property
     def logits(self) -> tuple[Float[Tensor, " components"], Float[Tensor, "dim components"]]:
         """Log of the weights, and what gives the rest of a row's logits: directions by kappa."""
-        kappa = by_component(self.kappa, self.sizes)
+        kappas = zip(self.kappa, self.sizes, strict=True)
+        kappa = torch.cat([value.expand(size) for value, size in kappas])  # [components]
         return self.weights.log(), (self.directions * kappa[:, None]).T
 
 
-def start_mixtures(
+def unit_rows(
     rows: Float[Tensor, "rows dim"],
+) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
+    """Rows of unit length, and a size of each, which says whether it has a direction.
+
+    Rows that are not finite, or have no direction, become 0.
+    """
+    rows = rows.detach()
+    if rows.dtype not in (torch.float32, torch.float64):
+        rows = rows.float()
+    lengths = ordinary_lengths(rows)
+    if lengths is not None:
+        return rows / lengths, lengths.squeeze(1)
+    # By the largest entry first: squares of tiny or huge entries would leave the range.
+    largest = rows.abs().amax(dim=1)
+    clean = torch.where(usable(largest)[:, None], rows / largest[:, None], 0)
+    return F.normalize(clean, dim=1), largest
+
+
+def usable(size: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Which rows are finite and have a direction, by their sizes."""
+    return size.isfinite() & (size > 0)
+
+
+def sum_by_mixture(
+    values: Float[Tensor, " components"], sizes: Sequence[int]
+) -> Float[Tensor, " mixtures"]:
+    """Sums over the components of each mixture."""
+    return torch.stack([part.sum() for part in torch.split(values, list(sizes))])
+
+
+def start_mixtures(
+    unit: Float[Tensor, "rows dim"],
+    known: Bool[Tensor, " rows"],
     sizes: Sequence[int],
-    *,
     generator: torch.Generator,
     max_kappa: float = MAX_KAPPA,
 ) -> Mixtures:
-    r"""Choose the first directions of each mixture among the rows, by k-means++.
+    r"""Choose the first directions of each mixture among known rows of unit length, by k-means++.
 
     The first is a random row. Each further row is drawn with probability proportional to
-    :math:`1 - \max_c \mu_c \cdot x`, its distance from the rows chosen so far.
-
-    Args:
-        rows: embeddings of any length, scaled to unit length here. Rows that are not finite or all
-            zero are never chosen. Not differentiated.
-        sizes: number of components of each mixture, at least 1 and at most the number of rows.
-        generator: a CPU generator, so that the draws are the same on every device.
-        max_kappa: the concentration to start with, positive.
-
-    Returns:
-        Mixtures with equal weights. Directions repeat if there are fewer distinct rows than
-        components.
-
-    Raises:
-        ValueError: if ``sizes`` is empty, or a mixture has more components than there are rows.
-
-    Example:
-        >>> rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-        >>> start = start_mixtures(rows, [2], generator=torch.Generator().manual_seed(0))
-        >>> start.directions.sort(dim=0).values
-        tensor([[0., 0.],
-                [1., 1.]])
-
-    Reference:
-        Arthur and Vassilvitskii, SODA 2007.
+    :math:`1 - \max_c \mu_c \cdot x`, its distance from the rows chosen so far; they repeat if there
+    are fewer distinct rows than components. Draws are made on the CPU, the same on every device.
     """
-    check_sizes(rows, sizes)
-    check_positive("max_kappa", max_kappa)
-    unit, largest = unit_rows(rows)
-    return started(unit, usable(largest), sizes, generator, max_kappa)
+    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
+    spread = _spread_rows(unit, known, draws.to(unit.device, unit.dtype))
+    chosen = [row[:size] for row, size in zip(spread, sizes, strict=True)]
+    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
+    kappa = unit.new_full((len(sizes),), max_kappa)
+    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
+
+
+def _spread_rows(
+    unit: Float[Tensor, "rows dim"],
+    known: Bool[Tensor, " rows"],
+    draws: Float[Tensor, "mixtures draws"],
+) -> Int[Tensor, "mixtures draws"]:
+    """Numbers of rows for each mixture, from uniform draws."""
+    uniform = known.to(unit.dtype)
+    evenly = uniform.cumsum(dim=0)
+    place = evenly.repeat(len(draws), 1)
+    distance, whole = uniform, unit.new_ones(())
+    chosen: list[Tensor] = []
+    columns = unit.T
+    for draw in draws.T[:, :, None]:  # [mixtures, 1]; place and distance are [mixtures, rows]
+        row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
+        chosen.append(row.clamp_max_(len(unit) - 1))
+        # Rounding leaves a trace of distance between equal rows.
+        away = torch.threshold_(torch.addmm(whole, unit[row], columns, alpha=-1), 1e-6, 0.0)
+        distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
+        # Where all rows lie on those chosen already, any usable row will do.
+        place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)
+    return torch.stack(chosen, dim=1)
 
 
 def fit_mixtures(
-    rows: Float[Tensor, "rows dim"],
+    unit: Float[Tensor, "rows dim"],
+    counted: Float[Tensor, " rows"],
     start: Mixtures,
-    *,
     iterations: int,
     max_kappa: float = MAX_KAPPA,
 ) -> Mixtures:
-    r"""Fit every mixture to the rows by expectation maximisation.
+    r"""Fit every mixture to rows of unit length, or 0 where they do not count, by EM.
 
     With responsibilities :math:`r_{ic}` of the mixture before, one iteration is
 
@@ -121,35 +151,28 @@ def fit_mixtures(
         R = \tfrac{1}{n}\sum_c \lVert m_c \rVert, \qquad
         \kappa = \frac{R\,(d - R^2)}{1 - R^2}.
 
-    Args:
-        rows: embeddings of any length, scaled to unit length here. Rows that are not finite or all
-            zero are ignored. Not differentiated.
-        start: where to begin: :func:`start_mixtures`, or an earlier fit.
-        iterations: number of steps, at least 0.
-        max_kappa: the largest concentration, positive; identical rows would have an infinite one.
-
-    Returns:
-        Mixtures of the same sizes. A component without rows keeps its direction, with weight 0. If
-        no row is usable, ``start`` is returned unchanged.
-
-    Raises:
-        ValueError: if rows and directions differ in length.
-
-    Example:
-        >>> rows = torch.tensor([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
-        >>> start = start_mixtures(rows, [2], generator=torch.Generator().manual_seed(0))
-        >>> fit = fit_mixtures(rows, start, iterations=5)
-        >>> fit.weights, fit.directions[:, 0].abs()
-        (tensor([0.5000, 0.5000]), tensor([1., 1.]))
+    A component without rows keeps its direction, with weight 0; if no row counts, so does all.
 
     Reference:
         Banerjee et al., JMLR 2005, Eqs. 4.4 (kappa) and Table 2 (EM).
     """
-    check_count("iterations", iterations, 0)
-    check_positive("max_kappa", max_kappa)
-    _check_rows(rows, start)
-    unit, largest = unit_rows(rows)
-    return fitted(unit, usable(largest).to(unit.dtype), start, iterations, max_kappa)
+    count = counted.sum()
+    mixtures = start
+    for _ in range(iterations):
+        shares = softmax_by_mixture(unit, mixtures)  # [rows, components]
+        sums = shares.T @ unit  # [components, dim]
+        lengths = sums.norm(dim=1)
+        filled = lengths > 0
+        kappa = mean_kappa(sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
+        directions = sums / torch.where(filled, lengths, 1)[:, None]
+        mixtures = Mixtures(
+            torch.where(filled[:, None], directions, mixtures.directions),
+            # 0 / 0, without usable rows, keeps what was there.
+            torch.where(count > 0, counted @ shares / count, mixtures.weights),
+            torch.where(count > 0, kappa, mixtures.kappa),
+            start.sizes,
+        )
+    return mixtures
 
 
 def mean_kappa(
@@ -205,7 +228,8 @@ def responsibilities(
         tensor([[0.8808, 0.1192],
                 [0.5000, 0.5000]])
     """
-    _check_rows(rows, mixtures)
+    check_floating("rows", rows)
+    check_shape("rows", rows, ("rows", mixtures.directions.shape[1]))
     unit, largest = unit_rows(rows)
     shares = softmax_by_mixture(unit, mixtures)
     return torch.where(largest.isfinite()[:, None], shares, torch.nan)
@@ -219,91 +243,3 @@ def softmax_by_mixture(
     logits = torch.addmm(log_weights, unit, directions)
     parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
     return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
-
-
-def started(
-    unit: Float[Tensor, "rows dim"],
-    known: Bool[Tensor, " rows"],
-    sizes: Sequence[int],
-    generator: torch.Generator,
-    max_kappa: float,
-) -> Mixtures:
-    """:func:`start_mixtures` of rows of unit length."""
-    draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
-    spread = _spread_rows(unit, known, draws.to(unit.device, unit.dtype))
-    chosen = [one[:size] for one, size in zip(spread, sizes, strict=True)]
-    weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
-    kappa = unit.new_full((len(sizes),), max_kappa)
-    return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
-
-
-def _spread_rows(
-    unit: Float[Tensor, "rows dim"],
-    known: Bool[Tensor, " rows"],
-    draws: Float[Tensor, "mixtures draws"],
-) -> Int[Tensor, "mixtures draws"]:
-    """Numbers of rows by k-means++ for each mixture, from uniform draws."""
-    uniform = known.to(unit.dtype)
-    evenly = uniform.cumsum(dim=0)
-    place = evenly.repeat(len(draws), 1)
-    distance, one = uniform, unit.new_ones(())
-    chosen: list[Tensor] = []
-    columns = unit.T
-    for draw in draws.T[:, :, None]:  # [mixtures, 1]; place and distance are [mixtures, rows]
-        row = torch.searchsorted(place, draw * place[:, -1:], right=True).squeeze(1)
-        chosen.append(row.clamp_max_(len(unit) - 1))
-        # Rounding leaves a trace of distance between equal rows.
-        away = torch.threshold_(torch.addmm(one, unit[row], columns, alpha=-1), 1e-6, 0.0)
-        distance = torch.minimum(distance, away) if len(chosen) > 1 else away * uniform
-        # Where all rows lie on those chosen already, any usable row will do.
-        place = torch.add(distance.cumsum(dim=1), evenly, alpha=_NEXT_TO_NOTHING)
-    return torch.stack(chosen, dim=1)
-
-
-def fitted(
-    unit: Float[Tensor, "rows dim"],
-    counted: Float[Tensor, " rows"],
-    start: Mixtures,
-    iterations: int,
-    max_kappa: float,
-) -> Mixtures:
-    """:func:`fit_mixtures` to rows of unit length; those that do not count are 0."""
-    count = counted.sum()
-    mixtures = start
-    for _ in range(iterations):
-        shares = softmax_by_mixture(unit, mixtures)
-        sums = shares.T @ unit
-        lengths = sums.norm(dim=1)
-        found = lengths > 0
-        kappa = mean_kappa(sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
-        mixtures = Mixtures(
-            torch.where(
-                found[:, None], sums / torch.where(found, lengths, 1)[:, None], mixtures.directions
-            ),
-            # 0 / 0, without usable rows, keeps what was there.
-            torch.where(count > 0, counted @ shares / count, mixtures.weights),
-            torch.where(count > 0, kappa, mixtures.kappa),
-            start.sizes,
-        )
-    return mixtures
-
-
-def check_sizes(rows: Tensor, sizes: Sequence[int]) -> None:
-    """Refuse rows that cannot start mixtures of these sizes."""
-    check_floating("rows", rows)
-    check_shape("rows", rows, ("rows", "dim"))
-    if not sizes:
-        raise ValueError("sizes must name at least one mixture, got none")
-    for size in sizes:
-        check_count("sizes", size, 1)
-    if max(sizes) > len(rows):
-        raise ValueError(
-            f"sizes must be at most the number of rows, got {max(sizes)} components "
-            f"for {len(rows)} rows"
-        )
-
-
-def _check_rows(rows: Tensor, mixtures: Mixtures) -> None:
-    """Refuse rows that are not of the mixtures' length."""
-    check_floating("rows", rows)
-    check_shape("rows", rows, ("rows", mixtures.directions.shape[1]))

@@ -16,22 +16,16 @@ import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_positive, check_shape
-from bayescl.functional.latent_classes._rows import (
-    check_shares,
-    mean_product,
-    unit_by_mixture,
+from bayescl.functional.latent_classes.mixture import (
+    Mixtures,
+    fit_mixtures,
+    softmax_by_mixture,
+    start_mixtures,
     unit_rows,
     usable,
 )
-from bayescl.functional.latent_classes.mixture import (
-    MAX_KAPPA,
-    Mixtures,
-    check_sizes,
-    fitted,
-    softmax_by_mixture,
-    started,
-)
 from bayescl.functional.latent_classes.trust import (
+    check_shares,
     mixture_alignment,
     positive_closeness,
     view_agreement,
@@ -59,13 +53,12 @@ class LatentClasses:
         transform: applied next, from the right; then rows are scaled to unit length again.
         mixtures: fitted to the resulting rows.
         transitions: for each mixture, the probability that one view of an item lies in a component
-            (column) if the other view lies in another (row); see :func:`component_transitions`.
-        alignment: how far each mixture agrees with the others; see :func:`mixture_alignment`.
-        closeness: how often an item's other view is closer than another item of its class; see
-            :func:`positive_closeness`.
+            (column) if the other view lies in another (row).
+        alignment: how far each mixture tells the same items apart as the others do, in [0, 1].
+        closeness: how often an item's other view is closer than another item of its class.
         share: mean probability that two items are of one class, over all mixtures.
-        known: how surely each component is of each class that labels name, for each mixture; see
-            :func:`known_classes`. None without labels.
+        known: how surely each component is of each class that labels name, for each mixture; None
+            without labels.
     """
 
     center: Float[Tensor, " dim"]
@@ -101,7 +94,6 @@ def fit_latent_classes(
     generator: torch.Generator,
     iterations: int = 3,
     shrinkage: float = 0.3,
-    max_kappa: float = MAX_KAPPA,
     labelled: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> LatentClasses:
     r"""Find latent classes of items from two views of each, without labels.
@@ -117,8 +109,7 @@ def fit_latent_classes(
     the mixtures are fitted to :math:`y`, the scatter of rows within components is added to
     :math:`S`, and the mixtures are fitted once more. This plays down directions that augmentation
     changes or in which the rows of a component differ, so that directions which tell components
-    apart stand out. Last, the views show between which components items move
-    (:func:`component_transitions`).
+    apart stand out. Last, the views show between which components items move.
 
     Args:
         view_1: embeddings of one view of each item, of any length, oldest first. Not
@@ -129,9 +120,8 @@ def fit_latent_classes(
         generator: a CPU generator, so that the draws are the same on every device.
         iterations: steps of expectation maximisation in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
-        max_kappa: the largest concentration, positive.
         labelled: both views of some items, ``[labelled, dim]`` each, and their labels, which say of
-            which classes components are; see :func:`known_classes`.
+            which classes components are.
 
     Returns:
         Latent classes. Items with a view that is not finite or is all zero are ignored.
@@ -154,9 +144,18 @@ def fit_latent_classes(
     """
     check_count("iterations", iterations, 0)
     check_positive("shrinkage", shrinkage)
-    check_positive("max_kappa", max_kappa)
+    check_floating("rows", view_1)
+    check_shape("rows", view_1, ("rows", "dim"))
     check_shape("view_2", view_2, view_1.shape)
-    check_sizes(view_1, sizes)
+    if not sizes:
+        raise ValueError("sizes must name at least one mixture, got none")
+    for size in sizes:
+        check_count("sizes", size, 1)
+    if max(sizes) > len(view_1):
+        raise ValueError(
+            f"sizes must be at most the number of rows, got {max(sizes)} components "
+            f"for {len(view_1)} rows"
+        )
     # With n items and d coordinates: views, rows and what is made of them are [n, d], metrics
     # [d, d], and shares [n, components].
     first, largest_1 = unit_rows(view_1)
@@ -171,9 +170,9 @@ def fit_latent_classes(
 
     transform = _whitening(between_views, shrinkage)
     unit, largest = unit_rows(centered @ transform)
-    known = usable(largest)
-    start = started(unit, known, sizes, generator, max_kappa)
-    mixtures = fitted(unit, known.to(unit.dtype), start, iterations, max_kappa)
+    clean = usable(largest)
+    start = start_mixtures(unit, clean, sizes, generator)
+    mixtures = fit_mixtures(unit, clean.to(unit.dtype), start, iterations)
 
     shares = softmax_by_mixture(unit, mixtures) * counted
     within = _unit_scatter(_scatter_within(centered, shares) / len(sizes))
@@ -181,27 +180,29 @@ def fit_latent_classes(
     unit, largest = unit_rows(centered @ transform)
     # The same components, seen in the new metric.
     start = replace(mixtures, directions=unit_rows(shares.T @ unit)[0])
-    mixtures = fitted(unit, usable(largest).to(unit.dtype), start, iterations, max_kappa)
-    metric = -(center @ transform), transform
-    shares_1, shares_2 = (_shares(view, *metric, mixtures) * counted for view in (first, second))
+    mixtures = fit_mixtures(unit, usable(largest).to(unit.dtype), start, iterations)
+
+    metric = -(center @ transform), transform, mixtures
+    shares_1, shares_2 = (_shares(view, *metric) * counted for view in (first, second))
     transitions = component_transitions(shares_1, shares_2, sizes)
-    named: Tensor | None = None
+    known: Tensor | None = None
     if labelled is not None:
         *views, labels = labelled
-        seen = [_shares(unit_rows(view)[0], *metric, mixtures) for view in views]
-        named = known_classes(seen[0] + seen[1], labels, sizes)
-    latest = slice(-_ALIGNED_ROWS, None)
-    ahead = further_views(((shares_1 + shares_2) / 2)[latest], _moves(transitions))
-    ahead = unit_by_mixture(ahead, sizes)
-    # A fit that failed is not believed.
-    share = (mean_product(ahead) / len(sizes)).nan_to_num(nan=torch.inf)
+        seen = [_shares(unit_rows(view)[0], *metric) for view in views]
+        known = known_classes(seen[0] + seen[1], labels, sizes)
+    ahead = further_views(((shares_1 + shares_2) / 2)[-_ALIGNED_ROWS:], _moves(transitions))
+    ahead = _unit_by_mixture(ahead, sizes)
+    # The mean inner product of two different rows, without the matrix of products.
+    pairs = ahead.sum(dim=0).square().sum() - ahead.square().sum()
+    share = pairs / max(1, len(ahead) * (len(ahead) - 1)) / len(sizes)
     latest = slice(-_COMPARED_ROWS, None)
     closeness = positive_closeness(
         first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
     )
     alignment = mixture_alignment(ahead, sizes)
+    share = share.nan_to_num(nan=torch.inf)  # a fit that failed is not believed
     return LatentClasses(
-        center, transform, mixtures, transitions, alignment, closeness, share, named
+        center, transform, mixtures, transitions, alignment, closeness, share, known
     )
 
 
@@ -220,26 +221,7 @@ def known_classes(
         \lambda_k = \frac{n_k}{n_k + \frac14\,\mathrm{mean}_j\, n_j}.
 
     A component that no labelled item lies in says nothing, and one in which classes mix says that
-    they mix.
-
-    Args:
-        responsibility: of labelled items, of one or more mixtures. Not differentiated.
-        labels: their classes.
-        sizes: number of components of each mixture.
-
-    Returns:
-        Values in [0, 1], those of each mixture in its own columns, one for each label in ascending
-        order.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> responsibility = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-        >>> known_classes(responsibility, torch.tensor([0, 0, 3]), [3])
-        tensor([[0.8571, 0.0000],
-                [0.0000, 0.8571],
-                [0.0000, 0.0000]])
+    they mix. Each mixture has its own columns, one for each label in ascending order.
     """
     check_shape("responsibility", responsibility, (len(labels), sum(sizes)))
     _, numbers, counts = torch.unique(labels, return_inverse=True, return_counts=True)
@@ -261,16 +243,6 @@ def outlooks(
     """Where further views of rows would lie, and how surely rows are of each known class.
 
     It is linear, so an item's is the mean over its views.
-
-    Args:
-        responsibility: of rows or items. Not differentiated.
-        classes: as :func:`fit_latent_classes` returns them.
-
-    Returns:
-        :func:`further_views`, followed by as many columns as :attr:`LatentClasses.known` has.
-
-    Raises:
-        ValueError: if shapes do not match.
     """
     ahead = further_views(responsibility, classes.moves)
     if classes.known is None:
@@ -291,16 +263,7 @@ def outlook_factors(
     .. math::
         \sum_c g_{ic}\, g_{jc} + \sqrt{(1 - \lambda_i^2)(1 - \lambda_j^2)}\, \cos(q_i, q_j).
 
-    Args:
-        outlook: of rows or items, as :func:`outlooks`.
-        trust: of each mixture, in [0, 1].
-        classes: as :func:`fit_latent_classes` returns them.
-
-    Returns:
-        Factors of length at most 1; without labels those of :func:`same_class_factors`.
-
-    Raises:
-        ValueError: if shapes do not match.
+    Their lengths are at most 1; without labels they are those of :func:`same_class_factors`.
     """
     sizes = classes.sizes
     factors = same_class_factors(outlook[:, : sum(sizes)], trust, classes.moves, hops=0)
@@ -328,24 +291,8 @@ def component_transitions(
     An item has the same class in every view, so components that views move between are parts of one
     class.
 
-    Args:
-        first: responsibilities of the items' first views, of one or more mixtures.
-        second: of their second views.
-        sizes: number of components of each mixture.
-
-    Returns:
-        One matrix per mixture, with rows that sum to 1. A component without views gets the row of
-        the identity.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> first = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        >>> second = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-        >>> component_transitions(first, second, [2])
-        (tensor([[0.6667, 0.3333],
-                [0.3333, 0.6667]]),)
+    With the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of an item's two views. A component
+    without views gets the row of the identity.
     """
     check_shares(first, second, sizes)
     matrices = []
@@ -413,7 +360,7 @@ def item_responsibilities(
 
     Returns:
         Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
-        mixture, as :func:`class_agreement`.
+        mixture: that of the views, times :attr:`LatentClasses.alignment`.
 
     Raises:
         ValueError: if shapes do not match.
@@ -438,31 +385,11 @@ def class_agreement(
     second: Float[Tensor, "items components"],
     classes: LatentClasses,
 ) -> Float[Tensor, " mixtures"]:
-    """How far views and mixtures agree; the input of :func:`trust_of_agreement`.
+    """How far two views' signatures and the mixtures agree, in [-1, 1].
 
-    The agreement of two views' signatures, :func:`view_agreement`, times the agreement of the
-    mixture with the others, :func:`mixture_alignment`. Either alone can be fooled: weak
-    augmentation leaves a view in its component even if components cut through classes at random,
-    and mixtures find the same styles if views differ by style.
-
-    Args:
-        first: responsibilities of the items' first views.
-        second: responsibilities of their second views; preferably of items that were not used in
-            the fit.
-        classes: as :func:`fit_latent_classes` returns them.
-
-    Returns:
-        One value per mixture, in [-1, 1].
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.tensor([0.75]), *torch.ones(2))
-        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
-        >>> class_agreement(torch.eye(2), torch.eye(2), classes)
-        tensor([0.7500])
+    It is the agreement of the views times that of the mixture with the others. Either alone can be
+    fooled: weak augmentation leaves a view in its component even if components cut through classes
+    at random, and mixtures find the same styles if views differ by style.
     """
     check_shares(first, second, classes.sizes)
     first, second = (signatures(shares, classes.transitions) for shares in (first, second))
@@ -474,31 +401,19 @@ def signatures(
     transitions: Sequence[Float[Tensor, "size size"]],
     *,
     hops: int = HOPS,
+    lengths: Float[Tensor, " mixtures"] | None = None,
 ) -> Float[Tensor, "rows components"]:
     r"""Where further views of a row would lie, as a direction for each mixture.
 
     .. math:: \frac{r_m M_m^{\,hops}}{\lVert r_m M_m^{\,hops} \rVert}
 
-    Args:
-        responsibility: of rows or items. Not differentiated.
-        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
-        hops: number of moves to follow, at least 0; more moves merge more components.
-
-    Returns:
-        Non-negative values; the columns of each mixture have length 1.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> moves = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
-        >>> signatures(torch.eye(3), [moves])
-        tensor([[0.7071, 0.7071, 0.0000],
-                [0.7071, 0.7071, 0.0000],
-                [0.0000, 0.0000, 1.0000]])
+    times the given length, if any.
     """
     check_count("hops", hops, 0)
-    return _signatures(responsibility, transitions, hops)
+    ahead = responsibility.detach()
+    for _ in range(hops):
+        ahead = further_views(ahead, transitions)
+    return _unit_by_mixture(ahead, [len(matrix) for matrix in transitions], lengths)
 
 
 def unit_outlook(
@@ -516,43 +431,11 @@ def unit_outlook(
     return torch.cat(ahead, dim=1).add_((size * 0)[:, None])  # NaN where a size is not finite
 
 
-def _signatures(
-    responsibility: Float[Tensor, "rows components"],
-    transitions: Sequence[Float[Tensor, "size size"]],
-    hops: int,
-    lengths: Float[Tensor, " mixtures"] | None = None,
-) -> Float[Tensor, "rows components"]:
-    """Signatures of length 1 in each mixture, or of the given lengths."""
-    ahead = responsibility.detach()
-    for _ in range(hops):
-        ahead = further_views(ahead, transitions)
-    return unit_by_mixture(ahead, [len(matrix) for matrix in transitions], lengths)
-
-
 def further_views(
     responsibility: Float[Tensor, "rows components"],
     moves: Sequence[Float[Tensor, "size size"]],
 ) -> Float[Tensor, "rows components"]:
-    r"""Where further views of a row would lie, :math:`r_m M_m`, before scaling to unit length.
-
-    It is linear, so an item's is the mean over its views.
-
-    Args:
-        responsibility: of rows or items. Not differentiated.
-        moves: of each mixture, as :attr:`LatentClasses.transitions` for one move, or
-            :attr:`LatentClasses.moves` for as many as a signature follows.
-
-    Returns:
-        Non-negative values; those of each mixture sum to 1.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> further_views(torch.eye(2), [torch.tensor([[0.5, 0.5], [0.0, 1.0]])])
-        tensor([[0.5000, 0.5000],
-                [0.0000, 1.0000]])
-    """
+    r"""Where further views of a row would lie, :math:`r_m M_m`, before scaling to unit length."""
     sizes = [len(matrix) for matrix in moves]
     check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
     parts = torch.split(responsibility.detach(), sizes, dim=1)
@@ -595,10 +478,9 @@ def same_class_factors(
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.2500]])
     """
-    check_count("hops", hops, 0)
     check_shape("trust", trust, (len(transitions),))
     lengths = (trust / len(transitions)).sqrt()
-    return _signatures(responsibility, transitions, hops, lengths)
+    return signatures(responsibility, transitions, hops=hops, lengths=lengths)
 
 
 def same_class(
@@ -651,6 +533,20 @@ def same_class(
     return posterior.clamp_max(1)
 
 
+def _unit_by_mixture(
+    rows: Float[Tensor, "rows components"],
+    sizes: Sequence[int],
+    lengths: Float[Tensor, " mixtures"] | None = None,
+) -> Float[Tensor, "rows components"]:
+    """Rows with length 1, or the given one, in the columns of each mixture."""
+    parts: list[Tensor] = []
+    wanted = [1.0] * len(sizes) if lengths is None else lengths.unbind()
+    for part, length in zip(torch.split_with_sizes(rows, sizes, 1), wanted, strict=True):
+        norm = torch.linalg.vector_norm(part, dim=1, keepdim=True).clamp_min_(1e-12)
+        parts.append(part * (length / norm))
+    return torch.cat(parts, dim=1)
+
+
 def _moves(
     transitions: Sequence[Float[Tensor, "size size"]],
 ) -> tuple[Float[Tensor, "size size"], ...]:
@@ -672,8 +568,8 @@ def _scatter_within(
 def _unit_scatter(scatter: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]:
     """A scatter matrix of mean variance 1; without any variance 0."""
     mean = scatter.diagonal().mean()
-    some = mean > torch.finfo(scatter.dtype).tiny
-    return torch.where(some, scatter / torch.where(some, mean, 1), 0)
+    varies = mean > torch.finfo(scatter.dtype).tiny
+    return torch.where(varies, scatter / torch.where(varies, mean, 1), 0)
 
 
 def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Tensor, "dim dim"]:

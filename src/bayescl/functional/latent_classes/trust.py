@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_interval, check_positive, check_shape
-from bayescl.functional.latent_classes._rows import check_shares, sum_by_mixture
+from bayescl.checks import check_interval, check_shape
+from bayescl.functional.latent_classes.mixture import sum_by_mixture
 
 
 def mixture_alignment(
@@ -28,23 +28,9 @@ def mixture_alignment(
         {\lVert F_m^\top F_m \rVert\,\lVert F_k^\top F_k \rVert}.
 
     Mixtures of different sizes and starts agree where the data have gaps; a cloud without gaps each
-    of them cuts differently.
-
-    Args:
-        items: signatures, as :func:`signatures` returns them; hundreds, since a few look alike by
-            chance. Not differentiated.
-        sizes: number of components of each mixture.
-
-    Returns:
-        Values in [0, 1]: 1 if all mixtures say the same of every pair of items, or if there is only
-        one mixture; 0 if a mixture tells no items apart. Items that are not finite are ignored.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> mixture_alignment(torch.eye(2).repeat(4, 2), [2, 2])
-        tensor([1., 1.])
+    of them cuts differently. It is 1 if all mixtures say the same of every pair of items, or if
+    there is only one, and 0 if a mixture tells no items apart. Items that are not finite are
+    ignored; of few, some look alike by chance.
 
     Reference:
         Cortes et al., "Algorithms for Learning Kernels Based on Centered Alignment", JMLR 2012.
@@ -58,17 +44,17 @@ def mixture_alignment(
     items = items.nan_to_num(0.0, 0.0, 0.0)
     mean = (known.T @ items) / known.sum().clamp_min(1)
     centered = (items - mean) * known
-    products = centered.T @ centered
+    rows = torch.split(centered.T @ centered, list(sizes))
     squares = torch.stack(
         [
             torch.stack([block.square().sum() for block in torch.split(row, list(sizes), dim=1)])
-            for row in torch.split(products, list(sizes))
+            for row in rows
         ]
     )
     lengths = squares.diagonal().sqrt()
     possible = lengths[:, None] * lengths
-    some = possible > torch.finfo(items.dtype).tiny
-    alignment = torch.where(some, squares / torch.where(some, possible, 1), 0)
+    varies = possible > torch.finfo(items.dtype).tiny
+    alignment = torch.where(varies, squares / torch.where(varies, possible, 1), 0)
     others = alignment.sum(dim=1) - alignment.diagonal()
     return (others / (len(sizes) - 1)).clamp(0, 1)
 
@@ -89,25 +75,9 @@ def view_agreement(
         B = \overline{r}_1 \cdot \overline{r}_2,
 
     where bars are means over items: agreement, measured between what chance gives and what
-    confidence allows.
-
-    Args:
-        first: responsibilities of the items' first views, of one or more mixtures.
-        second: of their second views.
-        sizes: number of components of each mixture.
-
-    Returns:
-        One value per mixture: 1 if all views agree, about 0 if they agree by chance, and 0 if there
-        is nothing to agree on (one component, or collapsed embeddings). Items with a view that is
-        not finite are ignored.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> one = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-        >>> view_agreement(one, one, [2]), view_agreement(one, one.flip(0), [2])
-        (tensor([1.]), tensor([-1.]))
+    confidence allows. It is 1 if all views agree, about 0 if they agree by chance, and 0 if there
+    is nothing to agree on (one component, or collapsed embeddings). Items with a view that is not
+    finite are ignored.
     """
     check_shares(first, second, sizes)
     known = (first + second).sum(dim=1, keepdim=True).isfinite().to(first.dtype)  # [items, 1]
@@ -121,83 +91,64 @@ def view_agreement(
     confidence = total((first.square() + second.square()).sum(dim=0)) / (2 * count)
     chance = total((first.sum(dim=0) / count) * (second.sum(dim=0) / count))
     possible = confidence - chance
-    some = possible > 1e-4
-    return torch.where(some, (agreement - chance) / torch.where(some, possible, 1), 0).clamp(-1, 1)
+    differs = possible > 1e-4
+    agreed = (agreement - chance) / torch.where(differs, possible, 1)
+    return torch.where(differs, agreed, 0).clamp(-1, 1)
+
+
+def check_shares(first: Tensor, second: Tensor, sizes: Sequence[int]) -> None:
+    """Refuse responsibilities of two views that do not belong together."""
+    check_shape("first", first, (first.shape[0], sum(sizes)))
+    check_shape("second", second, first.shape)
 
 
 def positive_closeness(
-    similarity: Float[Tensor, "items items"],
-    same_class: Float[Tensor, "items items"],
-    *,
-    threshold: float = 0.5,
+    similarity: Float[Tensor, "items items"], same_class: Float[Tensor, "items items"]
 ) -> Float[Tensor, ""]:
     r"""How often an item's positive is closer to it than another member of its latent class.
 
     .. math::
-        \Pr\big(s_{ij} < s_{ii} \,\big|\, P_{ij} > \text{threshold},\ i \ne j\big),
+        \Pr\big(s_{ij} < s_{ii} \,\big|\, P_{ij} > \tfrac12,\ i \ne j\big),
 
     ties counting half: the area under the ROC curve that tells positives from other members. It is
     ½ if a positive is a random member of the class, as in pairs of two items with one label. Such
     pairs bring the class together by themselves, and attracting further members only speeds that
-    up.
+    up. It is 1 if no item has another member to compare with.
 
     Args:
-        similarity: similarity of each item's first view with each item's second; positives on the
-            diagonal.
+        similarity: of each item's first view with each item's second; positives on the diagonal.
         same_class: probability that two items are of one class, in [0, 1].
-        threshold: probability above which two items count as members of one class.
-
-    Returns:
-        A value in [0, 1]; 1 if no item has another member to compare with.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> similarity = torch.tensor([[0.9, 0.5], [0.7, 0.6]])
-        >>> positive_closeness(similarity, torch.ones(2, 2))
-        tensor(0.5000)
     """
     check_shape("same_class", same_class, similarity.shape)
-    members = (same_class > threshold).to(similarity.dtype).fill_diagonal_(0)
+    members = (same_class > 0.5).to(similarity.dtype).fill_diagonal_(0)
     lost = (similarity - similarity.diagonal()[:, None]).sign_()  # 1, or -1 if the positive won
     count = members.sum()
     mean = (members * lost).sum() / count.clamp_min(1)
     return torch.where(count > 0, (1 - mean) / 2, 1.0)
 
 
-def trust_of_closeness(
-    closeness: Float[Tensor, "*shape"], *, low: float = 0.6, high: float = 0.7
-) -> Float[Tensor, "*shape"]:
+def trust_of_closeness(closeness: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     r"""How much attraction can add, given how much closer positives are than other members.
 
-    .. math:: \mathrm{clip}\Big(\frac{c - low}{high - low},\ 0,\ 1\Big)
+    .. math:: \mathrm{clip}\Big(\frac{c - 0.6}{0.7 - 0.6},\ 0,\ 1\Big)
 
     Args:
-        closeness: :func:`positive_closeness`.
-        low: closeness up to which there is nothing to gain, in [0, 1).
-        high: closeness from which trust is 1, above ``low``, at most 1.
+        closeness: :attr:`LatentClasses.closeness`, in [0, 1]. Up to 0.6 there is nothing to gain.
 
     Returns:
         Values in [0, 1].
-
-    Raises:
-        ValueError: if a bound is out of range.
 
     Example:
         >>> trust_of_closeness(torch.tensor([0.5, 0.65, 0.9]))
         tensor([0.0000, 0.5000, 1.0000])
     """
-    _check_bounds(low, high)
-    return _ramp(closeness, low, high)
+    return _ramp(closeness, 0.6, 0.7)
 
 
-def trust_of_share(
-    share: Float[Tensor, "*shape"], prior: float, *, low: float = 1.75, high: float = 2.25
-) -> Float[Tensor, "*shape"]:
+def trust_of_share(share: Float[Tensor, "*shape"], prior: float) -> Float[Tensor, "*shape"]:
     r"""How far to trust classes, given how many pairs they put into one class.
 
-    .. math:: 1 - \mathrm{clip}\Big(\frac{s/\tau^+ - low}{high - low},\ 0,\ 1\Big)
+    .. math:: 1 - \mathrm{clip}\Big(\frac{s/\tau^+ - 1.75}{2.25 - 1.75},\ 0,\ 1\Big)
 
     A posterior is calibrated in the large if its mean is the prior. Classes that are much too large
     are several classes merged, in which views and mixtures still agree.
@@ -205,57 +156,39 @@ def trust_of_share(
     Args:
         share: mean probability that two items are of one class, :attr:`LatentClasses.share`.
         prior: what that mean should be, :math:`\tau^+`, in (0, 1].
-        low: multiple of the prior up to which classes are fully trusted, positive.
-        high: multiple from which they are not trusted at all, above ``low``.
 
     Returns:
         Values in [0, 1].
 
     Raises:
-        ValueError: if a number is out of range.
+        ValueError: if ``prior`` is out of range.
 
     Example:
         >>> trust_of_share(torch.tensor([0.05, 0.2, 0.3]), prior=0.1)
         tensor([1.0000, 0.5000, 0.0000])
     """
     check_interval("prior", prior, 0.0, 1.0, open_low=True)
-    check_positive("low", low)
-    check_interval("high", high, low, float("inf"), open_low=True)
-    return 1 - _ramp(share / prior, low, high)
+    return 1 - _ramp(share / prior, 1.75, 2.25)
 
 
-def trust_of_agreement(
-    agreement: Float[Tensor, "*shape"], *, low: float = 0.5, high: float = 0.7
-) -> Float[Tensor, "*shape"]:
+def trust_of_agreement(agreement: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     r"""How far to trust a mixture, given how far views and mixtures agree.
 
-    .. math:: \mathrm{clip}\Big(\frac{\rho - low}{high - low},\ 0,\ 1\Big)
+    .. math:: \mathrm{clip}\Big(\frac{\rho - 0.5}{0.7 - 0.5},\ 0,\ 1\Big)
 
     Args:
-        agreement: :func:`class_agreement`, preferably a moving average.
-        low: agreement up to which a mixture is not trusted at all, in [0, 1).
-        high: agreement from which it is fully trusted, above ``low``, at most 1.
+        agreement: as :func:`item_responsibilities` returns it, preferably a moving average.
 
     Returns:
         Values in [0, 1].
-
-    Raises:
-        ValueError: if a bound is out of range.
 
     Example:
         >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))
         tensor([0.0000, 0.5000, 1.0000])
     """
-    _check_bounds(low, high)
-    return _ramp(agreement, low, high)
+    return _ramp(agreement, 0.5, 0.7)
 
 
 def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:
     """0 up to the lower bound, 1 from the upper one, and linear in between."""
     return ((values - low) / (high - low)).clamp(0, 1)
-
-
-def _check_bounds(low: float, high: float) -> None:
-    """Refuse bounds of a ramp that do not lie in this order in [0, 1]."""
-    check_interval("low", low, 0.0, 1.0, open_high=True)
-    check_interval("high", high, low, 1.0, open_low=True)

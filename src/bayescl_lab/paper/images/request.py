@@ -13,8 +13,7 @@ from bayescl_lab._fields import Count, Words, at_least
 from bayescl_lab.paper.images.sizes import Size
 from bayescl_lab.paper.images.tables import Cell, PaperTable
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.processes import Device
-from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.settings import Device, StoredSettings
 
 
 @dataclass(frozen=True)

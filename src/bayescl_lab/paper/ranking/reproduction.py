@@ -29,7 +29,7 @@ def check_cell(cell: RankingCell) -> None:
     Raises:
         ValueError: if the data cannot be used.
     """
-    RankingRun(cell.plan.settings("info_nce", cell.plan.shared_loss, {}))
+    RankingRun(cell.plan.settings("info_nce", {}, {}, cell.plan.seeds[0]))
 
 
 def reproduce_cell(
@@ -64,12 +64,10 @@ def reproduce_cell(
     plan = cell.plan
     folder.mkdir(parents=True, exist_ok=True)
     tuning = tune_cell(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
-    shared = tuning["shared"]["choice"]
     finals: dict[str, RankingSettings] = {
         f"{loss}-seed{seed}": plan.final(
             loss,
             tuning["losses"][loss]["choice"],
-            shared,
             epochs=tuning["losses"][loss]["epochs"],
             seed=seed,
             item_norm_exponent=tuning["losses"][loss]["item_norm_exponent"],

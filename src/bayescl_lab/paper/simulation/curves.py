@@ -42,8 +42,8 @@ def densities(*_: object) -> list[Record]:
         columns = {
             "score": score,
             "proposal": density,
-            "true_negative": F.true_negative_density(density, cdf, alpha=alpha),
-            "false_negative": F.false_negative_density(density, cdf, alpha=alpha),
+            "true_negative": F.PairMixture.true_negatives(alpha).density(density, cdf),
+            "false_negative": F.PairMixture.false_negatives(alpha).density(density, cdf),
         }
         records += columns_of({"alpha": alpha}, columns)
     return records
@@ -159,9 +159,9 @@ def sampling_bias(settings: Settings, _seed: int = 0) -> list[Record]:
     cdf = torch.linspace(0, 0.99, 100, dtype=torch.float64)
     one = torch.ones_like(cdf)
     for alpha in ALPHAS:
-        positive = F.false_negative_density(one, cdf, alpha=alpha)
-        negative = F.true_negative_density(one, cdf, alpha=alpha)
-        unlabeled = F.unlabeled_density(one, cdf, alpha=alpha, tau_plus=tau_plus)
+        positive = F.PairMixture.false_negatives(alpha).density(one, cdf)
+        negative = F.PairMixture.true_negatives(alpha).density(one, cdf)
+        unlabeled = F.PairMixture.unlabeled(alpha, tau_plus).density(one, cdf)
         records += columns_of(
             {"kind": ATTAINED, "alpha": alpha, "tau_plus": tau_plus},
             {"score": positive / unlabeled, "ratio": positive / negative},

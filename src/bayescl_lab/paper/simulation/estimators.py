@@ -122,5 +122,5 @@ def true_negative_mean(
     nodes, shares = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
     level, share = (nodes + 1) / 2, shares / 2
     score = proposals.quantile(level.expand(anchors, NODES), torch.arange(anchors)[:, None])
-    ratio = F.true_negative_density(torch.ones_like(level), level, alpha=alpha)
+    ratio = F.PairMixture.true_negatives(alpha).density(torch.ones_like(level), level)
     return (torch.exp(score / temperature) * ratio * share).sum(dim=1)

@@ -88,8 +88,8 @@ def empirical_densities(settings: Settings, seed: int) -> list[Record]:
     cdf = NormalProposals().cdf(score, torch.zeros(BINS + 1, dtype=torch.int64))
     records: list[Record] = []
     for label, member, class_cdf in (
-        (TRUE_NEGATIVE, true_negative, F.true_negative_cdf(cdf, alpha=alpha)),
-        (FALSE_NEGATIVE, ~true_negative, F.false_negative_cdf(cdf, alpha=alpha)),
+        (TRUE_NEGATIVE, true_negative, F.PairMixture.true_negatives(alpha).cdf(cdf)),
+        (FALSE_NEGATIVE, ~true_negative, F.PairMixture.false_negatives(alpha).cdf(cdf)),
     ):
         size, expected = int(member.sum()), class_cdf.diff()
         columns = {
@@ -140,9 +140,9 @@ def acceptance(point: tuple[float, str, int], seed: int) -> list[Record]:
     source = generator(seed, "acceptance", alpha, wanted)
     drawn, proposed = sample_by_rejection(labels, proposals, alpha=alpha, generator=source)
     exact = sample_by_inversion(labels, proposals, alpha=alpha, generator=source)
-    class_cdf = F.true_negative_cdf if wanted else F.false_negative_cdf
+    kind = F.PairMixture.true_negatives if wanted else F.PairMixture.false_negatives
     by_rejection, by_inversion = (
-        class_cdf(proposals.cdf(scores, torch.tensor(0)), alpha=alpha).flatten().numpy()
+        kind(alpha).cdf(proposals.cdf(scores, torch.tensor(0))).flatten().numpy()
         for scores in (drawn, exact)
     )
     return [

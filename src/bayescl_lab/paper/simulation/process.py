@@ -197,11 +197,11 @@ def sample_by_inversion(
     ``proposals`` are the distributions of the rows.
     """
     level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
-    proposal_level = F.true_negative_quantile(level, alpha=alpha)
+    proposal_level = F.PairMixture.true_negatives(alpha).quantile(level)
     # False negatives are few: invert their CDF for them alone.
     false_negative = (~true_negative).flatten().nonzero().squeeze(1)
-    proposal_level.view(-1)[false_negative] = F.false_negative_quantile(
-        level.view(-1)[false_negative], alpha=alpha
+    proposal_level.view(-1)[false_negative] = F.PairMixture.false_negatives(alpha).quantile(
+        level.view(-1)[false_negative]
     )
     return proposals.quantile(proposal_level, torch.arange(len(level))[:, None])
 
@@ -238,8 +238,8 @@ def sample_by_rejection(
         one = torch.ones_like(cdf)
         ratio = torch.where(
             labels[pending],
-            F.true_negative_density(one, cdf, alpha=alpha),
-            F.false_negative_density(one, cdf, alpha=alpha),
+            F.PairMixture.true_negatives(alpha).density(one, cdf),
+            F.PairMixture.false_negatives(alpha).density(one, cdf),
         )
         accepted = chance <= ratio / (2 * alpha)
         scores[pending] = candidate

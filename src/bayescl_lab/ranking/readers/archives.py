@@ -7,8 +7,8 @@ to UTF-8, into a temporary file, which is removed after reading.
 from __future__ import annotations
 
 import bz2
-import codecs
 import gzip
+import io
 import lzma
 import tempfile
 import zipfile
@@ -33,20 +33,13 @@ INTER = ".inter"
 
 _PERHAPS_TABLES = (".txt", ".data", ".dat")
 _AT_ONCE = 1 << 20
-_LEAST_BOMB = 1 << 30
+_LEAST_BOMB = 1 << 24
 _MOST_TIMES = 200
-"""No table of interactions compresses to a two-hundredth; a file that does is meant to fill a
-disk."""
+"""No table of interactions compresses to a two-hundredth: a file that does, and unpacks to more
+than the least bomb, is meant to fill a disk. Sizes that an archive declares are not believed."""
 
-_DAMAGE = (
-    EOFError,
-    OSError,
-    NotImplementedError,  # compression that nobody uses
-    RuntimeError,  # a password
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+# A RuntimeError says that a password is needed, or a compression that nobody uses.
+_DAMAGE = (EOFError, OSError, RuntimeError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 
 
 def table_suffix(path: Path) -> str:
@@ -79,8 +72,8 @@ def unpacked(
             exactly one table, unpacks to an absurd size, or is text in another encoding.
     """
     kind, shown = path.suffix.lower(), str(path)
-    decoder = _decoder(encoding) if encoding and table_suffix(path) not in PARQUET else None
-    if not path.is_file() or (kind not in PACKED and decoder is None):
+    encoding = None if table_suffix(path) in PARQUET else encoding
+    if not path.is_file() or (kind not in PACKED and encoding is None):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="bayescl-") as folder:
@@ -91,13 +84,17 @@ def unpacked(
                     suffix = PurePosixPath(member.filename).suffix.lower()
                     plain, shown = Path(folder, f"table{suffix}"), f"{path} ({member.filename})"
                     with archive.open(member) as source:
-                        _copy(path, source, plain, first, decoder)
+                        _copy(path, source, plain, first, encoding)
             else:
                 if Path(path.stem).suffix.lower() == ".tar":
                     raise ValueError(f"{path} is an archive: unpack it and name the table in it")
                 plain = Path(folder, path.stem if kind in PACKED else path.name)
                 with _OPENERS.get(kind, open)(path, "rb") as source:
-                    _copy(path, source, plain, first, decoder)
+                    _copy(path, source, plain, first, encoding)
+        except LookupError:
+            raise ValueError(
+                f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
+            ) from None
         except UnicodeError as error:
             raise ValueError(f"{path} is not {encoding} text: {error}") from None
         except _DAMAGE as error:
@@ -109,57 +106,42 @@ def unpacked(
             raise ValueError(str(error).replace(str(plain), shown)) from None
 
 
-def _decoder(encoding: str) -> codecs.IncrementalDecoder:
-    """The decoder of a text encoding."""
-    try:
-        "".encode(encoding)  # refuses what is not for text, such as base64
-        return codecs.getincrementaldecoder(encoding)()
-    except (LookupError, ValueError):
-        raise ValueError(
-            f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
-        ) from None
-
-
 def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    """The one member of an archive that is a table."""
-    members = [one for one in archive.infolist() if not (one.is_dir() or _is_hidden(one))]
+    """The one member of an archive that is a table, without the hidden files that systems add."""
+    places = [(member, PurePosixPath(member.filename)) for member in archive.infolist()]
     for suffixes in ((*TEXT, *PARQUET), _PERHAPS_TABLES):
-        tables = [one for one in members if PurePosixPath(one.filename).suffix.lower() in suffixes]
-        if len(tables) == 1:
-            return tables[0]
-        if tables:
-            names = ", ".join(one.filename for one in tables[:5])
+        tables = [
+            member
+            for member, place in places
+            if place.suffix.lower() in suffixes
+            and not (member.is_dir() or any(part.startswith((".", "__")) for part in place.parts))
+        ]
+        if len(tables) > 1:
+            names = ", ".join(table.filename for table in tables[:5])
             raise ValueError(
                 f"{path} holds {len(tables)} tables ({names}): unpack it and name one of them"
             )
+        if tables:
+            return tables[0]
     raise ValueError(
         f"{path} holds no table: none of its files ends in {', '.join((*TEXT, *PARQUET))}"
     )
 
 
-def _is_hidden(member: zipfile.ZipInfo) -> bool:
-    """Whether a member is a hidden file that some systems put into every archive."""
-    return any(part.startswith((".", "__")) for part in PurePosixPath(member.filename).parts)
-
-
 def _copy(
-    path: Path,
-    source: IO[bytes],
-    target: Path,
-    first: int | None,
-    decoder: codecs.IncrementalDecoder | None,
+    path: Path, source: IO[bytes], target: Path, first: int | None, encoding: str | None
 ) -> None:
-    """Copy a source to a file, in UTF-8 if there is a decoder."""
+    """Copy a source to a file, up to about ``first`` bytes; text in another encoding in UTF-8."""
     most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
+    reader: IO[Any] = io.TextIOWrapper(source, encoding, newline="") if encoding else source
     done = 0
-    with target.open("wb") as file:
-        while (first is None or done < first) and (chunk := source.read(_AT_ONCE)):
+    with reader, target.open("wb") as file:
+        while (first is None or done < first) and (chunk := reader.read(_AT_ONCE)):
+            chunk = chunk.encode() if isinstance(chunk, str) else chunk
             done += len(chunk)
             if done > most:
                 raise ValueError(
                     f"{path} unpacks to more than {_MOST_TIMES} times its size: "
                     "unpack it yourself if it is a table"
                 )
-            file.write(decoder.decode(chunk).encode() if decoder else chunk)
-        if decoder and first is None:
-            file.write(decoder.decode(b"", final=True).encode())
+            file.write(chunk)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -35,12 +36,13 @@ from bayescl_lab.ranking.readers.table import (
     read_tables,
     read_text,
     table_header,
-    whole_text,
+    text_lines,
 )
 
 _MOVIELENS = {"user": 0, "item": 1, "rating": 2, "timestamp": 3}
 _YAHOO = {"user": 0, "item": 1, "rating": 2}
 _TITLES = ("movie_title", "title", "name")
+_read_tabbed = partial(read_text, separator="\t", quotes=False, whole_ids=True)
 
 Reader = Callable[[Path, str], RawInteractions]
 """Reads the files in a folder as the data set of a name; a ``ValueError`` names file and line."""
@@ -58,13 +60,12 @@ def read_lightgcn(folder: Path, name: str) -> RawInteractions:
 
 def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
     """Pairs of one file, and the number of its lines with only a user."""
-    lines = pl.DataFrame({"text": [whole_text(path)]}).select(pl.col("text").str.split("\n"))
-    words = pl.col("text").str.extract_all(r"\S+").alias("words")
-    rows = lines.explode("text").with_row_index("line", offset=1).select("line", words)
+    words = pl.Series(list(text_lines(path)), dtype=pl.String).str.extract_all(r"\S+")
+    rows = pl.DataFrame({"words": words}).with_row_index("line", offset=1)
     rows = rows.filter(pl.col("words").list.len() > 0)
     if rows.height == 0:
         raise ValueError(f"{path} is empty")
-    numbers = rows.select(pl.col("words").cast(pl.List(pl.Int64), strict=False)).to_series()
+    numbers = rows["words"].cast(pl.List(pl.Int64), strict=False)
     bad = numbers.list.eval(pl.element().is_null()).list.any()
     if bad.any():
         line, values = rows.row(bad.arg_true()[0])
@@ -79,9 +80,7 @@ def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
 
 def read_ml_100k(folder: Path, name: str) -> RawInteractions:
     """Read ``u.data``, with titles from ``u.item`` beside it."""
-    train, _ = read_text(
-        folder / "u.data", _MOVIELENS, separator="\t", quotes=False, whole_ids=True
-    )
+    train, _ = _read_tabbed(folder / "u.data", _MOVIELENS)
     titles = _titles(folder / "u.item", "|", encoding="latin-1")
     return RawInteractions(train, titles=titles, name=name)
 
@@ -91,9 +90,10 @@ def read_ml_1m(folder: Path, name: str) -> RawInteractions:
     path = folder / "ratings.dat"
     with tempfile.TemporaryDirectory(prefix="bayescl-") as temporary:
         tabbed = Path(temporary, path.name)
-        tabbed.write_text(whole_text(path).replace("::", "\t"), encoding="utf-8", newline="")
+        with tabbed.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(line.replace("::", "\t") for line in text_lines(path))
         try:
-            train, _ = read_text(tabbed, _MOVIELENS, separator="\t", quotes=False, whole_ids=True)
+            train, _ = _read_tabbed(tabbed, _MOVIELENS)
         except ValueError as error:
             raise ValueError(str(error).replace(str(tabbed), str(path))) from None
     titles = _titles(folder / "movies.dat", "::", encoding="latin-1")
@@ -103,14 +103,12 @@ def read_ml_1m(folder: Path, name: str) -> RawInteractions:
 def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
     """Read both files of a folder as one set of ratings."""
     files = [list(folder.glob(pattern)) for pattern in ("*train.txt", "*test.txt")]
-    if [len(found) for found in files] != [1, 1]:
+    if [len(matches) for matches in files] != [1, 1]:
         raise ValueError(
             f"{folder} must hold both files of Yahoo!R3, with names that end in train.txt and in "
             "test.txt"
         )
-    (chosen, _), (drawn, _) = (
-        read_text(file, _YAHOO, separator="\t", quotes=False, whole_ids=True) for [file] in files
-    )
+    (chosen, _), (drawn, _) = (_read_tabbed(file, _YAHOO) for [file] in files)
     kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
     left_out = chosen.height - kept.height
     report = {"ratings of users without songs drawn at random left out": left_out}
@@ -136,10 +134,11 @@ _BY_FILES: dict[tuple[str, ...], Reader] = {
 """The reader of a folder with such files."""
 
 
-def recognised(folder: Path, file: str | None = None) -> Reader | None:
-    """The reader of a folder's files, or of one file, by their names; None for tables."""
+def recognised(path: Path) -> Reader | None:
+    """The reader of a file, or of the files in a folder, by their names; None for tables."""
     for names, read in _BY_FILES.items():
-        if names == (file,) if file else all(any(folder.glob(name)) for name in names):
+        in_folder = path.is_dir() and all(any(path.glob(name)) for name in names)
+        if in_folder or names == (path.name,):
             return read
     return None
 

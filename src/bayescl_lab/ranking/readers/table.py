@@ -20,10 +20,12 @@ pass with the standard library's reader finds the line to name.
 from __future__ import annotations
 
 import csv
-import inspect
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -45,12 +47,8 @@ _SEPARATORS = ("\t", ",", ";", "|")
 _SPELLINGS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _HEADER = 1 << 20
 """Bytes of a compressed text to unpack for its header."""
-_SHORT_LINES: dict[str, Any] = (
-    {"missing_columns": "insert"}
-    if "missing_columns" in inspect.signature(pl.scan_csv).parameters  # since Polars 2
-    else {}
-)
-"""A line may have fewer values than the schema, which then are null."""
+_LONGEST = 1 << 24
+"""Characters of the longest line, so that a file without line ends is not held in memory."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +127,14 @@ def read_tables(
         ValueError: if a column is missing or a value is invalid; the message names the file and the
             line.
     """
-    read = [_read_table(path, options) for path in (*train, *([test] if test else []))]
-    bad = sum(left_out for _, left_out in read)
-    parts = [frame for frame, _ in read]
+    tables = [_read_table(path, options) for path in (*train, *([test] if test else []))]
+    parts = [table for table, _ in tables]
     given = parts.pop() if test else None
     if len(parts) > 1:
         for column in ("user", "item"):
             ids = common_ids([part[column] for part in parts])
-            parts = [part.with_columns(some) for part, some in zip(parts, ids, strict=True)]
+            parts = [part.with_columns(own) for part, own in zip(parts, ids, strict=True)]
+    bad = sum(left_out for _, left_out in tables)
     report = {"rows with missing or unparsable values left out": bad} if bad else {}
     return RawInteractions(pl.concat(parts), given, name=name, report=report)
 
@@ -158,8 +156,16 @@ def _read_table(path: Path, options: TableOptions) -> tuple[pl.DataFrame, int]:
     with unpacked(path, encoding=options.encoding) as plain, _advice(plain):
         header = _header(plain, options)
         columns = chosen_columns(header, options.columns, plain)
-        if plain.suffix.lower() not in PARQUET:
-            return read_text(
+        if plain.suffix.lower() in PARQUET:
+            rows = pl.scan_parquet(plain, glob=False, hive_partitioning=False).select(
+                pl.col(name).alias(kind) for kind, name in columns.items()
+            )
+            rows = rows.with_row_index("row", offset=1)
+            table, left_out = interaction_columns(
+                rows, lambda row: f"{plain}, row {row}", skip_bad_rows=skip
+            )
+        else:
+            table, left_out = read_text(
                 plain,
                 {kind: header.index(name) for kind, name in columns.items()},
                 separator=_separator(plain, options),
@@ -167,12 +173,10 @@ def _read_table(path: Path, options: TableOptions) -> tuple[pl.DataFrame, int]:
                 quotes=plain.suffix != INTER,
                 skip_bad_rows=skip,
             )
-        wanted = pl.scan_parquet(plain, glob=False, hive_partitioning=False).select(
-            pl.col(name).alias(kind) for kind, name in columns.items()
-        )
-        rows = wanted.with_row_index("row")
-        read = interaction_columns(rows, lambda row: f"{plain}, row {row + 1}", skip_bad_rows=skip)
-        return _some(plain, *read)
+        if table.height == 0:
+            why = f": all {left_out} rows lack a value or have an unparsable one" * bool(left_out)
+            raise ValueError(f"{plain} has no interactions{why}")
+        return table, left_out
 
 
 @contextmanager
@@ -190,9 +194,7 @@ def _advice(plain: Path) -> Iterator[None]:
 
 def _header(plain: Path, options: TableOptions) -> list[str]:
     """The names of the columns of a plain table."""
-    if not plain.is_file():
-        raise ValueError(f"there is no file {plain}")
-    if plain.suffix.lower() in PARQUET:
+    if plain.is_file() and plain.suffix.lower() in PARQUET:
         return list(pl.read_parquet_schema(plain))
     values = first_values(plain, _separator(plain, options), quotes=plain.suffix != INTER)
     if plain.suffix == INTER:
@@ -206,8 +208,7 @@ def _separator(plain: Path, options: TableOptions) -> str:
     """The character between values."""
     separator = "tab" if plain.suffix == INTER else options.separator
     if separator is None:
-        with plain.open(encoding="utf-8-sig", errors="replace") as file:
-            line = next((line for line in file if line.strip()), "")
+        line = next((line for line in text_lines(plain) if line.strip()), "")
         separator = max(_SEPARATORS, key=line.count)
     separator = _SPELLINGS.get(separator, separator)
     if len(separator.encode()) != 1:
@@ -225,27 +226,24 @@ def read_text(
     whole_ids: bool = False,
     skip_bad_rows: bool = False,
 ) -> tuple[pl.DataFrame, int]:
-    """Read interactions from some columns of a text file.
+    """Read interactions from some columns of a text file in UTF-8.
 
     Args:
-        path: the file, in UTF-8.
+        path: the file.
         columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
             ``timestamp``. Other columns are only counted.
         separator: one character.
         header: whether the first line names the columns.
         quotes: whether values may be quoted.
         whole_ids: whether ids must be whole numbers.
-        skip_bad_rows: whether bad rows are left out.
+        skip_bad_rows: whether rows are left out that lack a value, have more values than the first
+            line, or text instead of a number; else the first is a ``BadRowError``.
 
     Returns:
         The columns, under these names, without blank lines; and the number of rows left out.
-
-    Raises:
-        BadRowError: if a line lacks a value, has more values than the first, or has text instead of
-            a number; the message names it.
-        ValueError: if the file is missing, empty, not UTF-8 or has broken quotes.
     """
-    width = max(len(first_values(path, separator, quotes=quotes)), max(columns.values()) + 1)
+    fewest = max(columns.values()) + 1
+    width = max(len(first_values(path, separator, quotes=quotes)), fewest)
     table = pl.scan_csv(
         path,
         separator=separator,
@@ -253,104 +251,77 @@ def read_text(
         has_header=False,
         # Every column stays text. What a bad line has beyond the last column goes into one more.
         schema={f"column_{1 + place}": pl.String for place in range(width + skip_bad_rows)},
+        missing_columns="insert",  # a line may have fewer values, the others are null
         truncate_ragged_lines=skip_bad_rows,
         glob=False,
-        **_SHORT_LINES,
     )
     lines = table.filter(~pl.all_horizontal(pl.all().is_null())).slice(int(header))
     places = {**columns, "surplus": width} if skip_bad_rows else columns
-    rows = lines.with_row_index("row").select(
+    rows = lines.with_row_index("row", offset=int(header)).select(
         "row", *(pl.col(f"column_{1 + place}").alias(name) for name, place in places.items())
     )
 
     def place(row: int) -> str:
-        try:
-            filled = (found for found in _rows(path, separator, quotes) if any(found[1]))
-            line, values = next(islice(filled, header + row, None))
-        except (csv.Error, StopIteration):  # what Polars puts up with and the other reader does not
-            raise ValueError(f"{path}: the quotes before row {row + 1} are broken") from None
-        if len(values) <= max(columns.values()):
+        line, values = next(islice(_rows(path, separator, quotes), row, None), (0, []))
+        if not line:  # what Polars puts up with and the other reader does not
+            raise ValueError(f"{path}: the quotes before row {row} are broken")
+        check_count(line, values, fewest)
+        return f"{path}, line {line}"
+
+    def check_count(line: int, values: list[str], low: int, high: float = math.inf) -> None:
+        if not low <= len(values) <= high:
             raise BadRowError(
                 f"{path}, line {line}: there must be {width} values, got {len(values)}"
             )
-        return f"{path}, line {line}"
 
     try:
-        read = interaction_columns(rows, place, whole_ids=whole_ids, skip_bad_rows=skip_bad_rows)
+        return interaction_columns(rows, place, whole_ids=whole_ids, skip_bad_rows=skip_bad_rows)
     except pl.exceptions.PolarsError as error:
-        _refuse_damage(path, separator, quotes, width)
+        for line, values in _rows(path, separator, quotes):
+            check_count(line, values, 0, width)
         raise _unreadable(path, error) from None
-    return _some(path, *read)
 
 
 def first_values(path: Path, separator: str, *, quotes: bool = True) -> list[str]:
-    """The values in the first line of a text file that is not blank, usually names of columns.
+    """The values in the first line of a text file that is not blank, usually names of columns."""
+    _, values = next(_rows(path, separator, quotes), (0, []))
+    if not values:
+        raise ValueError(f"{path} is empty")
+    return [value.strip() for value in values]
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, with their ends.
 
     Raises:
-        ValueError: if there is none, or its quotes are broken.
-    """
-    try:
-        for _, values in _rows(path, separator, quotes):
-            if any(values):
-                return [value.strip() for value in values]
-    except csv.Error as error:
-        raise ValueError(f"{path}, {error}") from None
-    except (UnicodeDecodeError, OSError):
-        whole_text(path)  # says in which line, or that there is no file
-    raise ValueError(f"{path} is empty")
-
-
-def whole_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        ValueError: if there is no such file, or it is not UTF-8; the message names the line.
+        ValueError: if there is no such file, or a line is not UTF-8 or endless; the message names
+            the line.
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    content = path.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise NotUTF8Error(f"{path}, line {line}: this is not UTF-8 text") from None
-
-
-def _refuse_damage(path: Path, separator: str, quotes: bool, width: int) -> None:
-    """Name the first line that is not UTF-8, has too many values, or has broken quotes."""
-    whole_text(path)
-    try:
-        for line, values in _rows(path, separator, quotes):
-            if len(values) > width:
-                raise BadRowError(
-                    f"{path}, line {line}: there must be {width} values, got {len(values)}"
-                )
-    except csv.Error as error:
-        raise ValueError(f"{path}, {error}") from None
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST), ""), 1):
+            if len(line) == _LONGEST:
+                raise ValueError(f"{path}, line {number}: it has {_LONGEST} characters or more")
+            if not line.isascii() and re.search("[\udc80-\udcff]", line):
+                raise NotUTF8Error(f"{path}, line {number}: this is not UTF-8 text")
+            yield line
 
 
 def _rows(path: Path, separator: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line, counted from 1, and values of every row."""
+    """Number of the first line, counted from 1, and values of every row that is not blank."""
     line = 1
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=separator, quoting=quoting, strict=True)
-        try:
-            for values in reader:
+    reader = csv.reader(text_lines(path), delimiter=separator, quoting=quoting, strict=True)
+    try:
+        for values in reader:
+            if any(values):
                 yield line, values
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise csv.Error(f"line {line}: {error}") from None
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {line}: {error}") from None
 
 
 def _unreadable(path: Path, error: Exception) -> ValueError:
     """The first line of an error, with the file's name."""
     return ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}")
-
-
-def _some(path: Path, frame: pl.DataFrame, left_out: int) -> tuple[pl.DataFrame, int]:
-    """Interactions, if there are any."""
-    if frame.height == 0:
-        why = f": all {left_out} rows lack a value or have an unparsable one" if left_out else ""
-        raise ValueError(f"{path} has no interactions{why}")
-    return frame, left_out

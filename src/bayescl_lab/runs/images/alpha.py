@@ -8,6 +8,7 @@ normalisation or generators, so a resumed run continues exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -40,17 +41,17 @@ PAIR_IMAGES = 256
 
 def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
     """The callback for a run's settings and training images; None if alpha is fixed."""
-    reading: Reading = "auc" if settings.alpha_reading == "auc" else "model"
+    if settings.alpha_schedule == "fixed":
+        return None
     if settings.alpha_schedule == "ramp":
         return AlphaCallback(LinearRamp.over(settings.epochs, settings.loss.resolved()["alpha"]))
+    measure: Callable[..., float] = unlabelled_alpha
     if settings.alpha_schedule == "measured":
-        part = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
-        source = partial(labelled_alpha, images=part, reading=reading, seed=settings.seed)
-        return AlphaCallback(source, every=settings.alpha_every)
-    if settings.alpha_schedule == "label-free":
-        source = partial(unlabelled_alpha, images=images, reading=reading, seed=settings.seed)
-        return AlphaCallback(source, every=settings.alpha_every)
-    return None
+        measure = labelled_alpha
+        images = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
+    reading = settings.alpha_reading
+    source = partial(measure, images=images, reading=reading, seed=settings.seed)
+    return AlphaCallback(source, every=settings.alpha_every)
 
 
 def labelled_alpha(
@@ -61,9 +62,9 @@ def labelled_alpha(
     Views are compared as in training: one view of each image against the other view of all others.
     """
     view_1, view_2 = embedded_views(model, images, seed, epoch)
-    labels = images.labels
+    labels, normalize = images.labels, model.loss.normalize
     own = torch.arange(len(labels), device=labels.device)
-    auc = macro_auc(view_1, labels, view_2, labels, own=own, normalize=model.loss.normalize)
+    auc = macro_auc(view_1, labels, view_2, labels, own=own, normalize=normalize)
     return MeasuredAlpha(auc, reading).alpha
 
 
@@ -102,9 +103,9 @@ def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) ->
     loss = model.loss
     if not isinstance(loss, LatentClassContrastiveLoss) or not images.is_labelled:
         return {}
-    some = _drawn(images, PAIR_IMAGES, derived_seed(seed, Purpose.ESTIMATES, epoch, 9))
-    views = embedded_views(model, some, derived_seed(seed, Purpose.ESTIMATES, epoch, 10), epoch)
-    scored = score_candidates(loss, *views, labels=some.labels)
+    drawn = _drawn(images, PAIR_IMAGES, derived_seed(seed, Purpose.ESTIMATES, epoch, 9))
+    views = embedded_views(model, drawn, derived_seed(seed, Purpose.ESTIMATES, epoch, 10), epoch)
+    scored = score_candidates(loss, *views, labels=drawn.labels)
     if scored.same_class is None:
         return {"pair_recall": 0.0}
     pairs = confident_pairs(
@@ -134,8 +135,8 @@ def labelled_part(
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 4))
     order = torch.randperm(len(labels), generator=generator)
     classes = labels[labels != UNLABELLED].unique()
-    rows = [order[labels[order] == label][:per_class] for label in classes]
-    rows = [some for some in rows if len(some) >= 2]
+    by_class = [order[labels[order] == label][:per_class] for label in classes]
+    rows = [drawn for drawn in by_class if len(drawn) >= 2]
     if len(rows) < 2:
         raise ValueError(
             f"{images.name}: measuring alpha needs two classes with two labelled images each, "

@@ -23,7 +23,7 @@ from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.weights import read_weights
+from bayescl_lab.runs.weights import part_of_state, read_weights
 
 TIMM = "timm:"
 """Prefix of names of timm networks."""
@@ -141,13 +141,8 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
         sizes_only = settings.encoder == "small"
         with torch.device("meta" if sizes_only else "cpu"):
             encoder = build_encoder(settings, (channels, height, width))
-    own = {
-        name.removeprefix("encoder."): value
-        for name, value in state.items()
-        if name.startswith("encoder.")
-    }
     try:
-        encoder.load_state_dict(own, assign=sizes_only)
+        encoder.load_state_dict(part_of_state(state, "encoder"), assign=sizes_only)
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(

@@ -85,57 +85,40 @@ def inspect_images(
         raise ValueError(f"the images of {path} have no evaluation part: ask for train")
 
     rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
-    views = [views_of(run.model, store.subset(some), seed, step) for step, some in enumerate(rows)]
-    batches = [
-        _scored(loss, both, store.subset(some)) for both, some in zip(views, rows, strict=True)
-    ]
-    first, ids = batches[0], rows[0].cpu()
-    chosen = torch.arange(min(len(anchor_images) or anchors, len(ids)))
+    views = [views_of(run.model, store.subset(it), seed, step) for step, it in enumerate(rows)]
+    batches = [_scored(loss, pair, store.subset(it)) for pair, it in zip(views, rows, strict=True)]
+    first, ids, every = batches[0], rows[0].cpu(), torch.cat(rows)
     valid = first.valid.clone()
     valid[:, len(ids) :] = False  # the second views of the same images
-    table = [
-        {"anchor": int(ids[anchor]), **row}
-        for anchor, row in zip(
-            chosen.tolist(),
-            extreme_rows(
-                first,
-                valid,
-                chosen=chosen,
-                shown=shown,
-                names=lambda columns: ids[columns].tolist(),
-            ),
-            strict=True,
-        )
-    ]
-    components = _components(loss, views, rows, store)
-    about = {
-        "epochs": epochs,
-        "of_epochs": settings.epochs,
-        "part": part,
-        "images": sum(len(some) for some in rows),
-        "batches": len(rows),
-        "labelled": first.false_negative is not None,
-        "components": components,
-        "settings": settings.as_config(),
-    }
-    first_views, second_views = (
-        torch.cat([both[view] for both in views]).cpu().numpy() for view in (0, 1)
+    table = extreme_rows(
+        first,
+        valid,
+        [{"anchor": image} for image in ids[: len(anchor_images) or anchors].tolist()],
+        shown=shown,
+        names=lambda columns: ids[columns].tolist(),
     )
-    labels = store.labels.cpu()[torch.cat(rows).cpu()].numpy()
+    view_1, view_2 = (torch.cat([pair[view] for pair in views]) for view in (0, 1))
+    labels = store.labels.cpu()[every.cpu()].numpy()
+    known = labels if labels.max() >= 0 else None
     advice = advise_on_views(
-        first_views,
-        second_views,
-        labels if labels.max() >= 0 else None,
-        float(loss.temperature),
+        view_1.cpu().numpy(), view_2.cpu().numpy(), known, float(loss.temperature)
     )
-    about["advice"] = advice.figures()
+    components = _components(loss, (view_1, view_2), every, store)
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     own = "its own weights" if first.tells_apart else "Bayesian weights"
     figures = {"candidates": candidates_figure(store, table, title=title, weighed_by=own)}
     if components:
         figures["components"] = components_figure(store, components, title=title)
+    about = {
+        "part": part,
+        "images": len(every),
+        "batches": len(rows),
+        "labelled": first.false_negative is not None,
+        "components": components,
+        "advice": advice.figures(),
+    }
     return write_inspection(
-        folder, batches, table, loss=loss, about=about, title=title, figures=figures
+        folder, run, epochs, batches, table, about=about, title=title, figures=figures
     )
 
 
@@ -185,10 +168,7 @@ def _scored(loss: ContrastiveLoss, views: Views, store: ImageStore) -> ScoredCan
 
 @torch.no_grad()
 def _components(
-    loss: ContrastiveLoss,
-    views: Sequence[Views],
-    rows: Sequence[Int[Tensor, " batch"]],
-    store: ImageStore,
+    loss: ContrastiveLoss, views: Views, rows: Int[Tensor, " images"], store: ImageStore
 ) -> list[dict[str, Any]]:
     """Describe the components of the coarsest mixture that a loss fitted, by the inspected images.
 
@@ -203,10 +183,8 @@ def _components(
     classes = loss.memory.classes if isinstance(loss, LatentClassContrastiveLoss) else None
     if classes is None:
         return []
-    images = torch.cat(list(rows)).cpu()
-    some = store.subset(images)
-    view_1, view_2 = (torch.cat([both[view] for both in views]) for view in (0, 1))
-    view_1, view_2 = view_1.to(classes.center), view_2.to(classes.center)
+    inspected = store.subset(rows.cpu())
+    view_1, view_2 = (view.to(classes.center) for view in views)
     shares, _ = item_responsibilities(view_1, view_2, classes)
     coarsest = min(range(len(classes.sizes)), key=lambda place: classes.sizes[place])
     start = sum(classes.sizes[:coarsest])
@@ -223,17 +201,18 @@ def _components(
         nearest = members[similarity[members, component].argsort(descending=True, stable=True)]
         shown, size = nearest[:SHOWN], len(members)
         counts = torch.zeros(1)
-        if some.is_labelled and size:
-            counts = some.labels[members].bincount(minlength=len(some.class_names))
+        if inspected.is_labelled and size:
+            counts = inspected.labels[members].bincount(minlength=len(inspected.class_names))
         labelled, majority = bool(counts.any()), int(counts.argmax())
+        of_majority = (inspected.labels[shown] == majority).tolist()
         components.append(
             {
                 "weight": float(weights[component]),
                 "size": size,
-                "typical": images[shown.cpu()].tolist(),
-                "majority": some.class_names[majority] if labelled else None,
+                "typical": rows.cpu()[shown.cpu()].tolist(),
+                "majority": inspected.class_names[majority] if labelled else None,
                 "share": float(counts[majority]) / size if labelled else None,
-                "of_majority": (some.labels[shown] == majority).tolist() if labelled else None,
+                "of_majority": of_majority if labelled else None,
             }
         )
     return components

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder, read_json
-from bayescl_lab.runs.record import read_record, write_record
+from bayescl_lab.runs.record import Arrays, read_record, write_record
 
 FILE = "images.npz"
 PARTS = ("train", "evaluation")
@@ -35,21 +35,28 @@ class ImageRecord:
         data: where the images are: a known name, or an absolute path.
         preparation: how images are prepared for the encoder.
         class_names: one name per class.
-        images: arrays ``ids``, ``labels`` and ``checksums`` of each part; -1 if not checked.
+        arrays: of each part, ``train_ids``, ``train_labels``, ``train_checksums`` and so on; a
+            checksum is -1 if an image is not checked.
     """
 
     data: str
     preparation: Mapping[str, Any]
     class_names: tuple[str, ...]
-    images: Mapping[str, Mapping[str, NDArray[Any]]]
+    arrays: Arrays
 
     @classmethod
     def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageRecord:
         """The record of the current images, of the name or path ``data``."""
         where = data if data in known_data_sets() else str(Path(data).resolve())
-        stores = {"train": parts.train, "evaluation": parts.evaluation}
-        images = {part: _described(where, store) for part, store in stores.items() if store}
-        return cls(where, preparation, parts.train.class_names, images)
+        arrays: dict[str, NDArray[Any]] = {}
+        for part, store in zip(PARTS, (parts.train, parts.evaluation), strict=True):
+            if store is not None:
+                arrays |= {
+                    f"{part}_ids": image_ids(store),
+                    f"{part}_labels": store.labels.cpu().numpy(),
+                    f"{part}_checksums": _checksums(where, store),
+                }
+        return cls(where, preparation, parts.train.class_names, arrays)
 
     def write(self, folder: RunFolder) -> None:
         """Write both files into a run's folder; if they exist, update the images' location."""
@@ -58,33 +65,27 @@ class ImageRecord:
             if before.get("data") != self.data:
                 folder.write_result({**before, "data": self.data}, name=folder.data_file.name)
             return
-        arrays = {
-            f"{part}_{name}": values
-            for part, described in self.images.items()
-            for name, values in described.items()
-        }
+        counts = {part: len(self.arrays[f"{part}_ids"]) for part in self._parts()}
         description = {
             "data": self.data,
-            "images": {part: len(described["ids"]) for part, described in self.images.items()},
+            "images": counts,
             "class_names": list(self.class_names),
             "preparation": dict(self.preparation),
         }
-        write_record(folder, FILE, arrays, description)
+        write_record(folder, FILE, self.arrays, description)
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageRecord:
         """The record in a run's folder; a ``ValueError`` if it is missing or damaged."""
         description, arrays = read_record(folder, FILE)
         try:
-            images = {
-                part: {name: arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")}
-                for part in PARTS
-                if f"{part}_ids" in arrays
-            }
             names = tuple(map(str, description["class_names"]))
-            return cls(description["data"], dict(description["preparation"]), names, images)
+            record = cls(description["data"], dict(description["preparation"]), names, arrays)
+            for part in record._parts():
+                record._columns(part)
         except (KeyError, TypeError):
             raise ValueError(f"{folder.data_file} is damaged") from None
+        return record
 
     def refuse_absence(self) -> None:
         """Raise a ``ValueError`` if the images are no longer where they were."""
@@ -97,17 +98,13 @@ class ImageRecord:
     def refuse_changes(self, now: ImageRecord) -> None:
         """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
         before, after = self._by_id(), now._by_id()
-        both = before.keys() & after.keys()
+        pairs = [(before[image], after[image]) for image in before.keys() & after.keys()]
         counts = {
             "more": len(after.keys() - before.keys()),
             "fewer": len(before.keys() - after.keys()),
-            "changed": sum(
-                before[image][2] != after[image][2]
-                and -1 not in (before[image][2], after[image][2])
-                for image in both
-            ),
-            "of another class": sum(before[image][1] != after[image][1] for image in both),
-            "in another part": sum(before[image][0] != after[image][0] for image in both),
+            "changed": sum(-1 not in (old[2], new[2]) and old[2] != new[2] for old, new in pairs),
+            "of another class": sum(old[1] != new[1] for old, new in pairs),
+            "in another part": sum(old[0] != new[0] for old, new in pairs),
         }
         changes = [f"{count} {what}" for what, count in counts.items() if count]
         if changes:
@@ -116,14 +113,20 @@ class ImageRecord:
                 f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
 
+    def _parts(self) -> list[str]:
+        return [part for part in PARTS if f"{part}_ids" in self.arrays]
+
+    def _columns(self, part: str) -> list[NDArray[Any]]:
+        return [self.arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")]
+
     def _by_id(self) -> dict[str, tuple[str, str, int]]:
         """Part, class and checksum of every image."""
+        names = dict(enumerate(self.class_names)) | {UNLABELLED: ""}
         by_id = {}
-        for part, described in self.images.items():
-            columns = (described[name].tolist() for name in ("ids", "labels", "checksums"))
+        for part in self._parts():
+            columns = (column.tolist() for column in self._columns(part))
             for image, label, checksum in zip(*columns, strict=True):
-                class_name = "" if label == UNLABELLED else self.class_names[label]
-                by_id[str(image)] = (part, class_name, checksum)
+                by_id[str(image)] = (part, names[label], checksum)
         return by_id
 
 
@@ -132,18 +135,17 @@ def image_ids(store: ImageStore) -> NDArray[Any]:
     return np.arange(len(store)).astype(str) if store.ids is None else store.ids
 
 
-def _described(data: str, store: ImageStore) -> dict[str, NDArray[Any]]:
-    """Ids, labels and checksums of the images of one part."""
-    ids = image_ids(store)
+def _checksums(data: str, store: ImageStore) -> NDArray[np.int64]:
+    """Checksums of the images of one part."""
     checksums = np.full(len(store), -1, dtype=np.int64)
-    if data not in known_data_sets():  # published data sets have their own checksums
-        folder = Path(data)
-        for row in range(0, len(store), -(-len(store) // CHECKED)):
-            if folder.is_dir():
-                content = (folder / ids[row]).read_bytes()
-            else:
-                content = (
-                    store.take(torch.tensor([row], device=store.device)).cpu().numpy().tobytes()
-                )
-            checksums[row] = zlib.crc32(content)
-    return {"ids": ids, "labels": store.labels.cpu().numpy(), "checksums": checksums}
+    if data in known_data_sets():  # published data sets have their own checksums
+        return checksums
+    folder = Path(data)
+    for row in range(0, len(store), -(-len(store) // CHECKED)):
+        if folder.is_dir():
+            content = (folder / image_ids(store)[row]).read_bytes()
+        else:
+            chosen = torch.tensor([row], device=store.device)
+            content = store.take(chosen).cpu().numpy().tobytes()
+        checksums[row] = zlib.crc32(content)
+    return checksums

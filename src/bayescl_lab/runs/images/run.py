@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from torch import nn
-from typing_extensions import Unpack
 
 from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
@@ -25,11 +23,10 @@ from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import KIND, ImageSettings
-from bayescl_lab.runs.journal import Journal
-from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.run import Result, TrainedRun, Watching, write_evaluation
-from bayescl_lab.runs.weights import read_weights
+from bayescl_lab.runs.run import Result, Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.weights import part_of_state, read_weights
 
 __all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 
@@ -57,32 +54,27 @@ class ImageRun(TrainedRun[ImageSettings]):
         data: str | None = None,
         record: ImageRecord | None = None,
     ) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.data = settings.data if data is None else data
-        rank, local_rank = settings.processes.this()
-        self.is_first = rank == 0
-        self.device = settings.torch_device(local_rank)
-        self.parts: ImageParts = load_images(
+        parts = load_images(
             self.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
         )
         if record is not None:
-            record.refuse_changes(ImageRecord.of(self.data, self.parts, {}))
+            record.refuse_changes(ImageRecord.of(self.data, parts, {}))
         loss = LOSSES[settings.loss.loss]
         if loss.needs_labels:
-            self.parts.train.require_labels(f"the {loss.title} loss")
+            parts.train.require_labels(f"the {loss.title} loss")
         if settings.knn_every:
-            self.parts.labelled()  # refuses images without labels
+            parts.labelled()  # refuses images without labels
         order = EpochOrder(
-            len(self.parts.train),
+            len(parts.train),
             settings.batch_size,
             settings.seed,
-            rank=rank,
-            num_ranks=settings.processes.count,
+            rank=self.rank,
+            num_ranks=settings.num_processes,
         )
-        self.model = build_model(
-            settings, self.parts.train, steps_per_epoch=len(order), encoder=encoder
-        )
-        self.parts = self.parts.to(self.device)
+        self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
+        self.parts: ImageParts = parts.to(self.device)
         self.known = _known_labels(self.parts.train, settings)
         self.batches = StoreBatches(self.parts.train, order, self.known)
         self.alpha = alpha_callback(settings, self.parts.train)
@@ -114,53 +106,36 @@ class ImageRun(TrainedRun[ImageSettings]):
         state = read_weights(RunFolder.open(path, KIND))
         try:
             for name in ("encoder", "projection_head"):
-                start = f"{name}."
-                part = {key[len(start) :]: state[key] for key in state if key.startswith(start)}
-                self.model.get_submodule(name).load_state_dict(part)
+                self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
         except RuntimeError:
             raise ValueError(
                 f"init: the encoder or projection head of {path} does not match these settings"
             ) from None
 
-    def images(self) -> dict[str, int]:
-        """Number of training and evaluation images."""
-        counts = {"train": len(self.parts.train)}
-        if self.parts.evaluation is not None:
-            counts[self.settings.evaluate_on] = len(self.parts.evaluation)
-        return counts
+    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
+        """Precision, throughput, and the alpha that changes."""
+        del folder
+        return {
+            "precision": self.settings.precision,
+            "throughput": ("images_per_second", self.settings.batch_size),
+            "callbacks": [] if self.alpha is None else [self.alpha],
+        }
 
-    def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
-        """Train in the run's folder, from its last checkpoint if there is one."""
+    def fit(self, folder: RunFolder, **watching: Any) -> Journal:
+        """Train in the run's folder, and end the processes that decode images."""
         try:
-            return fit_in_folder(
-                self.model,
-                self.batches,
-                folder,
-                epochs=self.settings.epochs,
-                device=self.device,
-                devices=self.settings.devices,
-                num_nodes=self.settings.num_nodes,
-                precision=self.settings.precision,
-                evaluate=self.columns,
-                throughput=("images_per_second", self.settings.batch_size),
-                callbacks=[] if self.alpha is None else [self.alpha],
-                **watching,
-            )
+            return super().fit(folder, **watching)
         finally:
             self.batches.close()
 
-    def columns(
-        self, trainer: pl.Trainer, rows: Sequence[Mapping[str, float]]
-    ) -> Mapping[str, float]:
-        """Columns of ``metrics.csv``: alpha that changes, pairs that attract, the k-NN score."""
-        del rows
+    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+        """The changing alpha, the pairs that attract, and the k-NN score every few epochs."""
+        del folder, rows
+        settings, epoch = self.settings, trainer.current_epoch
         loss: Any = self.model.loss
         columns = {} if self.alpha is None else {"alpha": float(loss.alpha)}
-        columns |= pair_columns(
-            self.model, self.parts.train, seed=self.settings.seed, epoch=trainer.current_epoch
-        )
-        every = self.settings.knn_every
-        if every and (trainer.current_epoch + 1) % every == 0:
+        columns |= pair_columns(self.model, self.parts.train, seed=settings.seed, epoch=epoch)
+        if settings.knn_every and (epoch + 1) % settings.knn_every == 0:
             columns["knn"] = knn_score(self.model, self.parts)
         return columns
 
@@ -169,26 +144,21 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
-    def figures(self, folder: RunFolder, journal: Journal) -> Result:
-        """Evaluate the trained encoder: the content of ``result.json`` without its provenance."""
-        del folder
-        settings = self.settings
+    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+        """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
+        del folder, rows
+        train, evaluation = self.parts.train, self.parts.evaluation
         remarks, labels_known = list(self.parts.remarks), 0
         if self.known is not None:
             labels_known = int((self.known != UNLABELLED).sum())
             remarks.append(
-                f"the loss knew the labels of {labels_known} of {len(self.known)} training images"
+                f"the loss knew the labels of {labels_known} of {len(train)} training images"
             )
+        evaluated = {} if evaluation is None else {self.settings.evaluate_on: len(evaluation)}
         return {
-            "settings": settings.as_config(),
-            "seed": settings.seed,
-            "epochs": settings.epochs,
-            "images": self.images(),
+            "images": {"train": len(train), **evaluated},
             "labels_known": labels_known,
             "remarks": remarks,
-            "seconds_per_epoch": journal.seconds_per_epoch(),
-            **journal.medians("images_per_second"),
-            "loss": journal.rows[-1]["loss"],
             "probes": self.evaluate() if self.parts.has_labels else {},
         }
 
@@ -216,7 +186,7 @@ def train_images(
     *,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    **watching: Unpack[Watching],
+    **watching: Any,
 ) -> Result:
     """Train on images, evaluate the encoder with every probe and write both to a run folder.
 
@@ -232,7 +202,8 @@ def train_images(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. ``settings.data`` may name a new location of the
             same images. If False, ``out`` must not exist or be empty.
-        **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
+        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+            :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
         The content of ``result.json``: settings, the number of labels that the loss knew, probes,
@@ -242,16 +213,14 @@ def train_images(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
     """
-    restored = None
+    given: dict[str, Any] = {"encoder": encoder}
     if resume:
         folder = RunFolder.open(out, KIND)
         before = str(folder.config().get("data", settings.data))
         if settings.data != before:
-            restored = {"data": settings.data, "record": ImageRecord.read(folder)}
+            given |= {"data": settings.data, "record": ImageRecord.read(folder)}
             settings = replace(settings, data=before)
-    return ImageRun.train(
-        settings, out, resume=resume, watching=watching, restored=restored, encoder=encoder
-    )
+    return ImageRun.train(settings, out, watching, resume=resume, **given)
 
 
 def evaluate_images(
@@ -268,13 +237,11 @@ def evaluate_images(
         Its content: probes, the epochs the weights saw, and provenance.
     """
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
-    return write_evaluation(
-        folder,
-        {
-            "epochs": epochs,
-            "of_epochs": run.settings.epochs,
-            "evaluated_on": run.settings.evaluate_on if data is None else data,
-            "probes": run.evaluate(),
-            "settings": run.settings.as_config(),
-        },
-    )
+    evaluation = {
+        "epochs": epochs,
+        "of_epochs": run.settings.epochs,
+        "evaluated_on": run.settings.evaluate_on if data is None else data,
+        "probes": run.evaluate(),
+        "settings": run.settings.as_config(),
+    }
+    return write_evaluation(folder, evaluation)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
 from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.streaming import decoding_workers
-from bayescl_lab.runs.losses import LossSettings, pop_loss, takes
-from bayescl_lab.runs.processes import Device, Processes
-from bayescl_lab.runs.settings import TrainedSettings, check_start
+from bayescl_lab.runs.losses import LossSettings, takes
+from bayescl_lab.runs.settings import Device, TrainedSettings
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
@@ -24,7 +23,7 @@ else:
 
 
 @dataclass(frozen=True)
-class ImageOptions:
+class ImageOptions(TrainedSettings):
     """All settings that affect a run on images, but for the loss.
 
     Attributes:
@@ -134,21 +133,20 @@ class ImageOptions:
     may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
-        check_start(self)
+        super().__post_init__()
         if self.warmup_epochs >= self.epochs:
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
             )
-        processes = self.devices * self.num_nodes
-        if self.batch_size % processes:
+        if self.batch_size % self.num_processes:
             raise ValueError(
                 f"batch_size must be divisible by the number of devices, "
-                f"got {self.batch_size} for {processes} devices"
+                f"got {self.batch_size} for {self.num_processes} devices"
             )
 
 
 @dataclass(frozen=True)
-class ImageSettings(ImageOptions, TrainedSettings):
+class ImageSettings(ImageOptions):
     """All settings that affect one run on images; the loss's come to :class:`ImageOptions`.
 
     Attributes:
@@ -156,6 +154,7 @@ class ImageSettings(ImageOptions, TrainedSettings):
     """
 
     loss: LossSettings = field(kw_only=True)
+    parts: ClassVar = {"loss": LossSettings}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -168,16 +167,6 @@ class ImageSettings(ImageOptions, TrainedSettings):
             )
         if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
             raise ValueError("beta must be below 1 if alpha is measured, since alpha can reach 1")
-
-    @property
-    def decays(self) -> bool:
-        """Always: the learning rate follows a cosine."""
-        return True
-
-    @property
-    def processes(self) -> Processes:
-        """The devices that train together."""
-        return Processes(self.devices, self.num_nodes)
 
     def choice_of_images(self) -> dict[str, Any]:
         """Arguments of :func:`~bayescl_lab.images.datasets.load_images` that choose images."""
@@ -193,19 +182,11 @@ class ImageSettings(ImageOptions, TrainedSettings):
         The settings of alpha are included only if it changes, those of latent classes only for a
         loss that has them.
         """
-        config = asdict(self)
-        del config["loss"]
-        if self.init is None:
-            del config["init"]
-        if self.alpha_schedule == "fixed":
-            config = {key: value for key, value in config.items() if key not in _OF_ALPHA}
-        if not self.loss.uses_labels:
-            config = {key: value for key, value in config.items() if key not in _OF_LATENT_CLASSES}
-        return {"loss": self.loss.loss, **self.loss.resolved(), **config}
-
-    @classmethod
-    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        return {"loss": LossSettings(*pop_loss(values))}
+        unused = {
+            *(_OF_ALPHA if self.alpha_schedule == "fixed" else ()),
+            *(() if self.loss.uses_labels else _OF_LATENT_CLASSES),
+        }
+        return {name: it for name, it in super().as_config().items() if name not in unused}
 
 
 _OF_LATENT_CLASSES = ("labels_per_class", "aim")

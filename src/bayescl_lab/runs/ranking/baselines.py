@@ -1,4 +1,4 @@
-"""Recommenders without gradients, and the evaluation that they share with the trained ones."""
+"""Recommenders without gradients, and full ranking, which evaluates these and the trained ones."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import Unpack
-
 from bayescl_lab.ranking.ease import EASE, ease_memory
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity, Scorer
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
+from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
     IALS_NAME,
     KIND,
     POPULARITY,
-    AnyBaseline,
     BaselineSettings,
-    IALSSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart, Watching
+from bayescl_lab.runs.run import Result, RunStart, write_evaluation
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -38,12 +36,12 @@ _MOST_UNASKED = 2**30
 
 
 def fit_baseline(
-    settings: AnyBaseline,
+    settings: BaselineSettings,
     out: Path,
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Unpack[Watching],
+    **watching: Any,
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
@@ -69,49 +67,73 @@ def fit_baseline(
         return start.result
     record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
     parts = record.parts(settings.evaluate_on)
-    clock = [time.perf_counter()]
+    started = time.perf_counter()
     scorer = fitted(settings, parts.train)
-    clock.append(time.perf_counter())
+    done = time.perf_counter()
     with start.work() as folder:
         record.write(folder, settings.data)
         if isinstance(scorer, EmbeddingScorer):
             write_embeddings(folder, scorer, settings.epochs)
-        figures = ranking_figures(scorer, parts)
-        clock.append(time.perf_counter())
-        others = evaluate_baselines(parts, without=settings.encoder) if baselines else None
-    return start.finish(
-        {
+        result = {
             "settings": settings.as_config(),
             "protocol": "standard",
-            "evaluated_on": settings.evaluate_on,
-            **figures,
-            "interactions": sizes(parts.train, parts),
-            "density": parts.train.density,
-            "report": dict(parts.report),
-            "fit_seconds": clock[1] - clock[0],
-            "evaluation_seconds": clock[2] - clock[1],
-            **({} if others is None else {"baselines": others}),
+            **ranking_figures(scorer, parts),
+            **data_figures(parts.train, parts),
+            "fit_seconds": done - started,
+            "evaluation_seconds": time.perf_counter() - done,
         }
-    )
+        if baselines:
+            result["baselines"] = evaluate_baselines(parts, without=settings.encoder)
+    return start.finish(result)
 
 
-def fitted(settings: AnyBaseline, train: Interactions) -> Scorer:
+def fitted(settings: BaselineSettings, train: Interactions) -> Scorer:
     """Fit the baseline that the settings name.
 
     Raises:
         ValueError: if it needs more memory than is available.
     """
-    if isinstance(settings, IALSSettings):
-        return IALS(
-            train,
-            dim=settings.dim,
-            epochs=settings.epochs,
-            seed=settings.seed,
-            **settings.penalty,
-        )
     if settings.encoder == POPULARITY:
         return Popularity(train)
-    return EASE(train, settings.regularization)
+    if settings.encoder == EASE_NAME:
+        return EASE(train, settings.penalty["regularization"])
+    return IALS(
+        train, dim=settings.dim, epochs=settings.epochs, seed=settings.seed, **settings.penalty
+    )
+
+
+def evaluate_run(
+    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
+) -> dict[str, Any]:
+    """Evaluate a run, finished or not, by full ranking, and write ``evaluation.json``.
+
+    Args:
+        path: the run folder.
+        ks: lengths of lists.
+        data: other interactions to evaluate on, without those that the run was trained on;
+            default: the run's own.
+
+    Returns:
+        Its content: metrics, also of the baselines, the epochs the weights saw, and provenance.
+    """
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    recommender = load_recommender(path)
+    if data is None:
+        recommender.record.refuse_changes()
+        parts = recommender.parts
+    else:
+        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
+    evaluation = {
+        "epochs": recommender.epochs,
+        "of_epochs": None if recommender.epochs is None else config["epochs"],
+        "evaluated_on": parts.evaluated_on if data is None else data,
+        **ranking_figures(recommender.scorer, parts, ks),
+        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        "report": dict(parts.report),
+        "settings": config,
+    }
+    return write_evaluation(folder, evaluation)
 
 
 def evaluate_baselines(
@@ -132,10 +154,8 @@ def evaluate_baselines(
         ``left_out`` with the reason. Empty if there is nothing to evaluate on.
     """
     results: dict[str, dict[str, Any]] = {}
-    if parts.evaluation.num_interactions == 0:
-        return results
     for name in BASELINES:
-        if name == without:
+        if name == without or parts.evaluation.num_interactions == 0:
             continue
         needed = ease_memory(parts.train.num_items)
         if name == EASE_NAME and needed > _MOST_UNASKED:
@@ -148,13 +168,11 @@ def evaluate_baselines(
         started = time.perf_counter()
         scorer = fitted(settings, parts.train)
         done = time.perf_counter()
-        metrics = ranking_figures(scorer, parts, ks)["metrics"]
-        is_ease = name == EASE_NAME
         results[name] = {
-            "metrics": metrics,
+            "metrics": ranking_figures(scorer, parts, ks)["metrics"],
             "fit_seconds": done - started,
             "evaluation_seconds": time.perf_counter() - done,
-            "settings": {"regularization": settings.regularization} if is_ease else {},
+            "settings": {"regularization": settings.regularization} if name == EASE_NAME else {},
         }
     return results
 
@@ -172,11 +190,16 @@ def ranking_figures(
     }
 
 
-def sizes(train: Interactions, parts: RankingParts) -> dict[str, int]:
-    """Numbers of users, items and interactions by part."""
+def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:
+    """What a result says of its data: sizes of the parts, density, and what reading left out."""
     return {
-        "users": train.num_users,
-        "items": train.num_items,
-        "train": train.num_interactions,
-        parts.evaluated_on: parts.evaluation.num_interactions,
+        "evaluated_on": parts.evaluated_on,
+        "interactions": {
+            "users": train.num_users,
+            "items": train.num_items,
+            "train": train.num_interactions,
+            parts.evaluated_on: parts.evaluation.num_interactions,
+        },
+        "density": train.density,
+        "report": dict(parts.report),
     }

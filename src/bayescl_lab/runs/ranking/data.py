@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,14 +83,12 @@ class RankingData:
         """Name of the data set in tables."""
         return self.data if self.split is None else f"{self.data}, {self.split} split"
 
+    def as_config(self) -> dict[str, Any]:
+        """The options as plain values."""
+        return asdict(self)
+
     @classmethod
     def taken_from(cls, values: dict[str, Any]) -> RankingData:
-        """Remove these fields from a larger mapping."""
+        """Remove these options from a run's settings."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: values.pop(name) for name in names if name in values})
-
-
-def same_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two runs' settings read the same interactions."""
-    names = [field.name for field in fields(RankingData)]
-    return all(one.get(name) == other.get(name) for name in names)

@@ -15,6 +15,7 @@ import torch
 
 from bayescl.axes import Bool, Int, Tensor
 from bayescl.diagnostics import ScoredCandidates, score_candidates
+from bayescl.losses import ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.runs.folder import RunFolder
@@ -64,40 +65,33 @@ def inspect_ranking(
     config = folder.config()
     if baseline_of(config) is not None:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
-    settings = RankingSettings.from_config(config)
-    if not settings.loss.weighs_candidates:
+    loss = RankingSettings.from_config(config).loss
+    weighs_candidates = issubclass(loss.made, ContrastiveLoss)
+    if not weighs_candidates:
         raise ValueError(
-            f"the loss {settings.loss.loss} does not weight candidates: there is nothing to inspect"
+            f"the loss {loss.loss} does not weight candidates: there is nothing to inspect"
         )
     folder, run, epochs = RankingRun.reopen(path, data=data)
     known, held_out = run.parts.train, run.parts.evaluation
     rows = _drawn_users(known, held_out, users, seed)
-    batches = [_scored(run, some) for some in rows.split(CHUNK)]
-    first = batches[0]
-    chosen = torch.arange(min(anchors, len(rows), CHUNK))
+    batches = [_scored(run, chunk) for chunk in rows.split(CHUNK)]
     titles = known.item_ids if known.item_titles is None else known.item_titles
+    user_ids = known.user_ids[rows[: min(anchors, CHUNK)].numpy()]
     table = extreme_rows(
-        first,
-        first.valid,
-        chosen=chosen,
+        batches[0],
+        batches[0].valid,
+        [{"user": str(user)} for user in user_ids],
         shown=shown,
         names=lambda columns: [str(title) for title in titles[columns.numpy()]],
     )
-    user_ids = known.user_ids[rows[chosen].numpy()]
-    about = {
-        "epochs": epochs,
-        "of_epochs": settings.epochs,
-        "held_out": settings.evaluate_on,
-        "users": len(rows),
-        "settings": settings.as_config(),
-    }
     return write_inspection(
         folder,
+        run,
+        epochs,
         batches,
-        [{"user": str(user), **row} for user, row in zip(user_ids, table, strict=True)],
-        loss=run.model.loss,
-        about=about,
-        title=f"{LOSSES[settings.loss.loss].title} on {known.name}, {epochs} epochs",
+        table,
+        about={"held_out": run.settings.evaluate_on, "users": len(rows)},
+        title=f"{LOSSES[loss.loss].title} on {known.name}, {epochs} epochs",
     )
 
 
@@ -105,7 +99,7 @@ def _drawn_users(
     known: Interactions, held_out: Interactions, users: int | None, seed: int
 ) -> Int[Tensor, " users"]:
     """Users with both known and held-out items."""
-    counts = [np.diff(some.matrix.indptr) for some in (known, held_out)]
+    counts = [np.diff(part.matrix.indptr) for part in (known, held_out)]
     able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
     if len(able) == 0:
         raise ValueError(f"{held_out.name}: no user has both known and held-out items")

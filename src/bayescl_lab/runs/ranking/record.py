@@ -25,6 +25,7 @@ from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.record import (
     changes,
     file_records,
+    places,
     read_arrays,
     read_record,
     write_arrays,
@@ -84,47 +85,51 @@ class RankingRecord:
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """The parts to evaluate on; lists leave out all interactions of earlier parts."""
-        if evaluate_on == "validation":
-            train, evaluation = self.train, self.validation
-        else:
-            train = self.train if self.validation is None else self.train.joined(self.validation)
-            evaluation = self.test
-        evaluation = self.evaluation or evaluation
+        validates = evaluate_on == "validation"
+        train = self.train if validates else self._seen()
+        evaluation = self.evaluation or (self.validation if validates else self.test)
         if evaluation is None:
             raise ValueError(f"the run has no {evaluate_on} part")
         return RankingParts(train, evaluation, evaluate_on, self.report)
 
+    def _seen(self) -> Interactions:
+        """The interactions that the run was trained on, or that chose its epoch."""
+        return self.train if self.validation is None else self.train.joined(self.validation)
+
     def known(self) -> Interactions:
         """Every interaction of every part."""
-        others = [some for some in (self.validation, self.test) if some is not None]
+        others = [part for part in (self.validation, self.test) if part is not None]
         return self.train.joined(*others)
 
     def write(self, folder: RunFolder, data: RankingData) -> None:
         """Write both files to a run's folder, unless they exist."""
         if folder.data_file.is_file():
             return
+        train = self.train
+        ids = {"user_ids": train.user_ids, "item_ids": train.item_ids}
+        if train.item_titles is not None:
+            ids["item_titles"] = train.item_titles
+        # Text without a fixed width could only be written with pickling.
         arrays = {
-            "user_ids": _plain(self.train.user_ids),
-            "item_ids": _plain(self.train.item_ids),
-            "name": np.array(self.train.name),
+            name: values.astype(str) if values.dtype == object else values
+            for name, values in ids.items()
         }
-        if self.train.item_titles is not None:
-            arrays["item_titles"] = _plain(self.train.item_titles)
+        arrays["name"] = np.array(train.name)
         counts = {}
         for part in PARTS:
-            some: Interactions | None = getattr(self, part)
-            if some is not None:
-                arrays[f"{part}_starts"] = some.matrix.indptr
-                arrays[f"{part}_items"] = some.matrix.indices
-                counts[part] = some.num_interactions
+            interactions: Interactions | None = getattr(self, part)
+            if interactions is not None:
+                arrays[f"{part}_starts"] = interactions.matrix.indptr
+                arrays[f"{part}_items"] = interactions.matrix.indices
+                counts[part] = interactions.num_interactions
         description = {
             "data": data.data,
             "reading": asdict(data),
             "files": list(self.files),
             "folder": self.folder,
             "columns": dict(self.columns),
-            "users": self.train.num_users,
-            "items": self.train.num_items,
+            "users": train.num_users,
+            "items": train.num_items,
             "interactions": counts,
             "report": dict(self.report),
         }
@@ -155,7 +160,8 @@ class RankingRecord:
 
         If all files are gone, that is not a change: the run's folder holds their interactions.
         """
-        files = {Path(one["path"]) for one in self.files if Path(one["path"]).is_file()}
+        recorded = [Path(record["path"]) for record in self.files]
+        files = {file for file in recorded if file.is_file()}
         if files and self.folder is not None:
             files |= {file.resolve() for file in source_files(self.folder)}
         if files and (changed := changes(self.files, file_records(sorted(files)))):
@@ -166,8 +172,8 @@ class RankingRecord:
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows of other interactions' users and items in this run, matched by id; -1 if unknown."""
         return (
-            _places(other.user_ids, self.train.user_ids),
-            _places(other.item_ids, self.train.item_ids),
+            places(other.user_ids.tolist(), self.train.user_ids),
+            places(other.item_ids.tolist(), self.train.item_ids),
         )
 
     def on(self, data: str, config: Mapping[str, Any]) -> RankingRecord:
@@ -182,9 +188,8 @@ class RankingRecord:
         """
         reading = RankingData.taken_from(dict(config))
         parts = replace(reading, data=data, test_data=None, split="none").load("test")
-        other = parts.train
-        users, items = other.pairs()
-        of_users, of_items = self.rows_of(other)
+        users, items = parts.train.pairs()
+        of_users, of_items = self.rows_of(parts.train)
         rows, columns = of_users[users], of_items[items]
         known = (rows >= 0) & (columns >= 0)
         other = Interactions.from_pairs(
@@ -193,20 +198,23 @@ class RankingRecord:
             user_ids=self.train.user_ids,
             item_ids=self.train.item_ids,
             item_titles=self.train.item_titles,
-            name=other.name,
+            name=parts.train.name,
         )
-        seen = self.train if self.validation is None else self.train.joined(self.validation)
-        flat = [one.pairs()[0] * one.num_items + one.pairs()[1] for one in (other, seen)]
-        new = ~np.isin(flat[0], flat[1])
+        pairs, seen = (
+            part.pairs()[0] * part.num_items + part.pairs()[1] for part in (other, self._seen())
+        )
+        new = ~np.isin(pairs, seen)
         if not new.any():
             raise ValueError(f"{data} has no interaction that the run was not trained on")
-        report = {
-            "interactions that the run was trained on left out": int((~new).sum()),
-            "interactions of users or items that the run does not know left out": int(
-                (~known).sum()
-            ),
+        left_out = {
+            "that the run was trained on": ~new,
+            "of users or items that the run does not know": ~known,
         }
-        counted = {phrase: count for phrase, count in report.items() if count}
+        counted = {
+            f"interactions {which} left out": int(rows.sum())
+            for which, rows in left_out.items()
+            if rows.any()
+        }
         return replace(self, evaluation=other.subset(new), report={**parts.report, **counted})
 
 
@@ -223,17 +231,6 @@ def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
         item_titles=arrays.get("item_titles"),
         name=str(arrays["name"]),
     )
-
-
-def _places(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """The position of each id among known ones; -1 if it is unknown."""
-    place = {str(one): number for number, one in enumerate(known.tolist())}
-    return np.array([place.get(str(one), -1) for one in ids.tolist()], dtype=np.int64)
-
-
-def _plain(ids: NDArray[Any]) -> NDArray[Any]:
-    """Ids as an array that NumPy can write without pickling."""
-    return ids.astype(str) if ids.dtype == object else ids
 
 
 def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import torch
-from typing_extensions import Unpack
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import PairBatches
@@ -23,23 +24,20 @@ from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.journal import Journal
-from bayescl_lab.runs.loop import fit_in_folder
-from bayescl_lab.runs.ranking.baselines import (
-    evaluate_baselines,
-    ranking_figures,
-    sizes,
-)
+from bayescl_lab.runs.loop import AtomicCheckpointIO
+from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines, ranking_figures
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
-from bayescl_lab.runs.ranking.watch import Rows, Watch, best_epoch, stopping_epoch
-from bayescl_lab.runs.run import Result, TrainedRun, Watching
+from bayescl_lab.runs.run import Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 __all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
 """Note on results of the paper's protocol."""
+
+CRITERION = "ndcg@20"
+"""The metric that chooses epochs within a run, and settings between runs."""
 
 
 class RankingRun(TrainedRun[RankingSettings]):
@@ -69,41 +67,38 @@ class RankingRun(TrainedRun[RankingSettings]):
         record: RankingRecord | None = None,
         baselines: bool = False,
     ) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.baselines = baselines
         own = settings.watch_every > 0 and settings.protocol != PAPER
         if record is None:
             record = RankingRecord.of(settings.data, settings.evaluate_on, watches=own)
         self.record = record
         self.parts: RankingParts = record.parts(settings.evaluate_on)
-        self.watched: RankingParts | None = None  # chooses the epoch
+        self.watched: RankingParts | None = None
         if settings.watch_every:
             self.watched = record.parts("validation") if own else self.parts
         self.interactions: Interactions = (self.watched or self.parts).train
-        together = settings.processes
-        rank, local_rank = together.this()
-        self.is_first = rank == 0
-        self.device = settings.torch_device(local_rank)
         self.batches = PairBatches(
             self.interactions,
             settings.batch_size,
             settings.seed,
             device=self.device,
-            rank=rank,
-            num_ranks=together.count,
+            rank=self.rank,
+            num_ranks=settings.num_processes,
         )
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
             encoder = build_encoder(settings.encoder, self.interactions, vars(settings))
-        steps = settings.epochs * len(self.batches)
         self.model = RankingModule(
             encoder=encoder,
             loss=settings.loss.build(
-                score=settings.score, density=self.interactions.density, gather=together.count > 1
+                score=settings.score,
+                density=self.interactions.density,
+                gather=settings.num_processes > 1,
             ),
             candidates=_candidates(settings, self.interactions),
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
-            total_steps=steps if settings.schedule == "cosine" else None,
+            total_steps=settings.epochs * len(self.batches) if settings.decays else None,
             item_norm_exponent=settings.item_norm_exponent,
             seed=settings.seed,
         )
@@ -114,10 +109,10 @@ class RankingRun(TrainedRun[RankingSettings]):
         if data is None and not folder.data_file.is_file():
             return {}
         record = RankingRecord.read(folder)
-        if data is None:
-            record.refuse_changes()
-            return {"record": record}
-        return {"record": record.on(data, folder.config())}
+        if data is not None:
+            return {"record": record.on(data, folder.config())}
+        record.refuse_changes()
+        return {"record": record}
 
     def write_record(self, folder: RunFolder) -> None:
         """Record the interactions in the run's folder."""
@@ -142,41 +137,39 @@ class RankingRun(TrainedRun[RankingSettings]):
             with torch.no_grad():
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
-    def fit(self, folder: RunFolder, **watching: Unpack[Watching]) -> Journal:
-        """Train in the run's folder, from its last checkpoint if there is one."""
-        settings = self.settings
-        # A run interrupted between its early stop and its result must not train further.
-        stopped = stopping_epoch(folder.read_metrics(), settings.patience)
-        watch = None
-        if self.watched is not None:
-            watch = Watch(
-                self.watched,
-                every=settings.watch_every,
-                patience=settings.patience,
-                epochs=settings.epochs,
-                best=folder.best_checkpoint,
-            )
-        return fit_in_folder(
-            self.model,
-            self.batches,
-            folder,
-            epochs=stopped or settings.epochs,
-            device=self.device,
-            devices=settings.processes.devices,
-            num_nodes=settings.processes.num_nodes,
-            share_buffers=False,  # known items and the graph do not change
-            evaluate=watch,
-            **watching,
-        )
+    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
+        """The epochs: a run interrupted between its early stop and its result trains no further."""
+        stopped = stopping_epoch(folder.read_metrics(), self.settings.patience)
+        # Known items and the graph, the module's buffers, do not change.
+        return {"epochs": stopped or self.settings.epochs, "share_buffers": False}
+
+    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+        """Metrics every few epochs and after the last; they choose the epoch and stop early.
+
+        The only state is the rows of ``metrics.csv``, so a resumed run decides like an
+        uninterrupted one, even if it was killed between a row and its checkpoint. Lightning's
+        ``EarlyStopping`` keeps its state in checkpoints.
+        """
+        settings, epoch = self.settings, trainer.current_epoch + 1
+        if self.watched is None or (epoch % settings.watch_every and epoch < settings.epochs):
+            return {}
+        metrics: dict[str, float] = ranking_figures(self.model.scorer(), self.watched)["metrics"]
+        rows = [*rows, {"epoch": float(epoch), **metrics}]
+        if best_epoch(rows) == epoch:
+            weights = {"state_dict": self.model.state_dict(), "epoch": trainer.current_epoch}
+            AtomicCheckpointIO().save_checkpoint(weights, folder.best_checkpoint)
+        if stopping_epoch(rows, settings.patience) is not None:
+            trainer.should_stop = True
+        return metrics
 
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the current recommender: metrics, and counts of users."""
         self.model.to(self.device)
         return ranking_figures(self.model.scorer(), self.parts)
 
-    def figures(self, folder: RunFolder, journal: Journal) -> Result:
+    def figures(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the best epoch, or else the last, and write its embeddings."""
-        settings, rows = self.settings, journal.rows
+        settings = self.settings
         chosen = best_epoch(rows) if self.watched else None
         if chosen is not None:
             self.load(folder.best_checkpoint)
@@ -187,21 +180,37 @@ class RankingRun(TrainedRun[RankingSettings]):
         if settings.protocol == PAPER:
             figures |= _at_best_epochs(figures["metrics"], rows)
         return {
-            "settings": settings.as_config(),
-            "seed": settings.seed,
-            "epochs": len(rows),
             "best_epoch": chosen,
             "protocol": settings.protocol,
-            "evaluated_on": settings.evaluate_on,
             **figures,
-            "interactions": sizes(self.interactions, self.parts),
-            "density": self.interactions.density,
-            "report": dict(self.parts.report),
-            "seconds_per_epoch": journal.seconds_per_epoch(),
+            **data_figures(self.interactions, self.parts),
             "evaluation_seconds": seconds,
-            "loss": rows[-1]["loss"],
             **({"baselines": evaluate_baselines(self.parts)} if self.baselines else {}),
         }
+
+
+def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
+    """The first epoch with the highest value of a metric; None if none was evaluated."""
+    seen = [row for row in rows if metric in row]
+    return int(max(seen, key=lambda row: row[metric])["epoch"]) if seen else None
+
+
+def stopping_epoch(rows: Rows, patience: int) -> int | None:
+    """The epoch after which patience ran out; None if it has not, or never does (0).
+
+    Example:
+        >>> rows = [{"epoch": n, "ndcg@20": value} for n, value in enumerate([0.1, 0.3, 0.2], 1)]
+        >>> stopping_epoch(rows, 1), stopping_epoch(rows, 2)
+        (3, None)
+    """
+    best, waited = -math.inf, 0
+    for row in rows:
+        if CRITERION in row and patience:
+            better = row[CRITERION] > best
+            best, waited = (row[CRITERION], 0) if better else (best, waited + 1)
+            if waited == patience:
+                return int(row["epoch"])
+    return None
 
 
 def train_ranking(
@@ -210,7 +219,7 @@ def train_ranking(
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Unpack[Watching],
+    **watching: Any,
 ) -> Result:
     """Train a recommender, evaluate it by full ranking and write both to a run folder.
 
@@ -226,24 +235,25 @@ def train_ranking(
             none. A finished run is not changed. If False, ``out`` must not exist or be empty.
         baselines: whether to evaluate popularity and EASE too; see
             :func:`~bayescl_lab.runs.ranking.baselines.evaluate_baselines`.
-        **watching: callbacks and saving; see :class:`~bayescl_lab.runs.run.Watching`.
+        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+            :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
         The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings, ``out`` is not writable or holds
+            another run, or more epochs are asked of a run that stopped early.
     """
     if resume:
-        _refuse_more_after_early_stop(settings, RunFolder.open(out, KIND))
-    return RankingRun.train(settings, out, resume=resume, watching=watching, baselines=baselines)
-
-
-def _refuse_more_after_early_stop(settings: RankingSettings, folder: RunFolder) -> None:
-    """Refuse more epochs for a run that stopped early."""
-    stopped = stopping_epoch(folder.read_metrics(), settings.patience)
-    if stopped is not None and settings.epochs > folder.config()["epochs"]:
-        raise ValueError(
-            f"epochs: the run in {folder.path} stopped early, after {stopped}, so more epochs "
-            "change nothing: start a new run from its weights with --init"
-        )
+        folder = RunFolder.open(out, KIND)
+        stopped = stopping_epoch(folder.read_metrics(), settings.patience)
+        if stopped is not None and settings.epochs > folder.config()["epochs"]:
+            raise ValueError(
+                f"epochs: the run in {out} stopped early, after {stopped}, so more epochs "
+                "change nothing: start a new run from its weights with --init"
+            )
+    return RankingRun.train(settings, out, watching, resume=resume, baselines=baselines)
 
 
 def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from numpy.typing import NDArray
 
 from bayescl.checks import check_count
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.record import places
 
 if TYPE_CHECKING:
-    from bayescl.axes import Bool, Float, Int, Tensor
+    from bayescl.axes import Float, Int, Tensor
     from bayescl_lab.ranking.interactions import Interactions, RankingParts
     from bayescl_lab.ranking.scorers import Scorer
     from bayescl_lab.runs.ranking.record import RankingRecord
@@ -72,7 +74,7 @@ class Recommender:
         A user's items in any part of the data are left out: the run was trained on one part and
         evaluated on another, but the user has them all. Users without interactions in training, and
         a single user who is not in the data, get the most popular items; see
-        :meth:`is_trained_on`.
+        :meth:`popular_lists`.
 
         A new user with some items gets a list based on them: with embeddings by
         :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas. Items without
@@ -107,28 +109,29 @@ class Recommender:
             return self._frame(_best(self._newcomer_scores(chosen), out, k))
         if isinstance(user_id, (int, str)):
             row = self._row(user_id)
-            if row is None:
+            if row < 0:
                 return self._frame(_best(self._popularity, without, k), pl.Series([user_id]))
-            scores = self._scores_of(row) if self._is_trained(row) else self._popularity
+            scores = self._scores_of(row) if self._trained_users[row] else self._popularity
             out = without if allow_known else np.concatenate([without, *self._items_of(row)])
             return self._frame(_best(scores, out, k), self._ids("user", [row]))
         rows = None if user_id is None else self._places("user", user_id)
         lists = self._lists(rows, k, without, allow_known=allow_known)
         return self._frame(lists, self._ids("user", rows))
 
-    def is_trained_on(self, user_id: int | str) -> bool:
-        """Whether a user has interactions in training; other users get popular items."""
-        row = self._row(user_id)
-        return row is not None and self._is_trained(row)
-
-    def untrained(self, user_ids: Sequence[int | str] | None = None) -> int:
-        """How many users, by default of all, have no interactions in training."""
-        rows = slice(None) if user_ids is None else self._places("user", user_ids)
+    def popular_lists(
+        self,
+        user_id: int | str | Sequence[int | str] | None = None,
+        *,
+        items: Sequence[int | str] | None = None,
+    ) -> int:
+        """How many lists of :meth:`recommend` hold popular items, since training saw nothing."""
+        if items is not None:
+            return int(not self._trained_items[self._places("item", items)].any())
+        if isinstance(user_id, (int, str)):
+            row = self._row(user_id)
+            return int(row < 0 or not self._trained_users[row])
+        rows = slice(None) if user_id is None else self._places("user", user_id)
         return int((~self._trained_users[rows]).sum())
-
-    def says_nothing(self, items: Sequence[int | str]) -> bool:
-        """Whether no item has interactions in training, so that the list is of popular items."""
-        return not self._trained_items[self._places("item", items)].any()
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
         """The items with the most similar embeddings, by cosine.
@@ -197,11 +200,6 @@ class Recommender:
         """Number of epochs that the weights saw; None for a baseline."""
         return self._trained_scorer[1]
 
-    @property
-    def of_epochs(self) -> int | None:
-        """The run's number of epochs; None for a baseline."""
-        return None if self.epochs is None else self._config["epochs"]
-
     @cached_property
     def _trained_scorer(self) -> tuple[Scorer, int | None]:
         """The scorer with its best weights, and their epochs; a baseline is fitted again."""
@@ -229,16 +227,22 @@ class Recommender:
         *,
         allow_known: bool,
     ) -> Lists:
-        """The lists of many users, scored in blocks."""
+        """The lists of many users, scored in blocks; popular items for those not in training."""
         import torch
 
         from bayescl_lab.ranking.full_ranking import full_ranking
 
-        scorer = _WithFallback(
-            self.scorer,
-            popularity=torch.from_numpy(self._popularity),
-            trained=torch.from_numpy(self._trained_users),
-            without=torch.from_numpy(without),
+        own = self.scorer
+        popularity, trained = map(torch.from_numpy, (self._popularity, self._trained_users))
+
+        def scores(users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
+            scores = own.scores(users)
+            scores[~trained[users]] = popularity.to(scores)
+            scores[:, without] = -math.inf
+            return scores
+
+        scorer: Any = SimpleNamespace(
+            scores=scores, num_users=own.num_users, num_items=own.num_items
         )
         users = None if rows is None else torch.from_numpy(rows)
         top = full_ranking(scorer, k, seen=None if allow_known else self.known, users=users)
@@ -250,11 +254,11 @@ class Recommender:
         from bayescl_lab.ranking.fold_in import NewcomerScorer
         from bayescl_lab.ranking.ials import IALSStep
         from bayescl_lab.ranking.scorers import EmbeddingScorer
-        from bayescl_lab.runs.ranking.settings import IALSSettings, baseline_of
+        from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
 
         scorer: Any = self.scorer
         settings = baseline_of(self._config)
-        if isinstance(settings, IALSSettings):
+        if settings is not None and settings.encoder == IALS_NAME:
             return partial(IALSStep(**settings.penalty).scores_from, scorer.items)
         if isinstance(scorer, EmbeddingScorer):
             return NewcomerScorer(scorer, self.parts.train).scores_from
@@ -300,11 +304,6 @@ class Recommender:
             for part in self._parts
         ]
 
-    def _is_trained(self, row: int) -> bool:
-        """Whether a user has items in training."""
-        by_part = dict(zip(self._parts, self._items_of(row), strict=True))
-        return any(len(by_part[part]) for part in self._training)
-
     def _counts(self, parts: Sequence[str]) -> NDArray[np.int64]:
         """The number of users of each item in some parts."""
         size = len(self._arrays["item_ids"])
@@ -329,24 +328,21 @@ class Recommender:
         """True for items with interactions in training."""
         return self._counts(self._training) > 0
 
-    def _row(self, user_id: int | str) -> int | None:
-        """The row of a user; None if the user is not in the data."""
-        rows = np.flatnonzero(self._arrays["user_ids"].astype(str) == str(user_id).strip())
-        return int(rows[0]) if len(rows) else None
+    def _row(self, user_id: int | str) -> int:
+        """The row of a user; -1 if the user is not in the data."""
+        return int(places([str(user_id).strip()], self._arrays["user_ids"])[0])
 
     def _places(self, kind: str, ids: Sequence[int | str]) -> NDArray[np.int64]:
         """The rows of some users or the columns of some items; refuses unknown ones."""
-        if len(ids) == 0:
-            return np.empty(0, dtype=np.int64)
-        place = {str(one): row for row, one in enumerate(self._arrays[f"{kind}_ids"].tolist())}
         wanted = [str(one).strip() for one in ids]
-        unknown = list(dict.fromkeys(one for one in wanted if one not in place))
+        rows = places(wanted, self._arrays[f"{kind}_ids"])
+        unknown = list(dict.fromkeys(wanted[place] for place in np.flatnonzero(rows < 0)))
         if unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             raise ValueError(
                 f"{self._arrays['name']} has no {kind}{'s' * (len(unknown) > 1)} {names}"
             )
-        return np.array([place[one] for one in wanted], dtype=np.int64)
+        return rows
 
     def _ids(self, kind: str, rows: Any) -> pl.Series:
         """The ids of some rows, by default of all."""
@@ -412,33 +408,3 @@ def _mapped(path: Path) -> dict[str, NDArray[Any]]:
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is damaged or missing") from None
     return arrays
-
-
-class _WithFallback:
-    """Scores of a recommender, and popularity for users without interactions in training.
-
-    Args:
-        scorer: the recommender.
-        popularity: scores for the other users, ``[items]``.
-        trained: True for users with interactions in training.
-        without: items that no list holds.
-    """
-
-    def __init__(
-        self,
-        scorer: Scorer,
-        *,
-        popularity: Float[Tensor, " items"],
-        trained: Bool[Tensor, " users"],
-        without: Int[Tensor, " left_out"],
-    ) -> None:
-        self.scorer, self.popularity = scorer, popularity
-        self.trained, self.without = trained, without
-        self.num_users, self.num_items = scorer.num_users, scorer.num_items
-
-    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Scores of all items; minus infinity for those left out."""
-        scores = self.scorer.scores(users)
-        scores[~self.trained[users]] = self.popularity.to(scores)
-        scores[:, self.without] = -math.inf
-        return scores

@@ -1,10 +1,10 @@
-"""The settings of one trained recommender."""
+"""The settings of one recommender, trained or fitted without gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field, fields
-from typing import Annotated, Any, Literal
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
@@ -13,10 +13,9 @@ from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.scorers import Score, check_item_norm_exponent
-from bayescl_lab.runs.losses import RankingLoss, pop_loss
-from bayescl_lab.runs.processes import Device, Processes
+from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.settings import StoredSettings, TrainedSettings, check_start
+from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
@@ -30,16 +29,15 @@ def _known_encoder(name: str) -> str:
 EncoderName = Annotated[str, AfterValidator(_known_encoder)]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
-BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines, given in place of an encoder."""
 IALS_NAME: Literal["ials"] = "ials"
 """Name of the baseline with embeddings."""
-DEFAULT_REGULARIZATION = {EASE_NAME: 300.0, IALS_NAME: 0.003}
+BASELINES = (POPULARITY, EASE_NAME)
+"""Names of the baselines that others are compared with."""
 PAPER: Literal["paper"] = "paper"
 
 
 @dataclass(frozen=True)
-class RankingOptions:
+class RankingOptions(TrainedSettings):
     """The settings of training and evaluating a recommender, whatever its data, encoder and loss.
 
     Attributes:
@@ -71,6 +69,8 @@ class RankingOptions:
             knows; default: random values.
         seed: seed of weights, order and candidates.
         device: where to train; auto is a GPU if there is one.
+        devices: devices per node, with one process each.
+        num_nodes: number of nodes; start the command on each of them with torchrun.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -97,26 +97,32 @@ class RankingOptions:
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
+    devices: Count = 1
+    num_nodes: Count = 1
     may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
-        check_start(self)
+        super().__post_init__()
         check_item_norm_exponent(self.item_norm_exponent, self.score)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
             raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
 
+    @property
+    def decays(self) -> bool:
+        """Whether the schedule is a cosine."""
+        return self.schedule == "cosine"
+
 
 @dataclass(frozen=True)
-class RankingSettings(RankingOptions, TrainedSettings):
+class RankingSettings(RankingOptions):
     """All settings that affect one trained recommender; :class:`RankingOptions` has the others.
 
     Attributes:
         loss: the loss and its hyper-parameters.
         data: the data set and how to read it.
         encoder: model of the embeddings of users and items.
-        processes: the devices that train together.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -125,7 +131,7 @@ class RankingSettings(RankingOptions, TrainedSettings):
     loss: RankingLoss = field(default_factory=RankingLoss)
     data: RankingData = field(default_factory=RankingData)
     encoder: EncoderName = "mf"
-    processes: Processes = field(default_factory=Processes)
+    parts: ClassVar = {"loss": RankingLoss, "data": RankingData}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,131 +152,75 @@ class RankingSettings(RankingOptions, TrainedSettings):
         if self.extra_positives and self.candidates == "in-batch":
             raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
 
-    @property
-    def decays(self) -> bool:
-        """Whether the schedule is a cosine."""
-        return self.schedule == "cosine"
-
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, with every hyper-parameter of the loss."""
-        config = asdict(self)
-        del config["loss"], config["data"], config["processes"]
-        if self.init is None:
-            del config["init"]
-        loss = {"loss": self.loss.loss, **self.loss.resolved(score=self.score)}
-        return {**asdict(self.data), **loss, **config, **asdict(self.processes)}
+        return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
-    @classmethod
-    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        names = [one.name for one in fields(Processes) if one.name in values]
-        return {
-            "loss": RankingLoss(*pop_loss(values)),
-            "data": RankingData.taken_from(values),
-            "processes": Processes(**{name: values.pop(name) for name in names}),
-        }
+
+_OWN = {
+    POPULARITY: (),
+    EASE_NAME: ("regularization",),
+    IALS_NAME: (
+        *("dim", "regularization", "unobserved_weight", "frequency_exponent"),
+        *("epochs", "seed"),
+    ),
+}
+"""Settings of each baseline, besides the data and the part to evaluate on."""
+_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.003}
 
 
 @dataclass(frozen=True)
 class BaselineSettings(StoredSettings):
-    """All settings that affect a baseline.
+    """All settings that affect a baseline; :class:`~bayescl_lab.ranking.ials.IALS` has a formula.
 
     Attributes:
-        encoder: "popularity" or "ease".
+        encoder: popularity, ease or ials, which alone has embeddings.
         data: the data set and how to read it.
-        regularization: L2 penalty of ease.
+        regularization: L2 penalty of ease (default: 300) and ials (default: 0.003).
         evaluate_on: the part to evaluate on, "test" or "validation".
+        dim: length of an embedding of ials.
+        unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
+        frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
+        epochs: number of times that ials solves for all items and all users; 1 for the others.
+        seed: seed of the initial embeddings of ials.
 
     Raises:
         ValueError: if a value is out of range.
     """
 
-    encoder: Literal["popularity", "ease"]
+    encoder: Literal["popularity", "ease", "ials"]
     data: RankingData = field(default_factory=RankingData)
-    regularization: Positive = 300.0
+    regularization: Positive | None = None
     evaluate_on: Literal["test", "validation"] = "test"
-
-    @property
-    def epochs(self) -> int:
-        """Always 1, since a baseline is fitted in a single step."""
-        return 1
-
-    def as_config(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        config = asdict(self)
-        del config["data"]
-        if self.encoder == POPULARITY:
-            del config["regularization"]
-        return {**asdict(self.data), **config}
-
-    @classmethod
-    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        return {"data": RankingData.taken_from(values)}
-
-
-@dataclass(frozen=True)
-class IALSSettings(StoredSettings):
-    """All settings that affect iALS; :class:`~bayescl_lab.ranking.ials.IALS` has the formula.
-
-    Attributes:
-        data: the data set and how to read it.
-        dim: length of an embedding.
-        regularization: L2 penalty.
-        unobserved_weight: weight of all pairs beside the weight 1 of interactions.
-        frequency_exponent: how the penalty grows with the weight of a row's pairs.
-        epochs: number of times that all items and all users are solved for.
-        seed: seed of the initial embeddings.
-        evaluate_on: the part to evaluate on, "test" or "validation".
-
-    Raises:
-        ValueError: if a value is out of range.
-    """
-
-    data: RankingData = field(default_factory=RankingData)
     dim: Count = 64
-    regularization: Positive = 0.003
     unobserved_weight: Positive = 0.1
     frequency_exponent: NonNegative = 1.0
     epochs: Count = 16
     seed: CountOr0 = 0
-    evaluate_on: Literal["test", "validation"] = "test"
+    parts: ClassVar = {"data": RankingData}
 
-    @property
-    def encoder(self) -> Literal["ials"]:
-        """The name of the baseline."""
-        return IALS_NAME
+    def __post_init__(self) -> None:
+        if self.regularization is None:
+            object.__setattr__(self, "regularization", _REGULARIZATION[self.encoder])
+        if self.encoder != IALS_NAME:
+            object.__setattr__(self, "epochs", 1)
 
     @property
     def penalty(self) -> dict[str, float]:
-        """The weights of the terms of its objective."""
+        """The weights of the terms of the objective of ials."""
         names = ("regularization", "unobserved_weight", "frequency_exponent")
         return {name: getattr(self, name) for name in names}
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        config = asdict(self)
-        del config["data"]
-        return {**asdict(self.data), "encoder": self.encoder, **config}
-
-    @classmethod
-    def _taken_from(cls, values: dict[str, Any], /) -> dict[str, Any]:
-        del values["encoder"]
-        return {"data": RankingData.taken_from(values)}
+        """The settings as plain values, without those of other baselines."""
+        others = {name for own in _OWN.values() for name in own} - {*_OWN[self.encoder]}
+        return {name: it for name, it in super().as_config().items() if name not in others}
 
 
-AnyBaseline = BaselineSettings | IALSSettings
-"""The settings of any baseline."""
-
-
-def baseline_of(config: Mapping[str, Any]) -> AnyBaseline | None:
-    """The settings of a run's baseline; None if the run has an encoder.
-
-    Args:
-        config: the settings of a run as plain values.
+def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
+    """The settings of a run's baseline from its plain values; None if the run has an encoder.
 
     Raises:
         ValueError: if they are damaged.
     """
-    name = config.get("encoder")
-    if name == IALS_NAME:
-        return IALSSettings.from_config(config)
-    return BaselineSettings.from_config(config) if name in BASELINES else None
+    return BaselineSettings.from_config(config) if config.get("encoder") in _OWN else None

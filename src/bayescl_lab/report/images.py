@@ -1,25 +1,29 @@
-"""A comparison on images in Markdown, written from its result files."""
+"""Comparisons on images and the paper's tables on images, as tables and Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from scipy import stats
-
-from bayescl_lab.compare.summary import exceeds_noise
 from bayescl_lab.images.probes import PROBES
-from bayescl_lab.report.tables import Table, bold, counted, mean_text
+from bayescl_lab.paper.images.tables import measure_title as paper_title
+from bayescl_lab.report.tables import Result, Table, counted, difference_table, mean_text
 from bayescl_lab.report.titles import data_title, loss_title, measure_title
 from bayescl_lab.report.verdicts import comparison_verdict
-from bayescl_lab.runs.folder import read_json
-
-Result = Mapping[str, Any]
-"""What ``compare images`` writes as ``result.json``."""
 
 _WITHOUT_INFLUENCE = ("data", "device", "evaluate_on", "channels_last")
 """Settings in which a comparison may silently differ from its tuning."""
+
+
+def probe_table(probes: Mapping[str, float]) -> Table:
+    """Accuracy of one encoder by every probe."""
+    rows = []
+    for probe, accuracy in probes.items():
+        if not probe.endswith("_spread"):
+            spread = probes.get(f"{probe}_spread")
+            shown = "" if spread is None else f"{100 * spread:.1f}"
+            rows.append([measure_title(probe), f"{100 * accuracy:.1f}", shown])
+    return Table(["probe", "accuracy, %", "spread over draws"], rows)
 
 
 def accuracy_table(result: Result) -> Table:
@@ -35,7 +39,7 @@ def accuracy_table(result: Result) -> Table:
         head.append(f"above InfoNCE, {measure_title(few[0])}")
         for row, entry in zip(rows, losses.values(), strict=True):
             paired = entry.get("paired_difference")
-            row.append(points(paired[few[0]]) if paired else "")
+            row.append(mean_text(paired[few[0]], "+.2f", scale=100) if paired else "")
     if few and any("gap_closed" in entry for entry in losses.values()):
         head.append("oracle gap closed, " + " / ".join(map(measure_title, few)))
         for row, entry in zip(rows, losses.values(), strict=True):
@@ -50,26 +54,6 @@ def accuracy_table(result: Result) -> Table:
     )
 
 
-def difference_table(result: Result) -> Table:
-    """Points above InfoNCE by every probe, a row per loss; bold beyond two standard errors."""
-    seeds, probes = len(result["summary"]["seeds"]), probes_of(result)
-    rows = [
-        [
-            loss_title(name),
-            *(bold(points(paired[one]), exceeds_noise(paired[one], seeds)) for one in probes),
-        ]
-        for name, entry in result["summary"]["losses"].items()
-        if (paired := entry.get("paired_difference"))
-    ]
-    by_chance = 2 * stats.t.sf(2, seeds - 1) if seeds > 1 else 1.0
-    return Table(
-        ["loss", *map(measure_title, probes)],
-        rows,
-        title="**Points above InfoNCE, paired by seed.** Bold: at least two standard errors from "
-        f"0, which with {seeds} seeds chance alone does in {100 * by_chance:.0f} of 100 cases.",
-    )
-
-
 def comparison_markdown(result: Result) -> str:
     """The accuracies of a comparison as a Markdown table."""
     return accuracy_table(result).markdown() + "\n"
@@ -78,24 +62,6 @@ def comparison_markdown(result: Result) -> str:
 def probes_of(result: Result) -> list[str]:
     """Every probe of a comparison."""
     return list(next(iter(result["summary"]["losses"].values()))["probes"])
-
-
-def points(difference: Mapping[str, Any]) -> str:
-    """A paired difference in percentage points."""
-    return mean_text(difference, "+.2f", scale=100)
-
-
-def comparison_quote(file: Path) -> str:
-    """A comparison with the tuning in ``settings.json`` beside it."""
-    tuning = file.with_name("settings.json")
-    if not tuning.is_file():
-        raise ValueError(f"there is no file {tuning}")
-    return comparison_part(read_json(file), read_json(tuning))
-
-
-def probes_quote(file: Path) -> str:
-    """Only the accuracies of a comparison."""
-    return accuracy_table(read_json(file)).markdown()
 
 
 def comparison_part(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
@@ -163,3 +129,51 @@ def _how_settings_were_chosen(result: Mapping[str, Any], tuning: Mapping[str, An
 def _values(settings: Mapping[str, float]) -> str:
     """Settings with their values."""
     return ", ".join(f"{name} {value:g}" for name, value in settings.items())
+
+
+def table_markdown(result: Result) -> str:
+    """The whole page: title, protocol, table, notes, remarks, and where the figures come from."""
+    header, rows, notes = table_rows(result)
+    hardware = result["hardware"]
+    machine = hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"
+    parts = [
+        f"# {result['title']}",
+        result["protocol"],
+        Table(header, rows, numeric=False).markdown(),
+        f"Mean ± {result['spread']} ({counted(len(result['seeds']), 'seed')}).",
+        "\n".join(f"[{number}] {note}.  " for number, note in enumerate(notes, start=1)),
+        "\n".join(f"- {remark}" for remark in result["remarks"]),
+        f"`{result['command']}`, commit {result['commit']}, on {machine}; "
+        f"torch {result['versions']['torch']}.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table_rows(result: Result) -> tuple[list[str], list[list[str]], list[str]]:
+    """Header, rows and notes; the paper's column is blank where its values are not comparable.
+
+    Cells refer to notes as ``[1]``, ``[2]`` and so on.
+    """
+    cells = result["cells"]
+    measures = list(cells[0]["measures"])
+    printed = [name for name in measures if not name.startswith("few_label_")]  # in the paper
+    header = list(cells[0]["keys"])
+    for measure in measures:
+        title = paper_title(measure)
+        header += [title, f"paper: {title}"] if measure in printed else [title]
+    rows: list[list[str]] = []
+    notes: list[str] = []
+    for cell in cells:
+        row = list(cell["keys"].values())
+        for measure in measures:
+            form = ".2f" if measure == "seconds_per_epoch" else ".1f"
+            row.append(mean_text(cell["measures"][measure], form))
+            if measure in printed:
+                figure = cell["paper"].get(measure)
+                text = "" if figure is None else mean_text({**figure, "mean": figure["value"]}, "g")
+                if figure is not None and figure["note"]:
+                    notes.append(figure["note"])
+                    text += f" [{len(notes)}]"
+                row.append(text)
+        rows.append(row)
+    return header, rows, notes

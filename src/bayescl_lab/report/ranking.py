@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
 from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.report.tables import Table, bold, mean_text
+from bayescl_lab.report.tables import Table, difference_table, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import BASELINE, RankingLoss
+from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
 
 Cell = Mapping[str, Any]
@@ -32,6 +31,9 @@ _SETTINGS = (
     "attraction",
     "item_norm_exponent",
 )
+MEASURES = ("recall@20", "ndcg@20")
+"""The metrics of figures and of differences to InfoNCE."""
+
 PAGE_METRICS = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
 """The metrics that fit a page; the Markdown table has all."""
 
@@ -57,7 +59,7 @@ def tables_markdown(cells: Sequence[Cell]) -> str:
 def cell_markdown(cell: Cell) -> str:
     """The tables of a cell, with notes."""
     parts = [note(cell), figures_table(cell).markdown(), against_paper(cell)]
-    for table in (differences_table(cell), settings_table(cell)):
+    for table in (difference_table(cell, MEASURES), settings_table(cell)):
         parts += [table.title, table.markdown() if table.rows else "", table.note]
     return "\n\n".join(part for part in parts if part)
 
@@ -89,59 +91,61 @@ def note(cell: Cell) -> str:
     return " ".join(words)
 
 
+def metrics_table(metrics: Mapping[str, float]) -> Table:
+    """All metrics of one recommender: a row per metric, a column per list length."""
+    names = list(dict.fromkeys(name.partition("@")[0] for name in metrics))
+    lengths = list(dict.fromkeys(name.partition("@")[2] for name in metrics))
+    rows = [
+        [name.replace("_", " "), *(f"{metrics[f'{name}@{k}']:.4f}" for k in lengths)]
+        for name in names
+    ]
+    return Table(["", *(f"@{k}" for k in lengths)], rows)
+
+
 def figures_table(cell: Cell, metrics: Sequence[str] = METRICS) -> Table:
     """One row per loss and baseline, one column per metric; published rows at the end."""
     first = next(iter(cell["losses"].values()))["metrics"]
     metrics = [metric for metric in metrics if metric in first]
     rows = []
     for name, entry in {**cell["losses"], **cell["baselines"]}.items():
-        figures = [_plain(mean_text(entry["metrics"][metric], ".4f")) for metric in metrics]
-        if name in cell["losses"]:
-            figures = [
-                figure + _printed(cell, name, metric)
-                for figure, metric in zip(figures, metrics, strict=True)
-            ]
-        rows.append([loss_title(name), *figures])
+        row = [loss_title(name)]
+        for metric in metrics:
+            text = mean_text(entry["metrics"][metric], ".4f")
+            printed = theirs(cell, name, metric) if name in cell["losses"] else None
+            if printed is not None:
+                wrong = (data_name(cell), cell["encoder"], name, metric) in MISPRINTS
+                text += f" ({printed:.4f}{', misprint' * wrong})"
+            row.append(_plain(text))
+        rows.append(row)
     for name, published in PUBLISHED.get(cell["data"], {}).items():
         values = [_plain(f"{published[one]:.4f}") if one in published else "" for one in metrics]
         rows.append([f"*published: {name}*", *values])
     return Table(["", *map(measure_title, metrics)], rows)
 
 
-def differences_table(cell: Cell) -> Table:
-    """How far every loss lies above InfoNCE, paired by seed; empty for a single seed."""
-    metrics = ("recall@20", "ndcg@20")
-    columns = [paired_differences(cell, metric) for metric in metrics]
-    if cell["seeds"] == 1 or not columns[0]:
-        return Table([], [])
-    rows = [
-        [
-            loss_title(loss),
-            *(bold(mean_text(one[loss], "+.4f"), one[loss]["certain"]) for one in columns),
-        ]
-        for loss in columns[0]
-    ]
-    head = ["above InfoNCE, paired by seed", *map(measure_title, metrics)]
-    return Table(head, rows, note="Bold: at least two standard errors from 0.")
-
-
 def settings_table(cell: Cell) -> Table:
     """The hyper-parameters, epochs and cost of every loss, and the number of settings tried."""
-    rows, tuning = [], cell.get("tuning")
+    rows = []
     for loss, entry in cell["losses"].items():
-        chosen = entry["settings"]
-        values = [
-            _prior(loss) if name in chosen and chosen[name] is None else _number(chosen.get(name))
-            for name in _SETTINGS
-        ]
-        tried = [str(len(tuning["losses"][loss]["scores"]))] if tuning else []
-        seconds = f"{entry['seconds_per_epoch']['mean']:.1f}"
-        rows.append([loss_title(loss), *tried, *values, str(entry["epochs"]), seconds])
-    chosen_of = ["chosen of"] if tuning else []
-    head = ["", *chosen_of, *_SETTINGS, "epochs", "s/epoch"]
-    used = [number for number in range(len(head)) if not number or any(row[number] for row in rows)]
-    rows = [[row[at] for at in used] for row in rows]
-    return Table([head[at] for at in used], rows, title=_shared(cell))
+        row = {"": loss_title(loss)}
+        if cell.get("tuning"):
+            row["chosen of"] = str(len(cell["tuning"]["losses"][loss]["scores"]))
+        for name in _SETTINGS:
+            if name in entry["settings"]:
+                value = entry["settings"][name]
+                row[name] = _default_prior(loss) if value is None else f"{value:g}"
+        row["epochs"] = str(entry["epochs"])
+        row["s/epoch"] = f"{entry['seconds_per_epoch']['mean']:.1f}"
+        rows.append(row)
+    known = ("", "chosen of", *_SETTINGS, "epochs", "s/epoch")
+    head = [name for name in known if any(name in row for row in rows)]
+    return Table(head, [[row.get(name, "") for name in head] for row in rows], title=_shared(cell))
+
+
+def _default_prior(loss: str) -> str:
+    """The default of ``tau_plus``."""
+    share = RankingLoss(loss).density_share
+    return "density" if share == 1 else f"{share:g} density"
 
 
 def theirs(cell: Cell, loss: str, metric: str) -> float | None:
@@ -169,15 +173,6 @@ def _shared(cell: Cell) -> str:
     return f"Every loss: {'; '.join(words)}."
 
 
-def _printed(cell: Cell, loss: str, metric: str) -> str:
-    """The paper's value in parentheses, if there is one for such a split."""
-    figure = theirs(cell, loss, metric)
-    if figure is None:
-        return ""
-    misprint = (data_name(cell), cell["encoder"], loss, metric) in MISPRINTS
-    return f" ({_plain(f'{figure:.4f}')}{', misprint' * misprint})"
-
-
 def _plain(text: str) -> str:
     """Figures without the zero before the point.
 
@@ -188,64 +183,26 @@ def _plain(text: str) -> str:
     return re.sub(r"(?<!\d)0\.", ".", text)
 
 
-def _prior(loss: str) -> str:
-    """The default of ``tau_plus``."""
-    share = RankingLoss(loss).density_share
-    return "density" if share == 1 else f"{share:g} density"
-
-
-def _number(value: float | None) -> str:
-    """A setting, or nothing."""
-    return "" if value is None else f"{value:g}"
-
-
-def paired_differences(cell: Cell, metric: str) -> dict[str, dict[str, Any]]:
-    """Each loss less InfoNCE by a metric such as "ndcg@20", seed by seed; empty without InfoNCE.
-
-    ``certain`` says whether the mean is at least two standard errors from 0; None for one seed.
-    """
-    values = {loss: entry["metrics"][metric]["values"] for loss, entry in cell["losses"].items()}
-    base = values.pop(BASELINE, None)
-    if base is None:
-        return {}
-    found = {loss: paired_difference(ours, base) for loss, ours in values.items()}
-    return {
-        loss: {**one, "certain": exceeds_noise(one, len(base)) if len(base) > 1 else None}
-        for loss, one in found.items()
-    }
-
-
-def above_paper(cell: Cell) -> dict[str, dict[str, float]]:
-    """By loss and metric, our mean less the paper's figure for that loss on such a split.
+def against_paper(cell: Cell) -> str:
+    """One sentence that compares our rows with the paper's; empty if there are none.
 
     Misprints and missing figures are left out.
     """
-    gaps: dict[str, dict[str, float]] = {}
-    for loss, entry in cell["losses"].items():
-        for metric in METRICS:
-            paper, place = theirs(cell, loss, metric), (data_name(cell), cell["encoder"])
-            if paper is not None and (*place, loss, metric) not in MISPRINTS:
-                gaps.setdefault(loss, {})[metric] = entry["metrics"][metric]["mean"] - paper
-    return gaps
-
-
-def against_paper(cell: Cell) -> str:
-    """One sentence that compares our rows with the paper's; empty if there are none."""
-    gaps = above_paper(cell)
+    gaps = {
+        (loss, metric): entry["metrics"][metric]["mean"] - printed
+        for loss, entry in cell["losses"].items()
+        for metric in METRICS
+        if (printed := theirs(cell, loss, metric)) is not None
+        and (data_name(cell), cell["encoder"], loss, metric) not in MISPRINTS
+    }
     if not gaps:
         return ""
-    below = [
-        f"{loss} on {metric} ({gap:+.4f})"
-        for loss, by_metric in gaps.items()
-        for metric, gap in by_metric.items()
-        if gap < 0
-    ]
-    count = sum(map(len, gaps.values()))
+    below = [f"{loss} on {metric} ({gap:+.4f})" for (loss, metric), gap in gaps.items() if gap < 0]
     if not below:
-        return f"All {count} figures are at or above what the paper prints for the same loss."
+        return f"All {len(gaps)} figures are at or above what the paper prints for the same loss."
     return (
-        f"{count - len(below)} of {count} figures are at or above what the paper prints for the "
-        f"same loss; below it are {', '.join(below)}."
+        f"{len(gaps) - len(below)} of {len(gaps)} figures are at or above what the paper prints "
+        f"for the same loss; below it are {', '.join(below)}."
     )
 
 

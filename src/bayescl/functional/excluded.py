@@ -1,0 +1,88 @@
+"""Which columns are not candidates of which anchors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.functional.sorting import can_look
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Columns that are not candidates of some anchors, in the cheapest form.
+
+    Attributes:
+        columns: distinct columns of each anchor, equally many for all; None to use the mask.
+        mask: True where a column is not a candidate; used if ``columns`` is None.
+    """
+
+    columns: Int[Tensor, "rows excluded"] | None = None
+    mask: Bool[Tensor, "rows candidates"] | None = None
+
+    @property
+    def few(self) -> int:
+        """Number of excluded columns of each row, without a mask."""
+        return 0 if self.columns is None else self.columns.shape[1]
+
+    @classmethod
+    def without(cls, valid: Bool[Tensor, "rows candidates"] | None) -> Excluded:
+        """All but the valid columns; nothing is excluded if None is given."""
+        return cls(mask=None if valid is None else ~valid)
+
+    def counts(self, candidates: int, device: torch.device) -> Int[Tensor, "#rows"]:
+        """Number of remaining candidates: one for each anchor, or one for all."""
+        if self.mask is not None:
+            return candidates - self.mask.sum(dim=1)
+        return torch.full((1,), candidates - self.few, device=device)
+
+    def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
+        if self.mask is not None:
+            starts = np.arange(0, self.mask.numel() + 1, candidates)
+            return candidates - np.diff(np.searchsorted(places, starts))
+        return np.array([candidates - self.few])
+
+    def places(self, candidates: int) -> NDArray[np.int64]:
+        """Flat places in the rows laid end to end, ``[rows, excluded]`` of columns. On the CPU."""
+        if self.mask is not None:
+            return np.flatnonzero(self.mask.numpy())
+        if self.columns is None:
+            return np.empty(0, dtype=np.int64)
+        known = self._known_places
+        if candidates not in known:
+            columns: NDArray[np.int64] = self.columns.numpy()
+            known[candidates] = candidates * np.arange(len(columns))[:, None] + columns
+        return known[candidates]
+
+    @cached_property
+    def _known_places(self) -> dict[int, NDArray[np.int64]]:
+        """Cached :meth:`places`: two views ask for the same in every step."""
+        return {}
+
+    def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
+        """Overwrite what is excluded."""
+        if self.mask is None:
+            if self.columns is not None:
+                values.scatter_(1, self.columns, value)
+        elif values.dtype != torch.float32 or not can_look(values):
+            values.masked_fill_(self.mask, value)
+        else:
+            # masked_fill_ branches at every entry on the CPU, and takes up to ten times as long as
+            # these three passes: with m all bits or none, (bits | m) ^ (m & ~new) is new or bits.
+            every = self.mask.view(torch.int8).neg().to(torch.int32)  # [rows, candidates], -1 or 0
+            new = int(np.float32(value).view(np.int32))
+            bits = values.view(torch.int32)
+            bits.bitwise_or_(every).bitwise_xor_(every.bitwise_and_(~new))
+
+    def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
+        """What is excluded of some of the rows."""
+        return Excluded(
+            None if self.columns is None else self.columns[rows],
+            None if self.mask is None else self.mask[rows],
+        )

@@ -1,0 +1,215 @@
+"""``bayescl compare``: losses over seeds, of encoders of images or of recommenders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab._fields import Count, Tries, Words
+from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._folders import Place, Workers
+from bayescl_lab.cli._losses import (
+    NO_IMAGE_HYPERPARAMETERS,
+    NO_RANKING_HYPERPARAMETERS,
+    ImageHyperparameters,
+    RankingHyperparameters,
+    given,
+)
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
+from bayescl_lab.compare.summary import SPREAD
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
+from bayescl_lab.runs.losses import LossSettings, RankingLoss
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bayescl_lab.compare.comparison import Comparison
+    from bayescl_lab.report.tables import Table
+
+    _Encoder = str
+else:
+    _Encoder = Literal[tuple(ENCODERS)]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What every loss of a comparison gets alike.
+
+    Attributes:
+        seeds: number of seeds; --seed is the first of them.
+        tune: first choose the best of this many settings for each loss on a validation part held
+            out of training: temperatures, then its own hyper-parameters.
+        hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
+            files.
+    """
+
+    seeds: Count = 4
+    tune: Tries = 0
+    hyperparameters: ByLoss | None = None
+
+
+def images(
+    *,
+    losses: Words = (
+        "info_nce",
+        "debiased",
+        "hard",
+        "bayesian",
+        "latent",
+        "oracle",
+        "attracting_oracle",
+    ),
+    trials: Annotated[Trials, FLAT] = Trials(),
+    shared: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
+    num_classes: int | None = None,
+    settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+) -> int:
+    """Train several losses over several seeds and compare their encoders.
+
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same views, so losses are compared seed by seed.
+
+    Args:
+        losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
+            defaults are those recorded for the data set, or else the loss's own. All losses have
+            InfoNCE's temperature if none is given or recorded.
+        num_classes: sets tau_plus to 1/C unless it is set explicitly.
+    """
+    from bayescl_lab.compare.comparison import settle_losses, with_alpha
+    from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
+    from bayescl_lab.report.figures import comparison_figure
+    from bayescl_lab.report.images import accuracy_table, comparison_markdown
+    from bayescl_lab.report.tables import difference_table
+    from bayescl_lab.report.titles import data_title
+
+    data = settings.data
+    settled = settle_losses(
+        LossSettings,
+        losses,
+        given=given(shared),
+        num_classes=num_classes,
+        hyperparameters=trials.hyperparameters,
+        recorded=lambda loss: recorded_hyperparameters(data, loss),
+    )
+    first = ImageSettings(**vars(settings), loss=with_alpha(settled))
+    comparison = ImageComparison(settled, trials.seeds, first, trials.tune)
+    folder = place.folder(f"compare-{data}")
+    result = _compare(comparison, folder, place, workers)
+    summary, judged = result["summary"], f"{settings.evaluate_on} part"
+    shown = accuracy_table(result)
+    head = [name.replace("oracle gap closed, ", "gap closed,\n") for name in shown.head]
+    seconds = [entry["seconds_per_epoch"]["mean"] for entry in summary["losses"].values()]
+    rows = [[*row, f"{time:.2f}"] for row, time in zip(shown.rows, seconds, strict=True)]
+    title = (
+        f"Accuracy in % on the {judged} of {data_title(data)}: "
+        f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
+    )
+    show(title, replace(shown, head=[*head, "s/epoch"], rows=rows))
+    print_differences(difference_table(result))
+    caption = f"{data_title(data)}, {judged}, accuracy in percent:"
+    text = f"{caption}\n\n{comparison_markdown(result)}"
+    _finish(folder, text, comparison_figure(result))
+    return 0
+
+
+def ranking(
+    *,
+    data: Annotated[RankingData, FLAT] = RankingData(),
+    encoder: _Encoder = "mf",
+    losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
+    trials: Annotated[Trials, FLAT] = Trials(),
+    shared: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
+    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+) -> int:
+    """Train several losses over several seeds and compare their recommenders.
+
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same batches and candidates, so losses are compared seed by seed. Popularity
+    and EASE are added as baselines.
+
+    Args:
+        encoder: the model of the embeddings.
+        losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
+    """
+    from bayescl_lab.compare.comparison import settle_losses
+    from bayescl_lab.compare.ranking import RankingComparison
+    from bayescl_lab.report.figures import cells_figure
+    from bayescl_lab.report.ranking import tables_markdown
+
+    settled = settle_losses(
+        RankingLoss, losses, given=given(shared), hyperparameters=trials.hyperparameters
+    )
+    first = RankingSettings(**vars(settings), loss=settled[0], data=data, encoder=encoder)
+    comparison = RankingComparison(
+        losses=settled, seeds=trials.seeds, shared=first, tune=trials.tune
+    )
+    folder = place.folder(f"compare-{encoder}-{data.data}")
+    if not place.resume:
+        print_guesses(data.guessed_columns())
+    result = _compare(comparison, folder, place, workers)
+    print_cell(result)
+    _finish(folder, tables_markdown([result]), cells_figure([result]))
+    return 0
+
+
+def print_cell(cell: Mapping[str, Any]) -> None:
+    """Print the metrics of recommenders, differences to InfoNCE, and remarks."""
+    from bayescl_lab.report.ranking import MEASURES, PAGE_METRICS, cell_title, figures_table, note
+    from bayescl_lab.report.tables import difference_table
+
+    show(cell_title(cell), figures_table(cell, PAGE_METRICS))
+    print_differences(difference_table(cell, MEASURES))
+    say(*(f"* {remark}" for remark in (note(cell), *cell.get("remarks", []))))
+
+
+def print_differences(differences: Table) -> None:
+    """Print how far losses lie above InfoNCE, if that can be told."""
+    title = differences.title.partition(" Bold")[0].strip("*.")
+    show(f"{title}: mean ± {SPREAD}", differences)
+
+
+def _compare(
+    comparison: Comparison[Any], folder: Path, place: Place, workers: Workers
+) -> dict[str, Any]:
+    """Make or resume a comparison under a progress bar, and return its result."""
+    from bayescl_lab.compare.comparison import compare
+
+    with EpochBar(comparison.epochs) as bar, place.interruptible(comparison.kind, folder):
+        return compare(
+            comparison,
+            folder,
+            resume=place.resume,
+            workers=workers.number(comparison.shared.torch_device(), len(comparison.runs())),
+            progress=lambda name, _, done: bar.update(name, done),
+        )
+
+
+def _finish(folder: Path, markdown: str, figure: Figure) -> None:
+    """Write a comparison's table, picture and page, and print its verdict and files."""
+    from bayescl_lab.report.html import report_page
+    from bayescl_lab.report.verdicts import comparison_verdict, trust_of_runs
+    from bayescl_lab.runs.folder import read_json
+
+    page = folder / "report.html"
+    save_figure(figure, folder / "comparison.png", dpi=150)
+    write_atomically(folder / "comparison.md", markdown)
+    write_atomically(page, report_page([folder]))
+    say(
+        *comparison_verdict(read_json(folder / "result.json"), trust_of_runs(folder)),
+        f"figures: {folder / 'result.json'}",
+        f"table: {folder / 'comparison.md'}",
+        f"picture: {folder / 'comparison.png'}",
+        f"page: {page}",
+    )

@@ -1,0 +1,138 @@
+"""``bayescl data``: published data sets, listed, fetched and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from bayescl_lab._downloads import (
+    DATA_VARIABLE,
+    DataSource,
+    RemoteFile,
+    data_folder,
+    fetch_source,
+    verify_file,
+)
+from bayescl_lab.cli._console import Bar, console, say, table
+from bayescl_lab.images.catalog import DIGITS
+from bayescl_lab.images.catalog import SOURCES as IMAGES
+from bayescl_lab.ranking.catalog import SOURCES as INTERACTIONS
+from bayescl_lab.ranking.catalog import fetch_interactions, known_folder
+
+
+def list() -> int:
+    """List the data sets that commands know by name, with size and terms of use."""
+    rows = [(DIGITS.name, DIGITS.title, "always", "with scikit-learn", DIGITS.terms)]
+    for source in (*IMAGES, *INTERACTIONS):
+        here = "yes" if is_there(source) else "no"
+        size = decimal(source.size) if source.files else "by hand"
+        rows.append((source.name, source.title, here, size, source.terms))
+    head = ("name", "description", "here", "download", "terms")
+    shown = table(f"data sets of {data_folder()}", head, rows, words=len(head))
+    shown.show_lines = True
+    for column, ratio in zip(shown.columns, (None, 3, None, None, 2), strict=True):
+        column.ratio, column.no_wrap = ratio, ratio is None
+    screen = console()
+    screen.print(shown)
+    screen.print(
+        f"The data folder is {DATA_VARIABLE}, or ./data if it is not set. bayescl data fetch NAME "
+        "downloads a data set or explains how to get it; bayescl data verify NAME checks a copy."
+    )
+    return 0
+
+
+def fetch(name: str) -> int:
+    """Download a data set into the data folder, or explain how to get it.
+
+    The checksum of a download is verified; one that breaks off leaves nothing.
+
+    Args:
+        name: a name from "bayescl data list".
+    """
+    download(_source(name), console())
+    return 0
+
+
+def verify(name: str) -> int:
+    """Check that a data set can be read and matches known checksums.
+
+    Args:
+        name: a name from "bayescl data list".
+    """
+    from bayescl_lab.ranking.datasets import verify_interactions
+
+    source = _source(name)
+    say(*(_verified_images(source) if source.kind == "images" else verify_interactions(name)))
+    return 0
+
+
+def download_missing(names: set[str]) -> None:
+    """Download the published data sets among these that are not there."""
+    for source in (*IMAGES, *INTERACTIONS):
+        if source.name in names and not is_there(source):
+            download(source, console(stderr=True))
+
+
+def download(source: DataSource, screen: Console) -> None:
+    """Download a data set and print its terms, or how to get it."""
+    screen.print(f"{source.title}, {source.homepage}")
+    screen.print(f"terms: {source.terms}")
+    if not source.files:
+        screen.print(source.instructions)
+        return
+    screen.print(f"{decimal(source.size)} to {data_folder() / source.name}")
+    of_interactions = source.kind == "interactions"
+    get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
+    speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    with Bar(source.size, BarColumn(), *speeds) as bar:
+        get(source, progress=lambda done, _: bar.update("", done))
+    screen.print("fetched and verified")
+
+
+def is_there(source: DataSource) -> bool:
+    """Whether the data folder has a data set, whatever its state."""
+    if source.kind == "interactions":
+        return known_folder(source.name) is not None
+    folder = data_folder() / source.name
+    begun = ".part"  # of a download
+    unpacked = folder.is_dir() and any(file.suffix != begun for file in folder.iterdir())
+    return unpacked or bool(_archives(source))
+
+
+def _archives(source: DataSource) -> dict[Path, RemoteFile]:
+    """The files of a data set that are there, in its own folder or beside it."""
+    places = (data_folder() / source.name, data_folder())
+    files = {place / file.filename: file for file in source.files for place in places}
+    return {path: file for path, file in files.items() if path.is_file()}
+
+
+def _source(name: str) -> DataSource:
+    """The source of that name; a ``ValueError`` if there is none."""
+    if name == DIGITS.name:
+        raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or verify")
+    sources = {source.name: source for source in (*IMAGES, *INTERACTIONS)}
+    if name not in sources:
+        raise ValueError(f"no data set is called {name!r}; known are {', '.join(sources)}")
+    return sources[name]
+
+
+def _verified_images(source: DataSource) -> Sequence[str]:
+    """Check the archives of an image data set, or read it if there are none; a line per finding."""
+    archives = _archives(source)
+    for path, file in archives.items():
+        verify_file(path, file.checksum)
+    if archives:
+        return [f"{path} is the published file (its checksum matches)" for path in archives]
+
+    from bayescl_lab.images.datasets import load_images
+
+    parts = load_images(source.name)
+    test = 0 if parts.evaluation is None else len(parts.evaluation)
+    return [
+        f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
+        "there is no checksum without an archive"
+    ]

@@ -1,0 +1,213 @@
+"""``bayescl train``: one run on images or on interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab._fields import Count, NonNegative, Positive
+from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._folders import Metrics, Place
+from bayescl_lab.cli._losses import (
+    NO_IMAGE_HYPERPARAMETERS,
+    NO_RANKING_HYPERPARAMETERS,
+    ImageHyperparameters,
+    ImageLoss,
+    RankingHyperparameters,
+    RankingLossName,
+    given,
+)
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
+from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.settings import (
+    BASELINES,
+    IALS_NAME,
+    BaselineSettings,
+    RankingOptions,
+    RankingSettings,
+)
+
+if TYPE_CHECKING:
+    _Recommender = Any
+else:
+    _Recommender = Literal[tuple(ENCODERS) + BASELINES + (IALS_NAME,)]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """How often a run saves checkpoints.
+
+    Attributes:
+        checkpoint_every: epochs between checkpoints.
+        checkpoint_every_steps: steps between further checkpoints within an epoch; default: none.
+    """
+
+    checkpoint_every: Count = 1
+    checkpoint_every_steps: Count | None = None
+
+
+def images(
+    *,
+    loss: ImageLoss = "bayesian",
+    hyperparameters: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
+    num_classes: int | None = None,
+    settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
+    typed: Typed,
+    saving: Annotated[Saving, CIRCUMSTANCES] = Saving(),
+    metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+) -> int:
+    """Train an encoder on images with one loss, and evaluate it with every probe.
+
+    Args:
+        loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
+            for the data set, if any, else the loss's own.
+        num_classes: sets the default of tau_plus to 1/C.
+    """
+    from bayescl_lab.compare.images import recorded_hyperparameters
+    from bayescl_lab.report.images import probe_table
+    from bayescl_lab.runs.images.encoder import own_encoder
+    from bayescl_lab.runs.images.run import train_images
+    from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
+
+    data = settings.data
+    recorded = {} if place.resume else recorded_hyperparameters(data, loss)
+    chosen = choose_hyperparameters(
+        LossSettings, loss, given(hyperparameters), num_classes=num_classes, start=recorded
+    )
+    run = ImageSettings(**vars(settings), loss=chosen)
+    own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
+    folder = place.folder(f"{loss}-{data}")
+    with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
+        result = train_images(
+            run,
+            folder,
+            encoder=own,
+            resume=place.resume,
+            checkpoint_every=saving.checkpoint_every,
+            checkpoint_every_steps=saving.checkpoint_every_steps,
+            progress=bar.epoch_done,
+            pulse=bar.steps_of(run.batch_size, "images"),
+            loggers=metrics.loggers(folder),
+        )
+    if not result:  # the first process shows it
+        return 0
+    title = f"{loss} on {data}, {run.evaluate_on} part"
+    show(title, probe_table(result["probes"]))
+    say(*result.get("remarks", ()), *_verdict(loss, folder))
+    say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
+    return 0
+
+
+def ranking(
+    *,
+    data: Annotated[RankingData, FLAT] = RankingData(),
+    encoder: _Recommender = "mf",
+    loss: RankingLossName = "bayesian",
+    hyperparameters: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
+    regularization: Positive | None = None,
+    unobserved_weight: Positive = 0.1,
+    frequency_exponent: NonNegative = 1.0,
+    typed: Typed,
+    metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
+    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+) -> int:
+    """Train a recommender on interactions, and evaluate it by full ranking.
+
+    Args:
+        encoder: model of the embeddings; or a model that is fitted without a loss: ials, ease or
+            popularity.
+        loss: the loss to train mf and lightgcn with. Its hyper-parameters follow. Temperature
+            defaults to 0.2 with cosines and 1 with inner products, beta to 0.5, concentration to
+            0.03, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
+        regularization: L2 penalty of ease and ials; default: 300 and 0.003.
+        unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
+        frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
+    """
+    from bayescl_lab.runs.losses import RankingLoss
+    from bayescl_lab.runs.ranking.baselines import fit_baseline
+    from bayescl_lab.runs.ranking.run import train_ranking
+
+    is_first = settings.this_process().rank == 0
+    if not place.resume and is_first:
+        print_guesses(data.guessed_columns())
+    if encoder not in ENCODERS:
+        if not is_first:  # a baseline needs only one process
+            return 0
+        if unused := typed & {"loss", *vars(hyperparameters)}:
+            option = min(unused).replace("_", "-")
+            raise ValueError(f"{encoder} is fitted without a loss: leave out --{option}")
+        fitted = BaselineSettings(
+            encoder,
+            data,
+            regularization,
+            settings.evaluate_on,
+            settings.dim,
+            unobserved_weight,
+            frequency_exponent,
+            settings.epochs,
+            settings.seed,
+        )
+        folder = place.folder(f"{encoder}-{data.data}")
+        _print_ranking(fit_baseline(fitted, folder, resume=place.resume, baselines=True), folder)
+        return 0
+    run = RankingSettings(
+        **vars(settings),
+        loss=RankingLoss(loss, given(hyperparameters)),
+        data=data,
+        encoder=encoder,
+    )
+    folder = place.folder(f"{encoder}-{loss}-{data.data}")
+    with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
+        result = train_ranking(
+            run,
+            folder,
+            resume=place.resume,
+            baselines=True,
+            progress=bar.epoch_done,
+            pulse=bar.steps_of(run.batch_size, "pairs"),
+            loggers=metrics.loggers(folder),
+        )
+    if result:  # the first process shows it
+        _print_ranking(result, folder)
+    return 0
+
+
+def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
+    """Print a recommender's result, and remarks on its data."""
+    from bayescl_lab.report.ranking import baseline_sentences, metrics_table
+
+    settings = result["settings"]
+    name = settings["encoder"] if "loss" not in settings else settings["loss"]
+    if result["metrics"]:
+        title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
+        show(title, metrics_table(result["metrics"]))
+    if "note" in result:
+        say(f"protocol of the paper: {result['note']}")
+    elif result.get("best_epoch") is not None:
+        say(f"best epoch on validation: {result['best_epoch']} of {result['epochs']}")
+    say(*baseline_sentences(result))
+    if result["metrics"]:
+        left_out = result["users_left_out"]
+        nothing = f"; {left_out} have no items to find and were left out" if left_out else ""
+        say(f"{result['users']} users judged{nothing}")
+    else:
+        say("all data were trained on: nothing is left to evaluate")
+    say(*(f"{count} {phrase}" for phrase, count in result["report"].items()))
+    if "seconds_per_epoch" in result:
+        say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
+    say(*_verdict(name, folder), f"run folder: {folder}")
+
+
+def _verdict(loss: str, folder: Path) -> list[str]:
+    """What a run's rows say of its loss, if anything."""
+    from bayescl_lab.report.verdicts import training_verdict
+    from bayescl_lab.runs.folder import RunFolder
+
+    return training_verdict(loss, RunFolder(folder, "").read_metrics())

@@ -1,1 +1,0 @@
-"""Comparisons on images as tables, figures and pages."""

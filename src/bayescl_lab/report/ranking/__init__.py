@@ -1,1 +1,0 @@
-"""The ranking table as Markdown, figure and page."""

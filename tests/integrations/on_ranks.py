@@ -1,0 +1,146 @@
+"""What each of two processes computes with an adapter and with the loss that it replaces."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from ranks.launch import Findings
+
+DIM, BATCH = 5, 4
+GROUPS = torch.tensor([0, 1, 2, 0, 3, 1])
+ANCHORS = ["cat", "dog red", "bird", "fish blue", "alpha", "beta"]
+# The first positive appears on both processes, and the last is an anchor of the first one.
+POSITIVES = ["gamma", "delta eats", "green", "gamma", "flies", "dog red"]
+NEGATIVES = ["runs", "sleeps", "red", "blue green", "eats", "cat cat"]
+RANKING: dict[str, dict[str, Any]] = {
+    "one direction": {},
+    "both directions": {"both_directions": True},
+    "both directions, kept": {"both_directions": True, "duplicates": "keep"},
+    "a margin": {"margin": 0.02},
+}
+
+
+def rows(count: int, seed: int) -> torch.Tensor:
+    return torch.randn(count, DIM, generator=torch.Generator().manual_seed(seed))
+
+
+def stepped(loss: Any, inputs: list[torch.Tensor], *more: Any, **options: Any) -> list[Any]:
+    """The loss of inputs, and the gradient of each."""
+    leaves = [leaf.detach().clone().requires_grad_() for leaf in inputs]
+    value = loss(*leaves, *more, **options)
+    value.backward()
+    return [value.item(), *(0.0 if leaf.grad is None else leaf.grad.tolist() for leaf in leaves)]
+
+
+def assert_same(mine: list, wanted: list, within: float = 1e-6) -> None:
+    """Values and gradients agree."""
+    assert mine[0] == pytest.approx(wanted[0], rel=within, abs=within)
+    for gradient, other in zip(mine[1:], wanted[1:], strict=True):
+        gradient, other = (torch.tensor(each, dtype=torch.float64) for each in (gradient, other))
+        torch.testing.assert_close(gradient, other, rtol=0, atol=10 * within)
+
+
+def lightly(rank: int, world_size: int) -> Findings:
+    warnings.simplefilter("default")
+    from lightly.loss import NTXentLoss as Theirs
+
+    from bayescl.integrations.lightly import NTXentLoss as Ours
+
+    del world_size
+    own, found = slice(rank * BATCH, (rank + 1) * BATCH), {}
+    for name, made in (("ours", Ours), ("theirs", Theirs)):
+        for bank in (0, (2 * BATCH, DIM)):
+            loss = made(0.5, bank, True)
+            for step in range(3):
+                views = [rows(2 * BATCH, 2 * step + view)[own] for view in (0, 1)]
+                values = stepped(loss, views)
+                if bank == 0 or step > 0:  # their bank is random in the first step
+                    found[f"{name}, {bank}, {step}"] = values
+    return found
+
+
+def metric_learning(rank: int, world_size: int) -> Findings:
+    warnings.simplefilter("default")
+    from pytorch_metric_learning.losses import NTXentLoss as Theirs
+    from pytorch_metric_learning.utils.distributed import DistributedLossWrapper
+
+    from bayescl.integrations.pytorch_metric_learning import NTXentLoss as Ours
+
+    del world_size
+    labels = torch.tensor([0, 0, 1, 1, 2, 3])
+    return {
+        f"{name}, {efficient}": stepped(
+            DistributedLossWrapper(made(temperature=0.2), efficient), [rows(6, rank)], labels
+        )
+        for name, made in (("ours", Ours), ("theirs", Theirs))
+        for efficient in (False, True)
+    }
+
+
+def pairs_of_clip(
+    loss: Any,
+    own: slice = slice(0, 6),
+    bias: float | None = None,
+    dtype: Any = torch.float32,
+    **call: Any,
+) -> list[Any]:
+    """A step of images and texts, with the gradient of the scale and of the bias."""
+    inputs = [torch.nn.functional.normalize(rows(6, seed), dim=1)[own] for seed in (0, 1)]
+    learnt = [torch.tensor(12.0)] if bias is None else [torch.tensor(12.0), torch.tensor(bias)]
+    return stepped(loss, [leaf.to(dtype) for leaf in (*inputs, *learnt)], **call)
+
+
+def open_clip(rank: int, world_size: int) -> Findings:
+    warnings.simplefilter("default")
+    from open_clip import ClipLoss as Theirs
+    from open_clip.loss import SigLipLoss as TheirSigLipLoss
+
+    from bayescl.integrations.open_clip import BayesianClipLoss, ClipLoss, SigLipLoss
+
+    pair = {"rank": rank, "world_size": world_size}
+    gathering = {"local_loss": True, "gather_with_grad": True, **pair}
+    equal, unequal = slice(3 * rank, 3 * rank + 3), [slice(0, 2), slice(2, 6)][rank]
+    return {
+        "ours, sigmoid": pairs_of_clip(SigLipLoss(**pair), equal, -10.0),
+        "theirs, sigmoid": pairs_of_clip(TheirSigLipLoss(**pair), equal, -10.0),
+        "ours": pairs_of_clip(ClipLoss(**gathering), equal),
+        "theirs": pairs_of_clip(Theirs(**gathering), equal),
+        "unequal": pairs_of_clip(BayesianClipLoss(**pair), unequal, groups=GROUPS[unequal]),
+    }
+
+
+def texts(rank: int, world_size: int) -> Findings:
+    from sentence_transformers.sentence_transformer import losses as theirs
+
+    from bayescl.integrations import sentence_transformers as ours
+
+    del world_size
+    equal, unequal = slice(3 * rank, 3 * rank + 3), [slice(0, 2), slice(2, 6)][rank]
+    found = {
+        name: step_of_texts(ours.BayesianRankingLoss, unequal, wrapped=True, **options)
+        for name, options in RANKING.items()
+    }
+    found["ours"] = step_of_texts(ours.InfoNCERankingLoss, equal, wrapped=True, duplicates="keep")
+    warnings.simplefilter("default")  # theirs calls a function that torch calls deprecated
+    found["theirs"] = step_of_texts(theirs.MultipleNegativesRankingLoss, equal, wrapped=True)
+    return found
+
+
+def step_of_texts(made: Any, own: slice, *, wrapped: bool = False, **options: Any) -> list[Any]:
+    """A step on some rows, alone or inside the wrapper for several devices."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    from integrations import tiny_models
+
+    model = tiny_models.static()
+    loss = made(model, gather_across_devices=wrapped, **options)
+    columns = [column[own] for column in (ANCHORS, POSITIVES, NEGATIVES)]
+    features = tiny_models.features(model, columns)
+    if wrapped:
+        loss.model = DistributedDataParallel(model)
+    value = loss(features, None)
+    value.backward()
+    return [value.item(), next(model.parameters()).grad.tolist()]

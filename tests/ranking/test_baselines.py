@@ -1,0 +1,146 @@
+"""EASE and iALS against dense solutions, and users who were not there in training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bayescl_lab.ranking.ease import EASE, ease_memory
+from bayescl_lab.ranking.fold_in import NewcomerScorer
+from bayescl_lab.ranking.ials import IALS
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
+
+GENERATOR = np.random.default_rng(0)
+CHOSEN = np.argwhere(GENERATOR.random((40, 25)) < 0.3)
+CHOSEN = CHOSEN[(CHOSEN[:, 0] != 7) & (CHOSEN[:, 1] != 3)]  # a user and an item without any
+TRAIN = Interactions.from_pairs(*CHOSEN.T, user_ids=40, item_ids=25)
+LIKED = torch.from_numpy(TRAIN.matrix.toarray()).double()
+USERS, ITEMS = (torch.from_numpy(GENERATOR.normal(size=(size, 4))).float() for size in (40, 25))
+THERE = np.arange(40) != 7
+
+
+def test_ease_is_the_inverse_of_the_gram_matrix_in_blocks_too(monkeypatch):
+    inverse = np.linalg.inv((LIKED.T @ LIKED).numpy() + 3.0 * np.eye(25))
+    expected = -inverse / np.diag(inverse)
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, expected, atol=1e-6)
+    monkeypatch.setattr("bayescl_lab.ranking.ease._BLOCK_ENTRIES", 25 * 4)
+    monkeypatch.setattr("bayescl_lab.ranking.ease._PIVOT_ROWS", 7)
+    np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, expected, atol=1e-6)
+
+
+def test_ease_halves_the_precision_or_refuses_where_memory_is_short(monkeypatch):
+    def fit(allowed: int, train=TRAIN, penalty: float = 2.0) -> EASE:
+        monkeypatch.setattr("bayescl_lab.ranking.ease.usable_memory", lambda: 2 * allowed)
+        return EASE(train, penalty)
+
+    double, single = fit(ease_memory(25)), fit(ease_memory(25) - 1)
+    assert (double.precision, single.precision) == ("float64", "float32")
+    assert double.weights.dtype == single.weights.dtype == np.float32
+    np.testing.assert_allclose(single.weights, double.weights, atol=1e-6)
+    assert fit(ease_memory(25, "float32")).precision == "float32"
+    with pytest.raises(ValueError, match=r"EASE of 25 items needs .* more than the"):
+        fit(ease_memory(25, "float32") - 1)
+    # Two items that always go together: without a penalty their Gram matrix is singular.
+    twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
+    for penalty, message in ((1e-12, "1e-12 is too small to invert"), (0.0, "must be positive")):
+        with pytest.raises(ValueError, match=f"regularization {message}"):
+            fit(ease_memory(2, "float32"), twins, penalty)
+
+
+def objective(users: torch.Tensor, items: torch.Tensor, exponent: float) -> torch.Tensor:
+    """That of the paper of iALS, pair by pair, at a penalty of 0.05 and a weight of 0.2."""
+    predicted = users @ items.T
+    observed = (LIKED * (predicted - 1) ** 2).sum()
+    everywhere = 0.2 * (predicted**2).sum()
+    of_user = (LIKED.sum(1) + 0.2 * LIKED.shape[1]) ** exponent
+    of_item = (LIKED.sum(0) + 0.2 * LIKED.shape[0]) ** exponent
+    lengths = of_user @ (users**2).sum(1) + of_item @ (items**2).sum(1)
+    return observed + everywhere + 0.05 * lengths
+
+
+def fit_ials(exponent: float = 1.0, **options: int) -> IALS:
+    penalty = {"regularization": 0.05, "unobserved_weight": 0.2, "frequency_exponent": exponent}
+    return IALS(TRAIN, dim=4, **penalty, **options)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+def test_the_objective_of_ials_has_no_slope_where_the_epochs_end(exponent):
+    model = fit_ials(exponent, epochs=400)
+    users, items = (rows.double().requires_grad_() for rows in (model.users, model.items))
+    slopes = torch.autograd.grad(objective(users, items, exponent), (users, items))
+    for slope in slopes:
+        torch.testing.assert_close(slope, torch.zeros_like(slope), atol=2e-3, rtol=0)
+    assert float(objective(users, items, exponent).detach()) < 0.8 * float(LIKED.sum())
+
+
+def test_users_of_ials_are_the_dense_solution_given_the_items_in_blocks_too(monkeypatch):
+    model = fit_ials(epochs=3)
+    items = model.items.double()
+    for user, liked in enumerate(LIKED):
+        penalty = 0.05 * (liked.sum() + 0.2 * len(liked)) * torch.eye(4)
+        system = items.T @ torch.diag(0.2 + liked) @ items + penalty
+        expected = torch.linalg.solve(system, items.T @ liked)
+        torch.testing.assert_close(model.users[user].double(), expected, atol=1e-5, rtol=1e-4)
+    monkeypatch.setattr("bayescl_lab.ranking.ials._BLOCK_ENTRIES", 100)
+    torch.testing.assert_close(fit_ials(epochs=3).items, model.items, atol=1e-6, rtol=1e-4)
+
+
+def test_the_seed_of_ials_decides():
+    first, again, other = fit_ials(), fit_ials(), fit_ials(seed=1)
+    assert torch.equal(first.users, again.users)
+    assert not torch.equal(first.users, other.users)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": 0}, "dim must be a whole number of at least 1"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"regularization": 0.0}, "regularization must be positive"),
+        ({"unobserved_weight": 0.0}, "unobserved_weight must be positive"),
+        ({"frequency_exponent": -1.0}, "frequency_exponent must be"),
+        ({"regularization": 1e-30}, "regularization 1e-30 is too small for float32"),
+    ],
+)
+def test_bad_settings_of_ials_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        IALS(TRAIN, **options)
+
+
+def test_baselines_score_a_newcomer_as_a_user_with_those_items():
+    user = torch.tensor([5])
+    own = torch.from_numpy(TRAIN.matrix[[5]].indices.astype(np.int64))
+    for baseline in (EASE(TRAIN, 3.0), IALS(TRAIN, dim=4), Popularity(TRAIN)):
+        torch.testing.assert_close(baseline.scores_from(own), baseline.scores(user)[0])
+
+
+def newcomers(users: torch.Tensor) -> NewcomerScorer:
+    return NewcomerScorer(EmbeddingScorer(users, ITEMS, "inner"), TRAIN)
+
+
+def means() -> torch.Tensor:
+    return (LIKED @ ITEMS.double() / LIKED.sum(dim=1, keepdim=True).clamp(min=1)).float()
+
+
+def test_users_that_are_a_linear_map_of_their_items_are_found_again():
+    turned = means() @ torch.tensor(GENERATOR.normal(size=(4, 4))).float()
+    scorer = newcomers(turned)
+    own = torch.from_numpy(TRAIN.matrix[[5]].indices)
+    expected = turned[THERE].norm(dim=1).mean() * turned[5] / turned[5].norm()
+    torch.testing.assert_close(scorer.embedding(own), expected, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(scorer.scores_from(own), ITEMS @ scorer.embedding(own))
+    assert newcomers(torch.zeros(40, 4)).scores_from(own).isfinite().all()
+
+
+def test_the_map_is_that_of_ridge_regression_over_users_with_items():
+    known, wanted = means()[THERE].double().numpy(), USERS[THERE].double().numpy()
+    penalty = 0.01 * np.mean(np.sum(known**2, axis=0))
+    expected = np.linalg.solve(known.T @ known + penalty * np.eye(4), known.T @ wanted)
+    np.testing.assert_allclose(newcomers(USERS).map.numpy(), expected, atol=1e-4)
+    other = USERS.clone()
+    other[7] = 1e6  # nobody learns from somebody without interactions
+    first, second = (newcomers(users).scores_from for users in (USERS, other))
+    torch.testing.assert_close(first(torch.tensor([1, 8])), second(torch.tensor([8, 1])))
