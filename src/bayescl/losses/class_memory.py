@@ -117,10 +117,13 @@ class ClassMemory(nn.Module):
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is trusted, in [0, 1]; None before the first fit."""
-        if self._trust is None and self.agreement is not None:
-            self._trust = trust = trust_by_mixture(self)
+        classes, agreement = self.classes, self.agreement
+        if self._trust is None and classes is not None and agreement is not None:
+            self._trust = trust = trust_by_mixture(
+                classes, agreement, self.prior, self.precision, self.evidence
+            )
             # Looking costs nothing on the CPU.
-            self._may_trust = trust is not None and (not trust.is_cpu or bool(trust.any()))
+            self._may_trust = not trust.is_cpu or bool(trust.any())
         return self._trust
 
     @property

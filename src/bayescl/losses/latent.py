@@ -16,9 +16,10 @@ from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
+from bayescl.losses.class_explanation import explanation, too_many_classes
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
 from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision, explanation, too_many_classes
+from bayescl.losses.class_trust import Precision
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
