@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -150,7 +151,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
                         out,
                         epochs=stop,
                         device=run.device,
-                        evaluate=run.columns,
+                        evaluate=partial(run.columns, out),
                         callbacks=[] if run.alpha is None else [run.alpha],
                     )
                 measured.setdefault((name, stop), []).append(measurements(run, stop))
