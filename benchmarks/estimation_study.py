@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -42,7 +41,6 @@ from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.runs.images.run import KIND, ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.loop import fit_in_folder
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
 
@@ -145,15 +143,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
             out = RunFolder.create(folder / f"{name}-{seed}", KIND, settings.as_config())
             for stop in stops if name in WATCHED else stops[-1:]:
                 if stop:  # the learning rate follows the whole run's course
-                    fit_in_folder(
-                        run.model,
-                        run.batches,
-                        out,
-                        epochs=stop,
-                        device=run.device,
-                        evaluate=partial(run.columns, out),
-                        callbacks=[] if run.alpha is None else [run.alpha],
-                    )
+                    run.fit(out, epochs=stop)
                 measured.setdefault((name, stop), []).append(measurements(run, stop))
             probes.setdefault(name, []).append(few_label_accuracies(run))
     by_epoch = [
