@@ -34,8 +34,7 @@ from bayescl.functional.sorting import can_look
 from bayescl.losses import layouts
 from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.hyperparameters import state_numbers
-from bayescl.losses.temperature import LearnableTemperature, check_temperature
+from bayescl.losses.hyperparameters import LearnableTemperature, check_temperature, state_numbers
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -432,7 +431,7 @@ class ContrastiveLoss(nn.Module):
             check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
             if unlabeled.numel() == 0:
                 raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
-            layouts.check_valid(valid, unlabeled.shape, positive.device, False)
+            layouts.check_valid(valid, (len(unlabeled), unlabeled.shape[1]), positive.device, False)
             if valid is None and self.needs_groups:
                 raise ValueError(
                     f"{type(self).__name__} needs valid: True where a candidate is a true negative"

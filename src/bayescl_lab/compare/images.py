@@ -167,6 +167,11 @@ PLANS = {plan.name: plan for plan in (DIGITS, CIFAR10_JPEG)}
 """Every plan by its name."""
 
 
+def _say(run: str, _: int, done: int) -> None:
+    """One line that is written over."""
+    sys.stderr.write(f"\r{done} epochs: {run:<70}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a plan and write the two files."""
     parser = argparse.ArgumentParser(
@@ -185,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plan,
         options.runs or Path("runs") / f"{plan.name}-settings",
         workers=options.workers,
-        progress=lambda run, _, done: sys.stderr.write(f"\r{done} epochs: {run:<70}"),
+        progress=_say,
     )
     sys.stderr.write("\n")
     results = options.results or Path("results") / plan.name
