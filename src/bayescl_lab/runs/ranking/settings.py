@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
 from bayescl.checks import check_choice
@@ -21,12 +20,6 @@ KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
 
-def _known_encoder(name: str) -> str:
-    check_choice("encoder", name, tuple(ENCODERS))
-    return name
-
-
-EncoderName = Annotated[str, AfterValidator(_known_encoder)]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
@@ -130,11 +123,12 @@ class RankingSettings(RankingOptions):
 
     loss: RankingLoss = field(default_factory=RankingLoss)
     data: RankingData = field(default_factory=RankingData)
-    encoder: EncoderName = "mf"
+    encoder: str = "mf"
     parts: ClassVar = {"loss": RankingLoss, "data": RankingData}
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("encoder", self.encoder, tuple(ENCODERS))
         if self.data.split == "none" and self.watch_every:
             raise ValueError(
                 "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
