@@ -174,10 +174,6 @@ def test_rows_without_an_edge_keep_their_share_of_the_table():
             lambda: PairBatches(TRAIN, 2, 0, num_ranks=3),
             "every batch must hold a pair for each device, got batches of 2 for 3 devices",
         ),
-        (
-            lambda: PairBatches(TRAIN, 16, 0, rank=2, num_ranks=2),
-            "rank must be below the number of devices, 2, got 2",
-        ),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
         (lambda: MatrixFactorization(TRAIN, score="dot"), "score must be one of cosine, inner"),
     ],

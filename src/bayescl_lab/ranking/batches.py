@@ -75,7 +75,7 @@ class PairBatches:
         batch_size: largest number of pairs in a batch, over all processes.
         seed: the seed of the run.
         device: device of the pairs and batches.
-        rank: number of this process.
+        rank: number of this process, below ``num_ranks``.
         num_ranks: number of processes.
 
     Raises:
@@ -100,10 +100,7 @@ class PairBatches:
                 f"every batch must hold a pair for each device, got batches of {fewest} for "
                 f"{num_ranks} devices"
             )
-        self.num_ranks = num_ranks
-        self.rank = check_count("rank", rank, 0)
-        if rank >= num_ranks:
-            raise ValueError(f"rank must be below the number of devices, {num_ranks}, got {rank}")
+        self.rank, self.num_ranks = rank, num_ranks
         users, items = train.pairs()
         # Both columns are in one table, so that a batch is one gather.
         self.pairs = torch.stack([torch.from_numpy(users), torch.from_numpy(items)], dim=1)

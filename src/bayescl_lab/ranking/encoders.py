@@ -28,7 +28,6 @@ def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]
 
     Raises:
         ValueError: if there is no such encoder, or a setting is out of range.
-        KeyError: if a setting is missing.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.functional.similarity import unit_vectors
@@ -53,15 +52,8 @@ class NewcomerScorer:
         self.items = scorer.items.cpu()
         counts = np.diff(train.matrix.indptr)
         there = np.flatnonzero(counts)
-        shares = csr_array(
-            (
-                np.repeat(1 / counts[there], counts[there]).astype(np.float32),
-                train.matrix.indices,
-                train.matrix.indptr,
-            ),
-            shape=train.matrix.shape,
-        )
-        means = torch.from_numpy(shares @ self.items.numpy())[there].double()
+        sums = torch.from_numpy(train.matrix @ self.items.numpy())[there].double()
+        means = sums / torch.from_numpy(counts[there])[:, None]
         gram = means.T @ means
         penalty = _SHRINKAGE * gram.diagonal().mean().clamp(min=torch.finfo(torch.float32).tiny)
         gram.diagonal().add_(penalty)

@@ -59,13 +59,9 @@ def unpacked(
 ) -> Iterator[Path]:
     """A table as a plain file within the block: Parquet or text in UTF-8.
 
-    That is the file itself if nothing has to be done. A ``ValueError`` from the block that names
-    the plain file is changed to name the original.
-
-    Args:
-        path: the file; if it does not exist, the block has to handle that.
-        encoding: how text is encoded; default: UTF-8.
-        first: unpack at most about this many bytes.
+    That is the file itself if nothing has to be done, or it does not exist. A ``ValueError`` from
+    the block that names the plain file is changed to name the original. At most about ``first``
+    bytes are unpacked.
 
     Raises:
         ValueError: if the file is damaged, needs a password, is an archive that does not hold

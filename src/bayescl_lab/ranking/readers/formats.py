@@ -159,10 +159,10 @@ def _inter_titles(path: Path, item: str) -> pl.DataFrame | None:
     if not path.is_file():
         return None
     names = [field.partition(":")[0] for field in first_values(path, "\t", quotes=False)]
-    title = next((name for name in _TITLES if name in names), None)
-    if title is None or item not in names:
+    titles = [names.index(name) for name in _TITLES if name in names]
+    if not titles or item not in names:
         return None
-    return _titles(path, "\t", (names.index(item), names.index(title)), header=True)
+    return _titles(path, "\t", (names.index(item), titles[0]), header=True)
 
 
 def _titles(

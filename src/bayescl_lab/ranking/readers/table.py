@@ -115,13 +115,7 @@ class TableOptions:
 def read_tables(
     train: Sequence[Path], test: Path | None, options: TableOptions, *, name: str
 ) -> RawInteractions:
-    """Read a table, and optionally a second one as its test part.
-
-    Args:
-        train: the files of the table: Parquet by their suffix, else text; may be compressed.
-        test: its test part, or None.
-        options: how to read it.
-        name: name of the data set in tables and messages.
+    """Read the files of a table, and optionally a second one as its test part.
 
     Raises:
         ValueError: if a column is missing or a value is invalid; the message names the file and the
@@ -291,12 +285,7 @@ def first_values(path: Path, separator: str, *, quotes: bool = True) -> list[str
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, with their ends.
-
-    Raises:
-        ValueError: if there is no such file, or a line is not UTF-8 or endless; the message names
-            the line.
-    """
+    """The lines of a text file, with their ends; errors name one that is not UTF-8 or endless."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
