@@ -39,6 +39,24 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
     return checkpoint
 
 
+def read_state(file: Path) -> dict[str, Tensor]:
+    """A network's state from a safetensors file or one of torch, where it may be "state_dict".
+
+    Raises:
+        ValueError: if the file cannot be read without running code from it, or holds no state.
+    """
+    try:
+        if file.suffix == ".safetensors":
+            return dict(load_file(file))
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, *_DAMAGED):
+        raise ValueError(f"cannot read the weights {file}") from None
+    state = content.get("state_dict", content) if isinstance(content, dict) else None
+    if not isinstance(state, dict) or not all(isinstance(it, Tensor) for it in state.values()):
+        raise ValueError(f"{file} does not hold the state of a network")
+    return state
+
+
 def as_safetensors(state: Mapping[str, Any]) -> bytes:
     """The tensors of a module's state in safetensors format, without those of the loss."""
     tensors = {
