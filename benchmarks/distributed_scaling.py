@@ -9,16 +9,15 @@ one thread; more ranks than cores say nothing about scaling.
 from __future__ import annotations
 
 import argparse
-import shlex
 import statistics
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from harness import time_side_by_side, write_result
-from loss_speed import step
+from harness import command_line, time_side_by_side, write_result
+from loss_speed import steps
 from torch import distributed as dist
 from torch import multiprocessing
 
@@ -31,19 +30,19 @@ def measure(rank: int, ranks: int, store: str, batch: int, dim: int, rounds: int
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
     generator = torch.Generator().manual_seed(rank)
     views = [torch.randn(batch, dim, generator=generator) for _ in range(2)]
-    losses = {
-        f"{name}, {kind} candidates": make(gather=gather)
-        for name, make in (
-            ("InfoNCE", bayescl.InfoNCELoss),
-            ("Bayesian", partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.9)),
-        )
-        for kind, gather in (("own", False), ("all ranks'", True))
+    makers = {
+        "InfoNCE": bayescl.InfoNCELoss,
+        "Bayesian": partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.9),
     }
     # Every rank draws the same order, so that ranks meet in the same collective.
-    methods = {name: partial(step, loss, *views) for name, loss in losses.items()}
+    methods = {
+        f"{name}, {kind} candidates": partial(steps, make(gather=gather), [views])
+        for name, make in makers.items()
+        for kind, gather in (("own", False), ("all ranks'", True))
+    }
     measured = time_side_by_side(methods, rounds=rounds)
     if rank == 0:
-        torch.save({name: one.seconds for name, one in measured.items()}, out)
+        torch.save({name: times.seconds for name, times in measured.items()}, out)
     dist.destroy_process_group()
 
 
@@ -54,33 +53,29 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1024, help="items per rank")
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=15)
-    arguments = parser.parse_args()
-
-    body: list[dict[str, object]] = []
-    for ranks in arguments.ranks:
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for ranks in options.ranks:
         with tempfile.TemporaryDirectory() as folder:
             store, out = (Path(folder) / "store").as_uri(), str(Path(folder) / "seconds.pt")
-            rest = (store, arguments.batch, arguments.dim, arguments.rounds, out)
+            rest = (store, options.batch, options.dim, options.rounds, out)
             multiprocessing.spawn(measure, args=(ranks, *rest), nprocs=ranks)
             measured = torch.load(out, weights_only=True)
         for name, seconds in measured.items():
-            low, median, high = (
-                round(1e3 * time, 2)
-                for time in statistics.quantiles(seconds, n=4, method="inclusive")
-            )
-            row: dict[str, object] = {
+            quartiles = statistics.quantiles(seconds, n=4, method="inclusive")
+            low, median, high = (round(1e3 * time, 2) for time in quartiles)
+            row = {
                 "ranks": ranks,
                 "loss": name,
-                "batch_per_rank": arguments.batch,
-                "dim": arguments.dim,
+                "batch_per_rank": options.batch,
+                "dim": options.dim,
                 "median_ms": median,
                 "quartiles_ms": [low, high],
-                "rounds": arguments.rounds,
+                "rounds": options.rounds,
             }
-            body.append(row)
+            rows.append(row)
             print(row, flush=True)
-    command = shlex.join(["python", "benchmarks/distributed_scaling.py", *sys.argv[1:]])
-    path = write_result("distributed-scaling", command, {"measurements": body})
+    path = write_result("distributed-scaling", command_line(), {"measurements": rows})
     print(f"written to {path}")
 
 

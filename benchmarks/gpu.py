@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import multiprocessing
 import os
-import shlex
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from importlib import import_module
@@ -40,8 +38,9 @@ from gpu_journal import (  # noqa: E402
     Run,
     failure,
     origin,
-    write,
+    write_page,
 )
+from harness import command_line  # noqa: E402
 
 WHOLE = "the section"
 """The item that stands for a section's own failure."""
@@ -64,28 +63,32 @@ class Section(NamedTuple):
 SECTIONS = {
     "accuracy": Section("gpu_engines.check_against_float64", 0.2),
     "tests": Section("gpu_engines.run_gpu_tests", 0.2, on_cpu=False),
-    "kernels": Section("gpu_engines.measure_kernels", 0.3),
     "speed": Section("gpu_engines.measure_speed", 0.4),
-    "training": Section("gpu_training.measure_training", 1.0, on_cpu=True),
+    "training": Section("image_epoch.measure_training", 1.0, on_cpu=True),
 }
 """What runs, in this order."""
 
 
 def main() -> int:
     """Run the sections; 0 if all went well, 1 if something failed, 2 without a GPU."""
-    arguments = parse()
-    if arguments.section:
-        return run_here(arguments)
-    on_cpu = arguments.device == "cpu"
-    if not (on_cpu and arguments.quick) and (on_cpu or not torch.cuda.is_available()):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=1440, help="budget for all sections")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--quick", action="store_true", help="a rehearsal at small sizes")
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--anew", action="store_true", help="measure again what is done")
+    options = parser.parse_args()
+    on_cpu = options.device == "cpu"
+    if not (on_cpu and options.quick) and (on_cpu or not torch.cuda.is_available()):
         print("benchmarks/gpu.py measures a CUDA device, and there is none to measure.")
         return 2
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # as on Ctrl-C
     begun = time.monotonic()
-    where = origin(arguments.device, quick=arguments.quick)
-    journal = Journal.begin(arguments.out, where, anew=arguments.anew)
-    for name in arguments.sections:
-        section, left = SECTIONS[name], arguments.seconds - (time.monotonic() - begun)
+    where = origin(options.device, quick=options.quick)
+    journal = Journal.begin(options.out, where, anew=options.anew)
+    for name in options.sections:
+        section, left = SECTIONS[name], options.seconds - (time.monotonic() - begun)
         if on_cpu and not section.on_cpu:
             continue
         if name in journal.done:
@@ -94,92 +97,68 @@ def main() -> int:
         if left < SMALLEST:
             journal.record(name, WHOLE, NO_TIME)
         else:
-            run_apart(name, journal, arguments, section.share * left)
+            run_apart(name, journal, section.share * left)
         seconds = time.monotonic() - begun
-        command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
-        path = write(journal, seconds, command)
+        path = write_page(journal, seconds, command_line())
         print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
     values = [value for items in journal.sections.values() for value in items.values()]
     return int(any("error" in value for value in values))
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=1440, help="budget for all sections")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--quick", action="store_true", help="a rehearsal at small sizes")
-    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--anew", action="store_true", help="measure again what is done")
-    # How the benchmark calls itself: one section, on the journal of its caller.
-    parser.add_argument("--section", choices=SECTIONS, help=argparse.SUPPRESS)
-    parser.add_argument("--journal", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def run_here(arguments: argparse.Namespace) -> int:
-    """Run one section in this process; ``DEVICE_LOST`` if no more can be done in it."""
-    threading.Thread(target=end_with_caller, daemon=True).start()
-    name, journal = arguments.section, Journal(arguments.journal)
-    run = Run(journal, name, arguments.seconds, arguments.quick, arguments.device)
-    try:
-        module, _, function = SECTIONS[name].function.partition(".")
-        getattr(import_module(module), function)(run)
-    except DeviceLostError:
-        return DEVICE_LOST
-    except Exception as error:
-        journal.record(name, WHOLE, failure(error))
-    else:
-        journal.finish(name)
-    return 0
-
-
-def end_with_caller() -> NoReturn:
-    """Wait for the end of the calling process, then end this one and all that it started."""
-    os.read(0, 1)
-    os.killpg(0, signal.SIGKILL)
-    raise AssertionError
-
-
-def run_apart(name: str, journal: Journal, arguments: argparse.Namespace, seconds: float) -> None:
+def run_apart(name: str, journal: Journal, seconds: float) -> None:
     """Run one section in a process of its own, again without the item that a process died of."""
     until = time.monotonic() + seconds
     while True:
         before, left = journal.sections.get(name, {}), max(SMALLEST, until - time.monotonic())
-        code, output = run_process(name, journal, arguments, left)
+        code = run_process((name, SECTIONS[name].function, journal.path, left), left + SPARE)
         journal.read()
         items = journal.sections.get(name, {})
         item = next((item for item in items if items[item] == BEGUN), WHOLE)
         if code is None:
             journal.record(name, item, NO_TIME)
         elif code not in (0, DEVICE_LOST):
-            end = f"its process ended with exit code {code}: {output}"
-            journal.record(name, item, {"error": end})
+            journal.record(name, item, {"error": f"its process ended with exit code {code}"})
         if code in (0, None) or len(items) == len(before) or time.monotonic() > until:
             return
 
 
-def run_process(
-    name: str, journal: Journal, arguments: argparse.Namespace, seconds: float
-) -> tuple[int | None, str]:
-    """Exit code of a section's process, None if it had to be ended, and the end of its output."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--section", name]
-    command += ["--journal", str(journal.path), "--seconds", str(seconds)]
-    command += ["--device", arguments.device, *["--quick"] * arguments.quick]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-        )
-        code = None
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = process.wait(seconds + SPARE)
-        finally:  # whatever happens here, nothing goes on there
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        log.seek(0)
-        return code, log.read().decode(errors="replace")[-1500:]
+def run_process(section: tuple[str, str, Path, float], seconds: float) -> int | None:
+    """Exit code of a section's process, or None if it had to be ended."""
+    process = multiprocessing.get_context("spawn").Process(target=run_here, args=section)
+    process.start()
+    try:
+        process.join(seconds)
+        return process.exitcode
+    finally:  # whatever happens here, nothing goes on there
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid or 0, signal.SIGKILL)
+        process.kill()
+        process.join()
+
+
+def run_here(name: str, function: str, journal_file: Path, seconds: float) -> None:
+    """Run one section in this process, which leads a group of all that it starts."""
+    os.setsid()
+    threading.Thread(target=end_with_caller, daemon=True).start()
+    journal = Journal(journal_file)
+    module, _, function = function.partition(".")
+    try:
+        getattr(import_module(module), function)(Run(journal, name, seconds))
+    except DeviceLostError:
+        sys.exit(DEVICE_LOST)
+    except Exception as error:
+        journal.record(name, WHOLE, failure(error))
+    else:
+        journal.finish(name)
+
+
+def end_with_caller() -> NoReturn:
+    """Wait for the end of the calling process, then end this one and all that it started."""
+    caller = multiprocessing.parent_process()
+    assert caller is not None
+    caller.join()
+    os.killpg(0, signal.SIGKILL)
+    raise AssertionError
 
 
 if __name__ == "__main__":

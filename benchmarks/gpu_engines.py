@@ -9,18 +9,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
-from baselines import cross_entropy_info_nce
+from contenders import cross_entropy_info_nce
 from gpu_journal import Run, times
 
-from bayescl.engines.fused import fused_loss, launch
-from bayescl.engines.fused.tiles import Kernel, Precision, Tile
+from bayescl.engines.fused import fused_loss
+from bayescl.engines.fused.tiles import Precision
 from bayescl.engines.select import Engine, per_anchor_losses
 from bayescl.functional import Bayesian, InfoNCE, LogSumObjective, unit_vectors
 from bayescl.losses.layouts import two_views
@@ -31,7 +30,6 @@ BATCHES = (4096, 8192, 16_384, 32_768, 65_536, 256, 1024, 131_072)
 CHECKED = (1500, 4096, 32_768)
 """Batches whose losses and gradients are compared with float64."""
 DIM = 128
-BINS = 256
 TEMPERATURE = 0.1
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETING else "cuda"
@@ -120,60 +118,6 @@ def run_gpu_tests(run: Run) -> None:
         return summary if done.returncode == 0 else {"error": output}
 
     run.measure("pytest -m gpu", outcome)
-
-
-SCALE = torch.full((), 1.4427 / TEMPERATURE, device=DEVICE)
-"""What the kernels multiply similarities with."""
-
-
-def measure_kernels(run: Run) -> None:
-    """Each kernel with each of its tiles: the time, and how its result differs."""
-    batch = (16 if INTERPRETING else 2048) if run.quick else 16_384
-    parts = ("log_sum", "anchor_gradient", "candidate_gradient")
-    for label, (dtype, precision) in ARITHMETIC.items():
-        whole = two_views(*(view.detach() for view in views(batch, dtype)))
-        problem = launch.Problem(whole.anchors, whole.candidates, whole.rule, precision)
-        prepared = cache(partial(prepare, problem))
-        for kernel, bins in (("range", 0), ("histogram", BINS), *product(parts, (0, BINS))):
-            for tile in problem.tiles(kernel, bins):
-                about = {"arithmetic": label, "kernel": kernel, "bins": bins, "batch": batch}
-                measured = partial(measure_tile, problem, prepared, kernel, bins, tile)
-                name = f"{label}, {kernel}, {bins} bins, tile {tuple(tile)}"
-                run.measure(name, lambda about=about, measured=measured: about | measured())
-
-
-def prepare(problem: launch.Problem) -> dict[int, tuple[launch.Binned, torch.Tensor]]:
-    """Weights and log-sums that kernels read, by the number of bins; 0 is without weights."""
-    weighted = launch.weights_in_bins(problem, OBJECTIVES["Bayesian"], BINS)
-    return {
-        binned.bins: (binned, launch.log_sums(problem, SCALE, binned, count=False)[0])
-        for binned in (launch.Binned(), weighted)
-    }
-
-
-def measure_tile(
-    problem: launch.Problem,
-    prepared: Callable[[], dict[int, tuple[launch.Binned, torch.Tensor]]],
-    kernel: Kernel,
-    bins: int,
-    tile: Tile,
-) -> dict[str, Any]:
-    """The time of a kernel with a tile, and how far its result is from the default tile's."""
-    binned, log_sum = prepared()[bins]
-
-    def once(tile: Tile = tile) -> torch.Tensor:
-        here = replace(problem, tile=tile)
-        if kernel == "range":
-            return torch.cat(launch.similarity_ranges(here))
-        if kernel == "histogram":
-            return launch.histograms(here, binned)
-        if kernel == "log_sum":
-            return launch.log_sums(here, SCALE, binned, count=False)[0]
-        return launch.gradients(here, kernel, SCALE, binned, log_sum, torch.ones_like(log_sum))
-
-    mine, default = once().double(), once(problem.tiles(kernel, bins)[0]).double()
-    difference = float((mine - default).norm() / default.norm())
-    return {"difference": difference, **times(once, 0 if INTERPRETING else 0.2)}
 
 
 def measure_speed(run: Run) -> None:

@@ -25,12 +25,6 @@ from bayescl_lab.runs.provenance import git_commit, hardware, versions
 NO_TIME = {"left_out": "no time"}
 OUT_OF_MEMORY = {"left_out": "out of memory"}
 BEGUN = {"error": "its process ended"}
-TITLES = {
-    "kernels": "Each kernel alone, with each of its tiles, the default first",
-    "speed": "Forward and backward of two views: time, and memory beyond the embeddings",
-    "training": "Random images of CIFAR-10's size; target for ResNet-50: 6 s per epoch "
-    "(the paper: 82)",
-}
 
 
 class DeviceLostError(RuntimeError):
@@ -92,19 +86,22 @@ def is_measured(value: Any) -> bool:
 
 @dataclass
 class Run:
-    """What a section may use: its options, its seconds, and a place for its values."""
+    """What a section may use: its seconds, and a place for its values."""
 
     journal: Journal
     section: str
     seconds: float
-    quick: bool
-    device: str = "cuda"
     started: float = field(default_factory=time.monotonic)
 
     @property
-    def left(self) -> float:
-        """Seconds that are left."""
-        return self.seconds - (time.monotonic() - self.started)
+    def quick(self) -> bool:
+        """Whether this is a rehearsal at small sizes."""
+        return bool(self.journal.origin["quick"])
+
+    @property
+    def device(self) -> str:
+        """The kind of device."""
+        return str(self.journal.origin["device"])
 
     @property
     def items(self) -> dict[str, Any]:
@@ -116,7 +113,7 @@ class Run:
         if item in self.items:
             return self.items[item] if is_measured(self.items[item]) else None
         value: Any = NO_TIME
-        if self.left >= needs:
+        if self.seconds - (time.monotonic() - self.started) >= needs:
             self.journal.record(self.section, item, BEGUN)
             try:
                 value = function()
@@ -166,18 +163,19 @@ def origin(device: str, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def write(journal: Journal, seconds: float, command: str) -> Path:
+def write_page(journal: Journal, seconds: float, command: str) -> Path:
     """Write a page of what there is so far beside the journal, and return its path."""
     lines = ["# GPU benchmark", "", f"`{command}`, {seconds:.0f} s in the last call", ""]
     lines += [json.dumps(journal.origin), ""]
     if journal.origin["quick"]:
         lines += ["A rehearsal at small sizes: the figures measure nothing.", ""]
+    table = {"tbl_rows": -1, "tbl_cols": -1, "tbl_width_chars": 10_000, "fmt_str_lengths": 200}
+    plain = {"tbl_hide_column_data_types": True, "tbl_hide_dataframe_shape": True}
     for name, items in journal.sections.items():
-        lines += [f"## {name}", "", TITLES.get(name, ""), ""]
         rows = [{"item": item, **items[item]} for item in items if is_measured(items[item])]
-        if rows:
-            frame = pl.json_normalize(rows, infer_schema_length=None)
-            lines += [*(_speed(frame) if name == "speed" else [_table(frame)]), ""]
+        with pl.Config(tbl_formatting="MARKDOWN", **table, **plain):
+            shown = str(pl.json_normalize(rows, infer_schema_length=None)) if rows else ""
+        lines += [f"## {name}", "", shown, ""]
         for item, value in items.items():
             if not is_measured(value):
                 why = value.get("left_out") or f"failed, {value['error']}"
@@ -186,48 +184,3 @@ def write(journal: Journal, seconds: float, command: str) -> Path:
     path = journal.path.with_suffix(".md")
     path.write_text("\n".join(lines))
     return path
-
-
-def _table(frame: pl.DataFrame) -> str:
-    """A table in Markdown."""
-    everything = {"tbl_rows": -1, "tbl_cols": -1, "tbl_width_chars": 10_000}
-    plain = {"tbl_hide_column_data_types": True, "tbl_hide_dataframe_shape": True}
-    with pl.Config(tbl_formatting="MARKDOWN", fmt_str_lengths=200, **everything, **plain):
-        return str(frame)
-
-
-def _speed(frame: pl.DataFrame) -> list[str]:
-    """Times and memory of every method by batch, and the rule that follows."""
-    lines = []
-    for values in ("median_ms", "extra_mib"):
-        by_batch = frame.sort("batch").pivot("batch", index="method", values=values)
-        lines += [values, "", _table(by_batch), ""]
-    return [*lines, "By these times alone:", "", *implied_rule(frame.to_dicts())]
-
-
-def implied_rule(rows: list[dict[str, Any]]) -> list[str]:
-    """From which batch on the fused engine was the fastest: the rule that ``auto`` would follow.
-
-    Embeddings in half precision are compared with the other engines' float32, which is what they
-    convert to.
-    """
-    frame = pl.DataFrame([row for row in rows if row.get("engine")], infer_schema_length=None)
-    if "arithmetic" not in frame.columns:
-        return []
-    ours, others = (
-        frame.filter((pl.col("engine") == "fused") == is_ours) for is_ours in (True, False)
-    )
-    others = others.group_by("objective", "batch").agg(next=pl.col("median_ms").min())
-    leads = ours.join(others, ["objective", "batch"]).sort("batch")
-    leads = leads.with_columns(lead=pl.col("next") / pl.col("median_ms"))
-    lines = []
-    for (objective, label), part in leads.group_by("objective", "arithmetic", maintain_order=True):
-        losing = part.filter(pl.col("lead") <= 1)["batch"].max() or 0
-        first = part.filter(pl.col("batch") > losing)["batch"].min()
-        when = f"from B = {first:,} on" if first else "at no batch that was measured"
-        ratios = ", ".join(
-            f"{lead:.1f} (B = {batch:,})" for batch, lead in part["batch", "lead"].rows()
-        )
-        lines.append(f"- {objective}, {label}: `auto` would choose fused {when}")
-        lines.append(f"  (times as fast as the next engine: {ratios})")
-    return lines

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from bayescl_lab.runs.provenance import git_commit, hardware, versions
 
@@ -76,6 +81,17 @@ def keep_freed_memory() -> None:
 def median_ratio(one: Measurement, other: Measurement) -> float:
     """Median over rounds of one method's time as a multiple of the other's."""
     return statistics.median(a / b for a, b in zip(one.seconds, other.seconds, strict=True))
+
+
+def apart(run: Callable[..., Any], *values: Any) -> Any:
+    """What a run in a new process of its own returns."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(run, *values).result()
+
+
+def command_line() -> str:
+    """The command that is running, as a page shows it."""
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
 
 
 def write_result(name: str, command: str, body: dict[str, object]) -> Path:

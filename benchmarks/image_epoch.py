@@ -10,18 +10,20 @@ seconds per step, the ratio within each round, and the resulting seconds per epo
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from harness import median_ratio, time_side_by_side, write_result
+from gpu_journal import Run, times
+from harness import command_line, median_ratio, time_side_by_side, write_result
 
-from bayescl_lab.images.batches import EpochOrder, ImageBatch, StoreBatches
-from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -34,35 +36,72 @@ LOSSES = {
 }
 EPOCH = 50_000
 """Images of CIFAR-10's training part."""
-BOUND = 1.05
 
 
-def random_store(count: int, *, side: int = 32, seed: int = 0) -> ImageStore:
-    """Random images in ten classes."""
-    generator = torch.Generator().manual_seed(seed)
-    images = torch.randint(0, 256, (count, 3, side, side), generator=generator).to(torch.uint8)
-    return ImageStore(images, torch.arange(count) % 10, tuple("0123456789"), "random images")
-
-
-def training_steps(model: SimCLR, batches: list[ImageBatch]) -> Callable[[], None]:
-    """A function that takes the model's next step, as Lightning would."""
-    device = batches[0].images.device
-    model = model.to(device).train()
-    chosen = model.configure_optimizers()
-    optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
+def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]:
+    """A function that takes a model's next step on random images, as Lightning would."""
+    chosen = ImageSettings(hidden_dim=512, **settings)
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (images, 3, side, side), generator=generator).to(torch.uint8)
+    labels = torch.arange(images) % 10
+    store = ImageStore(pixels, labels, tuple("0123456789"), "random images").to(chosen.device)
+    batches = list(StoreBatches(store, EpochOrder(images, chosen.batch_size, seed=0)))
+    model = build_model(chosen, store, steps_per_epoch=len(batches)).to(store.device).train()
+    optimizers = model.configure_optimizers()
+    optimizer, scheduler = optimizers["optimizer"], optimizers["lr_scheduler"]["scheduler"]
+    half = chosen.precision == "bfloat16"
     done = 0
 
     def step() -> None:
         nonlocal done
         optimizer.zero_grad()
-        model.training_step(batches[done % len(batches)], done).backward()
+        with torch.autocast(store.device.type, dtype=torch.bfloat16, enabled=half):
+            model.training_step(batches[done % len(batches)], done).backward()
         optimizer.step()
         scheduler.step()
         done += 1
-        if device.type == "cuda":
+        if store.device.type == "cuda":
             torch.cuda.synchronize()
 
     return step
+
+
+def measure_training(run: Run) -> None:
+    """A section of ``gpu.py``: milliseconds of a step in bfloat16 with each encoder and loss."""
+
+    def compiles() -> bool:
+        """Whether torch.compile works here; it needs a C compiler."""
+        try:
+            torch.compile(torch.sin)(torch.ones(2, device=run.device))
+        except Exception:
+            return False
+        return True
+
+    sizes, batch_size, compiled = (
+        ((24, 8), 8, False) if run.quick else ((2048, 32), 256, compiles())
+    )
+
+    def measured(encoder: str, loss: str) -> dict[str, Any]:
+        step = training_step(
+            *sizes,
+            loss=LOSSES[loss],
+            encoder=encoder,
+            width=4,  # of the small encoder, in quick runs
+            batch_size=batch_size,
+            precision="bfloat16",
+            channels_last=True,
+            compiled=compiled,
+            device=run.device,
+        )
+        for _ in range(3):  # compiles, and warms up
+            step()
+        figures = times(step, 0.1 if run.quick else 3.0)
+        seconds = EPOCH // batch_size * figures["median_ms"] / 1e3
+        about = {"loss": loss, "compiled": compiled}
+        return about | figures | {"seconds_per_epoch_of_cifar10": seconds}
+
+    for encoder, loss in product(("small",) if run.quick else ("resnet50", "resnet18"), LOSSES):
+        run.measure(f"{encoder}, {loss}", partial(measured, encoder, loss))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -73,51 +112,29 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
-    warmup = 1
-    store = random_store(4 * options.batch_size).to(options.device)
-    order = EpochOrder(len(store), options.batch_size, seed=0)
-    batches = list(StoreBatches(store, order))
-    methods = {}
-    for name, loss in LOSSES.items():
-        settings = ImageSettings(
-            loss=loss, encoder=options.encoder, batch_size=options.batch_size, hidden_dim=512
-        )
-        model = build_model(settings, store, steps_per_epoch=len(batches))
-        methods[name] = training_steps(model, batches)
-    measured = time_side_by_side(methods, rounds=options.rounds, warmup=warmup)
-    steps = EPOCH // options.batch_size
-    ratio, latent_ratio = (
-        median_ratio(measured[name], measured["InfoNCE"]) for name in ("Bayesian", "latent classes")
-    )
-    path = write_result(
-        "image-epoch",
-        shlex.join(["python", "benchmarks/image_epoch.py", *sys.argv[1:]]),
-        {
-            "encoder": options.encoder,
-            "batch_size": options.batch_size,
-            "device": options.device,
-            "threads": options.threads,
-            "rounds": options.rounds,
-            "losses": {
-                name: {
-                    "seconds_per_step": one.median,
-                    "quartiles": one.quartiles,
-                    "seconds_per_epoch": one.median * steps,
-                }
-                for name, one in measured.items()
-            },
-            "seconds_per_epoch_are": f"{steps} times the median step",
-            "bayesian_over_info_nce": ratio,
-            "latent_over_info_nce": latent_ratio,
-            "bound": BOUND,
-        },
-    )
-    for name, one in measured.items():
-        print(f"{name}: {one.median:.3f} s per step, {one.median * steps:.0f} s per epoch")
-    print(f"Bayesian / InfoNCE: {ratio:.3f}, latent classes / InfoNCE: {latent_ratio:.3f}")
-    print(f"bound {BOUND}; written to {path.name}")
+    options = vars(parser.parse_args(arguments))
+    torch.set_num_threads(options["threads"])
+    batch = options["batch_size"]
+    shared = {name: options[name] for name in ("encoder", "batch_size", "device")}
+    methods = {
+        name: training_step(4 * batch, 32, loss=loss, **shared) for name, loss in LOSSES.items()
+    }
+    measured = time_side_by_side(methods, rounds=options["rounds"], warmup=1)
+    steps = EPOCH // batch
+    losses = {
+        name: {
+            "seconds_per_step": each.median,
+            "quartiles": each.quartiles,
+            "seconds_per_epoch": each.median * steps,
+        }
+        for name, each in measured.items()
+    }
+    body = {**options, "losses": losses, "seconds_per_epoch_are": f"{steps} times the median step"}
+    for key, name in (("bayesian", "Bayesian"), ("latent", "latent classes")):
+        body[f"{key}_over_info_nce"] = median_ratio(measured[name], measured["InfoNCE"])
+    for name, figures in losses.items():
+        print(name, figures)
+    print(f"written to {write_result('image-epoch', command_line(), body).name}")
 
 
 if __name__ == "__main__":

@@ -9,15 +9,13 @@ of the step without the embeddings, their gradients, the libraries and a loss's 
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import shlex
-import subprocess
-import sys
+from statistics import median
+from typing import Any
 
 import torch
 from contenders import contenders, views_of_classes
-from harness import write_result
+from harness import apart, command_line, write_result
 
 SMALL_STEPS = 20
 """Enough to fill the latent-class loss's memory and to fit to it."""
@@ -31,7 +29,6 @@ def peak_megabytes() -> float:
 def extra_megabytes(name: str, batch: int, dim: int) -> float:
     """Peak memory that a step adds in this process."""
     loss = contenders()[name]
-
     for seed in range(SMALL_STEPS):
         loss(*(view.requires_grad_() for view in views_of_classes(64, dim, seed))).backward()
     views = [view.requires_grad_() for view in views_of_classes(batch, dim, SMALL_STEPS)]
@@ -42,47 +39,31 @@ def extra_megabytes(name: str, batch: int, dim: int) -> float:
     return peak_megabytes() - before
 
 
-def measure_apart(name: str, batch: int, dim: int) -> float:
-    """The same in a fresh process."""
-    command = [sys.executable, __file__, "--child", name, "--batch", str(batch), "--dim", str(dim)]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return float(json.loads(output))
-
-
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, nargs="+", default=[1024, 4096])
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        found = extra_megabytes(arguments.child, arguments.batch[0], arguments.dim)
-        sys.stdout.write(json.dumps(found))
-        return
-
-    body: list[dict[str, object]] = []
-    for batch in arguments.batch:
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for batch in options.batch:
         reference = 0.0
         for name in contenders(batch):
-            found = sorted(
-                measure_apart(name, batch, arguments.dim) for _ in range(arguments.repeats)
-            )
-            median = found[len(found) // 2]
-            reference = reference or median  # the reference comes first
-            row: dict[str, object] = {
+            repeats = range(options.repeats)
+            sizes = sorted(apart(extra_megabytes, name, batch, options.dim) for _ in repeats)
+            reference = reference or median(sizes)  # the reference comes first
+            row = {
                 "loss": name,
                 "batch": batch,
-                "dim": arguments.dim,
-                "extra_mb": [round(size, 2) for size in found],
-                "median_mb": round(median, 2),
-                "ratio_to_cross_entropy": round(median / reference, 4),
+                "dim": options.dim,
+                "extra_mb": [round(size, 2) for size in sizes],
+                "median_mb": round(median(sizes), 2),
+                "ratio_to_cross_entropy": round(median(sizes) / reference, 4),
             }
-            body.append(row)
+            rows.append(row)
             print(row, flush=True)
-    command = shlex.join(["python", "benchmarks/loss_memory.py", *sys.argv[1:]])
-    print(f"written to {write_result('loss-memory', command, {'measurements': body})}")
+    print(f"written to {write_result('loss-memory', command_line(), {'measurements': rows})}")
 
 
 if __name__ == "__main__":

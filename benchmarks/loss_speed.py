@@ -8,15 +8,14 @@ Writes a dated JSON file to ``benchmarks/results`` and prints the same as a tabl
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from contenders import COMPARISON, REFERENCE, contenders, views_of_classes
-from harness import median_ratio, time_side_by_side, write_result
+from harness import command_line, median_ratio, time_side_by_side, write_result
 from rich.console import Console
 from rich.table import Table
 
@@ -43,52 +42,42 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--cpu-time", action="store_true", help="time of the CPU, not of the clock")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    clock = time.process_time if arguments.cpu_time else time.perf_counter
-
-    console, body = Console(), []
-    for batch in arguments.batch:
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    table = Table("loss", "batch", "median ms", "quartiles ms", f"x {REFERENCE}")
+    rows: list[dict[str, Any]] = []
+    for batch in options.batch:
         count = steps_of(batch)
-        batches = [views_of_classes(batch, arguments.dim, seed) for seed in range(count)]
+        batches = [views_of_classes(batch, options.dim, seed) for seed in range(count)]
         methods = {name: partial(steps, loss, batches) for name, loss in contenders(batch).items()}
-        rounds = arguments.rounds if batch <= _LARGE else max(3, arguments.rounds // 6)
+        rounds = options.rounds if batch <= _LARGE else max(3, options.rounds // 6)
         measured = time_side_by_side(methods, rounds=rounds, clock=clock)
-        table = Table(
-            "loss",
-            "median ms",
-            "quartiles ms",
-            "x " + REFERENCE,
-            title=f"2 x {batch} embeddings of {arguments.dim}, {arguments.threads} threads",
-        )
-        for name, one in measured.items():
-            low, high = one.quartiles
-            ratio = median_ratio(one, measured[REFERENCE])
+        for name, times in measured.items():
+            milliseconds = [1e3 * time / count for time in (times.median, *times.quartiles)]
+            ratio = median_ratio(times, measured[REFERENCE])
             row = {
                 "loss": name,
                 "batch": batch,
-                "dim": arguments.dim,
-                "median_ms": round(one.median * 1e3 / count, 3),
-                "quartiles_ms": [round(each * 1e3 / count, 3) for each in (low, high)],
+                "dim": options.dim,
+                "median_ms": round(milliseconds[0], 3),
+                "quartiles_ms": [round(quartile, 3) for quartile in milliseconds[1:]],
                 "ratio_to_cross_entropy": round(ratio, 3),
                 "rounds": rounds,
                 "steps_per_round": count,
-                "threads": arguments.threads,
-                "clock": "CPU time" if arguments.cpu_time else "wall time",
+                "threads": options.threads,
+                "clock": "CPU time" if options.cpu_time else "wall time",
             }
             if COMPARISON in measured:
-                faster = median_ratio(measured[COMPARISON], one)
+                faster = median_ratio(measured[COMPARISON], times)
                 row["times_faster_than_comparison"] = round(faster, 2)
-            body.append(row)
-            table.add_row(
-                name,
-                f"{one.median * 1e3 / count:.2f}",
-                f"{low * 1e3 / count:.2f} - {high * 1e3 / count:.2f}",
-                f"{ratio:.2f}",
-            )
-        console.print(table)
-    command = shlex.join(["python", "benchmarks/loss_speed.py", *sys.argv[1:]])
-    console.print(f"written to {write_result('loss-speed', command, {'measurements': body})}")
+            rows.append(row)
+            median, low, high = (f"{value:.2f}" for value in milliseconds)
+            table.add_row(name, str(batch), median, f"{low} - {high}", f"{ratio:.2f}")
+    console = Console()
+    console.print(table)
+    body = {"measurements": rows}
+    console.print(f"written to {write_result('loss-speed', command_line(), body)}")
 
 
 if __name__ == "__main__":

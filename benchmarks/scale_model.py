@@ -3,26 +3,27 @@
     python benchmarks/scale_model.py
 
 Every figure comes from a formula in this file; nothing here runs on several devices. Two things are
-measured: seconds per logit on one CPU core, and the bytes per logit that the dense engine keeps for
+measured: CPU seconds per logit on one core, and the bytes per logit that the dense engine keeps for
 its backward pass. PyTorch counts the encoders' operations on tensors without storage. The rates of
 a device are assumptions; options change them.
 
 The layout is two views of a batch with ``gather=True``: B items per step on W devices are 2 B rows.
-Each device has 2 B / W of them as anchors and all 2 B as candidates.
+Each device has 2 B / W of them as anchors and all 2 B as candidates. With latent classes, every
+device remembers all items and fits the same classes to them.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import shlex
-import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
-from harness import time_side_by_side, write_result
+from harness import command_line, time_side_by_side, write_result
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -33,15 +34,27 @@ import bayescl
 from bayescl.distributed import NOTE_BYTES
 from bayescl.engines import CandidateRule, ContrastiveBatch
 from bayescl.engines.chunked import default_chunk_size
+from bayescl.losses.class_fits import is_hopeless, memory_for, mixture_sizes
 
+DEVICES, BATCHES, LINKS = (8, 64, 256, 1024), (2**12, 2**16, 2**20), (25, 50, 400)  # GB/s
+LATENT_BATCH, LATENT_DEVICES = 2**16, 64
 FLOAT = 4
 """Bytes of a float32, in which rows are gathered."""
+
+LABEL = 8
+"""Bytes of a label, which is gathered with every item that latent classes remember."""
 
 POSITION = 8
 """Bytes of the column that a sort on a GPU moves with each value."""
 
 SORT_PASSES = 4
 """Passes of a radix sort over float32 values, a byte at a time."""
+
+FIT_PRODUCTS = 2**27
+"""Items x components x coordinates that a fit of latent classes may take."""
+
+ALIGNED_ROWS, COMPARED_ROWS = 1024, 256
+"""The latest items, on which a fit compares its mixtures, and items with one another."""
 
 PRODUCTS = {
     ("chunked", "InfoNCE"): 3,
@@ -53,48 +66,81 @@ PRODUCTS = {
 logits again in every kernel: three forward (one without weights) and two backward."""
 
 
-def rows_of(batch: int) -> int:
-    """Rows of two views of a batch."""
-    return 2 * batch
+def scale(batch: int, devices: int, dim: int, bins: int = 256) -> dict[str, int]:
+    """What a device computes, receives and holds in a step.
+
+    Args:
+        batch: items per step of all devices.
+        devices: number of devices.
+        dim: coordinates of an embedding.
+        bins: of the fused engine's histograms.
+
+    Returns:
+        ``logits`` of its anchors with all candidates; bytes that it receives in the all-gather, and
+        sends in the reduce-scatter of a ring (``gathered``), and of all others' ``notes``; bytes of
+        the rows and their gradient (``held``); anchors per chunk on a GPU and bytes of a chunk of
+        logits; and bytes of the histograms at their peak.
+    """
+    rows = 2 * batch
+    anchors = rows // devices
+    # The chunked engine is asked on tensors without storage.
+    own, everyone = (torch.empty(count, 1, device="meta") for count in (anchors, rows))
+    asked = ContrastiveBatch(own, own, everyone, CandidateRule())
+    chunk_rows = min(anchors, default_chunk_size(asked))
+    return {
+        "logits": anchors * rows,
+        "gathered": (rows - anchors) * dim * FLOAT,
+        "notes": (devices - 1) * NOTE_BYTES,
+        "held": 2 * rows * dim * FLOAT,
+        "chunk_rows": chunk_rows,
+        "chunk": chunk_rows * rows * FLOAT,
+        "histograms": anchors * 8 * bins,
+    }
 
 
-def logits_per_device(batch: int, devices: int) -> int:
-    """Anchors of a device times candidates of all devices."""
-    return rows_of(batch) // devices * rows_of(batch)
+def latent_scale(
+    classes: int, batch: int, devices: int, dim: int, memory: int | None = None
+) -> dict[str, Any]:
+    """What latent classes add on each device.
 
+    Args:
+        classes: as the loss is told.
+        batch: items per step of all devices.
+        devices: number of devices.
+        dim: coordinates of an embedding.
+        memory: items that the loss remembers; default: its own choice.
 
-def gathered_bytes(batch: int, devices: int, dim: int) -> int:
-    """Bytes that a device receives in the all-gather, and sends in the reduce-scatter of a ring."""
-    return (rows_of(batch) - rows_of(batch) // devices) * dim * FLOAT
-
-
-def note_bytes(devices: int) -> int:
-    """Bytes of the notes that a device receives before rows are sent."""
-    return (devices - 1) * NOTE_BYTES
-
-
-def chunk_rows(batch: int, devices: int) -> int:
-    """Anchors per chunk of the chunked engine on a GPU; a tensor without storage asks it."""
-    anchors, candidates = (
-        torch.empty(rows, 1, device="meta") for rows in (rows_of(batch) // devices, rows_of(batch))
-    )
-    asked = ContrastiveBatch(anchors, anchors, candidates, CandidateRule())
-    return min(rows_of(batch) // devices, default_chunk_size(asked))
-
-
-def chunk_bytes(batch: int, devices: int) -> int:
-    """Bytes of one chunk of logits."""
-    return chunk_rows(batch, devices) * rows_of(batch) * FLOAT
-
-
-def histogram_bytes(batch: int, devices: int, bins: int) -> int:
-    """Bytes of the fused engine's histograms, at their peak."""
-    return rows_of(batch) // devices * 8 * bins
-
-
-def embedding_bytes(batch: int, dim: int) -> int:
-    """Bytes of the gathered rows and of their gradient."""
-    return 2 * rows_of(batch) * dim * FLOAT
+    Returns:
+        Bytes received: of the ``items`` to remember in every step, of what both ``views`` say of
+        them in every fourth, of the factors of the ``posterior`` in every step in which something
+        is trusted, and of the ``fit`` of the first process. Bytes ``kept`` of items and fit. Items
+        and operations of the products of a fit, and the steps between two fits.
+    """
+    prior, others = 1 / classes, batch - batch // devices
+    held = memory_for(prior) if memory is None else memory
+    sizes = () if is_hopeless(prior, held) else mixture_sizes(prior, held)
+    count, squares, largest = sum(sizes), sum(size**2 for size in sizes), max(sizes, default=0)
+    # Center, metric, directions, weights and moves; two numbers of each mixture, and two of all.
+    numbers = dim + dim**2 + count * (dim + 1) + squares + 2 * len(sizes) + 2 if sizes else 0
+    items = min(held, max(2 * largest, FIT_PRODUCTS // (count * dim))) if sizes else 0
+    latest, compared = min(items, ALIGNED_ROWS), min(items, COMPARED_ROWS)
+    products = items * dim * (6 * dim + 17 * count + largest * len(sizes))
+    products += (items + latest) * squares + latest * count**2 + count * dim**2
+    products += sum(size**3 for size in sizes) + compared**2 * (dim + count)
+    return {
+        "classes": classes,
+        "components": count,
+        "memory": held,
+        "items": others * (2 * dim * FLOAT + LABEL),
+        "views": others * 2 * count * FLOAT,
+        "posterior": 2 * others * count * FLOAT,
+        "fit": numbers * FLOAT,
+        "kept": (held * 2 * dim + numbers + squares) * FLOAT,  # moves of two steps, too
+        "fitted_items": items,
+        "fit_operations": 2 * products,
+        "steps_between_fits": math.ceil(2 * held / batch) if sizes else "never",
+        "operations_per_logit": PRODUCTS["chunked", "InfoNCE"] * 2 * dim + 2 * count,
+    }
 
 
 def operations_per_logit(engine: str, loss: str, dim: int) -> int:
@@ -131,15 +177,17 @@ def break_even_dim(loss: str, rate: float, bandwidth: float) -> float:
 
 def loss_share(batch: int, dim: int, encoder_operations: float) -> float:
     """Operations of the loss over those of the encoder; the number of devices cancels."""
-    return operations_per_logit("chunked", "InfoNCE", dim) * rows_of(batch) / encoder_operations
+    return operations_per_logit("chunked", "InfoNCE", dim) * 2 * batch / encoder_operations
 
 
-def encoder_operations(make: Callable[[], nn.Module], size: int) -> int:
-    """Operations of one view, forward and backward, counted on tensors without storage."""
+def encoder_operations(name: str, size: int) -> int:
+    """Operations of a network of torchvision on one view, forward and backward."""
+    from bayescl_lab.images.encoders import TorchvisionEncoder
+
     with torch.device("meta"):
-        encoder, view = make(), torch.empty(2, 3, size, size)
-        counter = FlopCounterMode(display=False)
-        with counter:
+        encoder = TorchvisionEncoder(name, channels=3, image_size=size)
+        view = torch.empty(2, 3, size, size)
+        with FlopCounterMode(display=False) as counter:
             encoder(view).sum().backward()
     return counter.get_total_flops() // 2
 
@@ -161,67 +209,60 @@ def saved_bytes_per_logit(loss: nn.Module, anchors: int, candidates: int, dim: i
     return size
 
 
-def calibration(candidates: int, dim: int, logits: int, rounds: int) -> dict[str, object]:
-    """Nanoseconds per logit on one CPU core, forward and backward."""
+def calibration(candidates: int, dim: int) -> dict[str, object]:
+    """CPU nanoseconds per logit on one core, forward and backward."""
     generator = torch.Generator().manual_seed(0)
-    anchors = max(2, logits // candidates)
+    anchors = max(2, 2**22 // candidates)
     rows = [torch.randn(n, dim, generator=generator) for n in (anchors, anchors, candidates)]
-    wanted = [one.requires_grad_() for one in rows]
+    leaves = [part.requires_grad_() for part in rows]
     weights = torch.randn(anchors, candidates, generator=generator)
 
+    @torch.no_grad()
     def products() -> None:
-        with torch.no_grad():
-            (rows[0] @ rows[2].T, weights @ rows[2], weights.T @ rows[0])
+        (rows[0] @ rows[2].T, weights @ rows[2], weights.T @ rows[0])
 
     def step(loss: bayescl.ContrastiveLoss) -> None:
-        for one in wanted:
-            one.grad = None
-        loss.sampled(*wanted).backward()
+        torch.autograd.grad(loss.sampled(*leaves), leaves)
 
-    bayesian = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.9)
-    methods = {
+    methods: dict[str, Callable[[], object]] = {
         "products": products,
         "sort": partial(torch.sort, weights),
         "info_nce": partial(step, bayescl.InfoNCELoss()),
-        "bayesian": partial(step, bayesian),
+        "bayesian": partial(step, bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.9)),
     }
-    measured = time_side_by_side(methods, rounds=rounds, warmup=1)
-    count = anchors * candidates
-    found = {f"{name}_ns": 1e9 * one.median / count for name, one in measured.items()}
-    return {"candidates": candidates, "comparisons": math.log2(candidates), **found}
-
-
-def resnet(name: str, size: int) -> nn.Module:
-    """A network of torchvision without its classifier, on no device."""
-    from bayescl_lab.images.encoders import TorchvisionEncoder
-
-    return TorchvisionEncoder(name, channels=3, image_size=size)
+    measured = time_side_by_side(methods, rounds=5, warmup=1, clock=time.process_time)
+    nanoseconds = 1e9 / (anchors * candidates)
+    times = {f"{name}_ns": nanoseconds * times.median for name, times in measured.items()}
+    return {"candidates": candidates, "comparisons": math.log2(candidates), **times}
 
 
 def main() -> None:
     """Evaluate, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 256, 1024])
-    parser.add_argument("--batches", type=int, nargs="+", default=[2**12, 2**16, 2**20])
-    parser.add_argument("--links", type=float, nargs="+", default=[25, 50, 400], help="GB/s")
     parser.add_argument("--rate", type=float, default=60, help="float32 TFLOP/s of a device")
     parser.add_argument("--half-rate", type=float, default=400, help="bfloat16 TFLOP/s")
     parser.add_argument("--bandwidth", type=float, default=3, help="TB/s of a device's memory")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--logits", type=int, default=2**22, help="of each measurement")
+    parser.add_argument("--latent", action="store_true", help="the formulas of latent classes only")
     arguments = parser.parse_args()
+    latent = []
+    for classes, held in product((10, 100, 800, 10_000), (None, 2**20)):  # by itself; a million
+        row = latent_scale(classes, LATENT_BATCH, LATENT_DEVICES, arguments.dim, held)
+        parts = ("items", "views", "posterior", "fit", "kept")
+        sizes = {f"{part}_mib": row[part] / 2**20 for part in parts}
+        latent.append({**row, **sizes, "fit_gigaoperations": row["fit_operations"] / 1e9})
+    about = {"batch": LATENT_BATCH, "devices": LATENT_DEVICES, "dim": arguments.dim}
+    print(write_result("scale-latent", command_line(), {**about, "measurements": latent}))
+    if arguments.latent:
+        return
     torch.set_num_threads(1)
     dim, rate, bandwidth = arguments.dim, arguments.rate * 1e12, arguments.bandwidth * 1e12
     bins = bayescl.BayesianContrastiveLoss().bins
-
-    dense = {
-        name: saved_bytes_per_logit(loss, 128, 1024, dim)
-        for name, loss in (
-            ("InfoNCE", bayescl.InfoNCELoss(engine="dense")),
-            ("Bayesian", bayescl.BayesianContrastiveLoss(alpha=0.9, engine="dense")),
-        )
+    losses = {
+        "InfoNCE": bayescl.InfoNCELoss(engine="dense"),
+        "Bayesian": bayescl.BayesianContrastiveLoss(alpha=0.9, engine="dense"),
     }
+    dense = {name: saved_bytes_per_logit(loss, 128, 1024, dim) for name, loss in losses.items()}
     precisions = [(*key, "float32", rate) for key in PRODUCTS]
     precisions += [("fused", loss, "bfloat16", arguments.half_rate * 1e12) for loss in dense]
     engines = [
@@ -236,34 +277,34 @@ def main() -> None:
         for engine, loss, precision, its_rate in precisions
     ]
     communication, memory, steps = [], [], []
-    for batch, devices in product(arguments.batches, arguments.devices):
+    for batch, devices in product(BATCHES, DEVICES):
         where = {"batch": batch, "devices": devices, "items_per_device": batch // devices}
-        count = logits_per_device(batch, devices)
-        sent = 2 * gathered_bytes(batch, devices, dim)
-        links = {f"ms_{link:g}": sent / (link * 1e9) * 1e3 for link in arguments.links}
-        notes = {"mib": sent / 2**20, "note_kib": note_bytes(devices) / 2**10}
+        sizes = scale(batch, devices, dim, bins)
+        logits, sent = sizes["logits"], 2 * sizes["gathered"]
+        links = {f"ms_{link:g}": sent / (link * 1e9) * 1e3 for link in LINKS}
+        notes = {"mib": sent / 2**20, "note_kib": sizes["notes"] / 2**10}
         communication.append(where | notes | links)
         held = {
-            "rows_mib": embedding_bytes(batch, dim) / 2**20,
-            "logits": count,
-            "dense_gib": dense["Bayesian"] * count / 2**30,
-            "chunk_rows": chunk_rows(batch, devices),
-            "chunk_mib": chunk_bytes(batch, devices) / 2**20,
-            "histogram_mib": histogram_bytes(batch, devices, bins) / 2**20,
+            "rows_mib": sizes["held"] / 2**20,
+            "logits": logits,
+            "dense_gib": dense["Bayesian"] * logits / 2**30,
+            "chunk_rows": sizes["chunk_rows"],
+            "chunk_mib": sizes["chunk"] / 2**20,
+            "histogram_mib": sizes["histograms"] / 2**20,
         }
         memory.append(where | held)
         times = {
-            f"{row['engine']}_{row['loss']}_{row['precision']}_ms": row["picoseconds"] * count / 1e9
+            f"{row['engine']}_{row['loss']}_{row['precision']}_ms": row["picoseconds"]
+            * logits
+            / 1e9
             for row in engines
         }
-        steps.append(where | {"logits": count} | links | times)
+        steps.append(where | {"logits": logits} | links | times)
     work = []
-    for name, size in (("resnet18", 32), ("resnet50", 224)):
-        operations = encoder_operations(partial(resnet, name, size), size)
-        shares = {
-            f"share_{batch}": loss_share(batch, dim, operations) for batch in arguments.batches
-        }
-        encoder = f"{name.replace('resnet', 'ResNet-')}, {size} px"
+    for name, side in (("resnet18", 32), ("resnet50", 224)):
+        operations = encoder_operations(name, side)
+        shares = {f"share_{batch}": loss_share(batch, dim, operations) for batch in BATCHES}
+        encoder = f"{name.replace('resnet', 'ResNet-')}, {side} px"
         work.append({"encoder": encoder, "gigaoperations": operations / 1e9, **shares})
     tables = {
         "communication": communication,
@@ -271,10 +312,7 @@ def main() -> None:
         "engines": engines,
         "steps": steps,
         "work": work,
-        "calibration": [
-            calibration(candidates, dim, arguments.logits, arguments.rounds)
-            for candidates in (2**10, 2**13, 2**16)
-        ],
+        "calibration": [calibration(candidates, dim) for candidates in (2**10, 2**13, 2**16)],
     }
     console = Console()
     for title, records in tables.items():
@@ -284,7 +322,6 @@ def main() -> None:
                 *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in record.values())
             )
         console.print(table)
-    command = shlex.join(["python", "benchmarks/scale_model.py", *sys.argv[1:]])
     body = {
         "assumptions": {
             "dim": dim,
@@ -298,7 +335,7 @@ def main() -> None:
         "break_even_dim": {loss: break_even_dim(loss, rate, bandwidth) for loss in dense},
         **tables,
     }
-    console.print(f"wrote {write_result('scale-model', command, body)}")
+    console.print(f"wrote {write_result('scale-model', command_line(), body)}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -43,10 +44,13 @@ def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
     else:
         make = {"cifar10": _cifar10, "cifar100": _cifar100, "stl10": _stl10}[name]
         with tarfile.open(begun, "w:gz", compresslevel=1) as archive:
-            for member, size, blocks in make(draw, share):
-                info = tarfile.TarInfo(member)
-                info.size = size
-                archive.addfile(info, _Joined(blocks))
+            for member, blocks in make(draw, share):
+                with tempfile.TemporaryFile(dir=folder) as content:
+                    content.writelines(blocks)
+                    info = tarfile.TarInfo(member)
+                    info.size = content.tell()
+                    content.seek(0)
+                    archive.addfile(info, content)
     return begun.replace(path)
 
 
@@ -68,37 +72,12 @@ def md5(path: Path) -> str:
         return f"md5:{hashlib.file_digest(file, 'md5').hexdigest()}"
 
 
-_Member = tuple[str, int, Iterator[bytes]]
-"""Name, size and content of a member of an archive."""
-
-
-class _Joined(io.RawIOBase):
-    """Blocks of bytes as a file that is read once."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, ``size`` of them except at the end."""
-        parts = []
-        while size:
-            if not self._left:
-                self._left = memoryview(next(self._blocks, b""))
-                if not self._left:
-                    break
-            parts.append(self._left[:size])
-            self._left = self._left[size:]
-            size -= len(parts[-1])
-        return b"".join(parts)
+_Member = tuple[str, Iterator[bytes]]
+"""Name and content of a member of an archive."""
 
 
 def _text(name: str, content: str) -> _Member:
-    return name, len(content), iter([content.encode()])
+    return name, iter([content.encode()])
 
 
 def _count(published: int, share: float, classes: int) -> int:
@@ -121,19 +100,18 @@ def _records(
 
 
 def _cifar10(draw: np.random.Generator, share: float) -> Iterator[_Member]:
-    folder, size = "cifar-10-batches-bin", 1 + 3 * 32 * 32
+    folder = "cifar-10-batches-bin"
     for file in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
         count = _count(10_000, share, 10)
-        yield f"{folder}/{file}.bin", count * size, _records(draw, count, lambda row: [row % 10])
+        yield f"{folder}/{file}.bin", _records(draw, count, lambda row: [row % 10])
     yield _text(f"{folder}/batches.meta.txt", "".join(f"class {one}\n" for one in range(10)))
 
 
 def _cifar100(draw: np.random.Generator, share: float) -> Iterator[_Member]:
-    folder, size = "cifar-100-binary", 2 + 3 * 32 * 32
+    folder = "cifar-100-binary"
     for file, published in (("train", 50_000), ("test", 10_000)):
         count = _count(published, share, 100)
-        labels = _records(draw, count, lambda row: [row % 20, row % 100])
-        yield f"{folder}/{file}.bin", count * size, labels
+        yield f"{folder}/{file}.bin", _records(draw, count, lambda row: [row % 20, row % 100])
     for file, classes in (("coarse", 20), ("fine", 100)):
         names = "".join(f"class {one}\n" for one in range(classes))
         yield _text(f"{folder}/{file}_label_names.txt", names)
@@ -148,10 +126,9 @@ def _stl10(draw: np.random.Generator, share: float) -> Iterator[_Member]:
 
     for part, published in (("test", 8_000), ("train", 5_000), ("unlabeled", 100_000)):
         count = _count(published, share, 10)
-        yield f"{folder}/{part}_X.bin", count * size, blocks(count)
+        yield f"{folder}/{part}_X.bin", blocks(count)
         if part != "unlabeled":
-            labels = bytes(1 + row % 10 for row in range(count))
-            yield f"{folder}/{part}_y.bin", count, iter([labels])
+            yield f"{folder}/{part}_y.bin", iter([bytes(1 + row % 10 for row in range(count))])
     yield _text(f"{folder}/class_names.txt", "".join(f"class {one}\n" for one in range(10)))
     yield _text(f"{folder}/fold_indices.txt", "0\n")
 

@@ -5,41 +5,93 @@ from __future__ import annotations
 import pytest
 import scale_model
 import torch
+from ranks.latent import drawn
 from ranks.launch import Findings, run
+from torch import Tensor
 from torch import distributed as dist
 from torch.utils.flop_counter import FlopCounterMode
 
 import bayescl
+from bayescl.losses.class_fits import fitted_classes, mixture_sizes
+from bayescl.losses.class_state import tensors_of
 
-BATCH, DIM = 12, 5
+BATCH, DIM, CLASSES, MEMORY = 32, 5, 2, 64
+
+
+class Sent:
+    """Bytes that collectives bring, by what they carry: its width, or that it is a note."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[str, int] = {}
+        self.gather, self.scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
+        self.broadcast = dist.broadcast
+        dist.all_gather_into_tensor, dist.reduce_scatter_tensor = self.gathered, self.scattered
+        dist.broadcast = self.copied
+
+    def count(self, name: str, size: int) -> None:
+        self.bytes[name] = self.bytes.get(name, 0) + size
+
+    def gathered(self, everyone: Tensor, own: Tensor, group=None) -> object:
+        kind = "notes" if own.dtype == torch.uint8 else f"{own.dtype} x {own[:1].numel()}"
+        self.count(kind, everyone.nbytes - own.nbytes)
+        return self.gather(everyone, own, group=group)
+
+    def scattered(self, own: Tensor, everyone: Tensor, group=None) -> object:
+        self.count("scattered", everyone.nbytes - own.nbytes)
+        return self.scatter(own, everyone, group=group)
+
+    def copied(self, tensor: Tensor, **options) -> object:
+        self.count("copied", tensor.nbytes)
+        return self.broadcast(tensor, **options)
+
+    def taken(self) -> dict[str, int]:
+        taken, self.bytes = self.bytes, {}
+        return taken
 
 
 def bytes_sent(rank: int, world_size: int) -> Findings:
-    """Bytes of rows and of notes in a step of two views, as the collectives see them."""
-    found = {"gathered": 0, "scattered": 0, "notes": 0}
-    gather, scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
-
-    def counted_gather(everyone, own, group=None):
-        kind = "notes" if own.dtype == torch.uint8 else "gathered"
-        found[kind] += everyone.nbytes - own.nbytes
-        return gather(everyone, own, group=group)
-
-    def counted_scatter(own, everyone, group=None):
-        found["scattered"] += everyone.nbytes - own.nbytes
-        return scatter(own, everyone, group=group)
-
-    dist.all_gather_into_tensor, dist.reduce_scatter_tensor = counted_gather, counted_scatter
-    views = torch.randn(2, BATCH // world_size, DIM, requires_grad=True)
+    """Bytes in a step of InfoNCE, and in every step of latent classes."""
+    sent, own = Sent(), BATCH // world_size
+    views = torch.randn(2, own, DIM, requires_grad=True)
     bayescl.InfoNCELoss(gather=True)(*views).backward()
+    found: Findings = {"InfoNCE": sent.taken(), "steps": []}
+    loss = bayescl.LatentClassContrastiveLoss(
+        num_classes=CLASSES, memory_size=MEMORY, gather=True, refit_every=5
+    )
+    for step in range(12):
+        views = [view.detach()[rank * own :][:own] for view in drawn(step, BATCH, BATCH)]
+        due, fit = loss.memory.is_due_to_observe, loss.memory.classes
+        loss(*(view.requires_grad_() for view in views)).backward()
+        kinds = {"due": due, "fits": loss.memory.classes is not fit}
+        found["steps"].append({**kinds, **sent.taken()})
+    kept = tensors_of(loss.memory.classes)
+    found["kept"] = loss.memory.items.nbytes + sum(tensor.nbytes for tensor in kept.values())
+    found["kept"] += sum(matrix.nbytes for matrix in loss.memory.classes.moves)
     return found
 
 
 @pytest.mark.distributed
-def test_two_processes_send_what_the_formulas_say() -> None:
-    for found in run(bytes_sent, 2, seconds=90):
-        assert found["gathered"] == scale_model.gathered_bytes(BATCH, 2, DIM)
-        assert found["scattered"] == scale_model.gathered_bytes(BATCH, 2, DIM)
-        assert found["notes"] == scale_model.note_bytes(2)
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_send_and_keep_what_the_formulas_say(processes) -> None:
+    plain = scale_model.scale(BATCH, processes, DIM)
+    latent = scale_model.latent_scale(CLASSES, BATCH, processes, DIM, MEMORY)
+    others, components = BATCH - BATCH // processes, latent["components"]
+    assert components not in (DIM, 2 * DIM)
+    for found in run(bytes_sent, processes, seconds=300):
+        rows = {f"torch.float32 x {DIM}": plain["gathered"], "scattered": plain["gathered"]}
+        assert found["InfoNCE"] == {"notes": plain["notes"], **rows}
+        assert found["kept"] == latent["kept"]
+        labels, trusting = others * scale_model.LABEL, 0
+        for step in found["steps"]:
+            due, fits = step.pop("due"), step.pop("fits")
+            posterior = step.pop(f"torch.float32 x {components}", 0) - due * latent["views"]
+            assert posterior in (0, latent["posterior"])  # if nothing is trusted, nothing is sent
+            trusting += posterior > 0
+            items = plain["gathered"] + latent["items"] - labels
+            expected = {f"torch.float32 x {DIM}": items, "torch.int64 x 1": labels}
+            expected |= {"scattered": plain["gathered"], "notes": 2 * plain["notes"]}
+            assert step == expected | ({"copied": latent["fit"]} if fits else {})
+        assert trusting
 
 
 def in_place_product(total, left, right, **_) -> int:
@@ -47,19 +99,41 @@ def in_place_product(total, left, right, **_) -> int:
     return 2 * left[0] * left[1] * right[1]
 
 
+def operations(call) -> int:
+    in_place = {torch.ops.aten.addmm_: in_place_product}
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        call()
+    return counter.get_total_flops()
+
+
 @pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss])
 def test_the_chunked_engine_multiplies_three_times_per_logit(loss) -> None:
     anchors, candidates, dim = 256, 512, 16
     rows = [torch.randn(n, dim, requires_grad=True) for n in (anchors, anchors, candidates)]
-    in_place = {torch.ops.aten.addmm_: in_place_product}
-    counter = FlopCounterMode(display=False, custom_mapping=in_place)
-    with counter:
-        loss(engine="chunked").sampled(*rows).backward()
-    per_logit = counter.get_total_flops() / (anchors * candidates)
+    count = operations(lambda: loss(engine="chunked").sampled(*rows).backward())
     name = loss.__name__.removesuffix("ContrastiveLoss").removesuffix("Loss")
-    assert per_logit == pytest.approx(
-        scale_model.operations_per_logit("chunked", name, dim), rel=0.02
-    )
+    expected = scale_model.operations_per_logit("chunked", name, dim)
+    assert count / (anchors * candidates) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(("classes", "items"), [(10, 2048), (800, 2048)])
+def test_a_fit_and_a_logit_of_latent_classes_take_the_products_of_the_formulas(
+    classes, items
+) -> None:
+    dim = 128
+    expected = scale_model.latent_scale(classes, 64, 1, dim, items)
+    memory = torch.randn(items, 2 * dim)
+    count = operations(lambda: fitted_classes(memory, 1 / classes, seed=0, labelled=None))
+    assert sum(mixture_sizes(1 / classes, items)) == expected["components"]
+    assert count == pytest.approx(expected["fit_operations"], rel=0.02)
+
+
+def test_with_ten_thousand_classes_nothing_is_fitted() -> None:
+    assert scale_model.latent_scale(800, 2**16, 64, 128, 2**20)["fit"] > 0
+    assert scale_model.latent_scale(10_000, 2**16, 64, 128, 2**20)["fit"] == 0
+    loss = bayescl.LatentClassContrastiveLoss(num_classes=10_000, memory_size=4096)
+    with pytest.warns(UserWarning, match="more than 384 components"):
+        loss(*torch.randn(2, 8, 4))
 
 
 def test_only_the_dense_engine_keeps_bytes_for_every_logit() -> None:
@@ -69,24 +143,21 @@ def test_only_the_dense_engine_keeps_bytes_for_every_logit() -> None:
         assert scale_model.saved_bytes_per_logit(loss(engine="chunked"), *sizes) < 1
 
 
-def test_the_share_of_the_loss_does_not_depend_on_the_number_of_devices() -> None:
+def test_the_share_of_the_loss_and_the_break_even_dimension_follow_from_the_formulas() -> None:
     for devices in (1, 8, 64):
-        logits = scale_model.logits_per_device(4096, devices)
+        logits = scale_model.scale(4096, devices, 128)["logits"]
         loss = logits * scale_model.operations_per_logit("chunked", "InfoNCE", 128)
-        encoder = scale_model.rows_of(4096) // devices * 1e9
+        encoder = 2 * 4096 // devices * 1e9
         assert loss / encoder == pytest.approx(scale_model.loss_share(4096, 128, 1e9))
-
-
-def test_engines_are_level_at_the_break_even_dimension() -> None:
     rate, bandwidth = 60e12, 3e12
-    for loss in ("InfoNCE", "Bayesian"):
-        level = scale_model.break_even_dim(loss, rate, bandwidth)
-        exact = scale_model.PRODUCTS["chunked", loss] * 2 * level / rate
-        exact += scale_model.bytes_per_logit("chunked", loss) / bandwidth
-        assert scale_model.PRODUCTS["fused", loss] * 2 * level / rate == pytest.approx(exact)
+    for name in ("InfoNCE", "Bayesian"):
+        level = scale_model.break_even_dim(name, rate, bandwidth)
+        exact = scale_model.PRODUCTS["chunked", name] * 2 * level / rate
+        exact += scale_model.bytes_per_logit("chunked", name) / bandwidth
+        assert scale_model.PRODUCTS["fused", name] * 2 * level / rate == pytest.approx(exact)
 
 
 def test_chunks_are_those_of_the_engine_and_never_larger_than_the_device_holds() -> None:
-    assert scale_model.chunk_rows(2**12, 1024) == 8
-    assert scale_model.chunk_rows(2**20, 8) == 128
-    assert scale_model.chunk_bytes(2**20, 8) == 128 * 2**21 * 4
+    assert scale_model.scale(2**12, 1024, 1)["chunk_rows"] == 8
+    assert scale_model.scale(2**20, 8, 1)["chunk_rows"] == 128
+    assert scale_model.scale(2**20, 8, 1)["chunk"] == 128 * 2**21 * 4

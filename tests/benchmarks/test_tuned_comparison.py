@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from tuned_comparison import Plan, parser_of, run_plan
 
-calls: list[str] = []
+calls: list[tuple[str, dict[str, float]]] = []
 
 
-@pytest.fixture(autouse=True)
-def nothing_to_collect():
-    """Garbage is collected after every run, which takes long where much is loaded."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@dataclass(frozen=True)
-class Settings:
-    method: str
-    values: dict[str, Any]
-    seed: int
-    evaluate_on: str
-    epochs: int = 1
-
-
-def train(settings, out, **_):
+def train(method, seed, evaluate_on, y, x=0.0):
     """Validation likes x = 2 and y = 0.1, the test part a larger x; oracles are better."""
-    calls.append(out.name)
-    x, y = settings.values.get("x", 0.0), settings.values.get("y", 0.1)
-    bonus = {"info_nce": 0.0, "rival": 0.1, "oracle": 0.2}[settings.method]
-    on_part = -abs(x - 2) / 10 - abs(y - 0.1) if settings.evaluate_on == "validation" else x / 100
-    score = 0.5 + bonus + on_part + settings.seed / 500
-    return {
-        "settings": {"x": x},
-        "seed": settings.seed,
-        "scores": {"first": score, "second": score},
-        "seconds": 1.0,
-        "loss": 0.0,
-        "commit": "0" * 40,
-    }
+    calls.append((evaluate_on, {"x": x, "y": y}))
+    bonus = {"info_nce": 0.0, "rival": 0.1, "oracle": 0.2}[method]
+    on_part = -abs(x - 2) / 10 - abs(y - 0.1) if evaluate_on == "validation" else x / 100
+    score = 0.5 + bonus + on_part + seed / 500
+    return {"scores": {"first": score, "second": score}, "loss": 0.0}
 
 
 PLAN = Plan(
@@ -53,9 +26,6 @@ PLAN = Plan(
     grids={"rival": {"x": (1.0, 2.0, 3.0)}, "oracle": {"x": (1.0, 2.0, 4.0)}},
     recorded={"info_nce": {"x": 0.0}},
     tuning_seeds=(10, 11),
-    settings=lambda method, values, shared, seed, evaluate_on: Settings(
-        method, {**shared, **values}, seed, evaluate_on
-    ),
     train=train,
     criterion=("first",),
     scores=("first", "second"),
@@ -80,23 +50,20 @@ def test_methods_are_tuned_on_one_part_and_compared_on_the_other(tmp_path, capsy
         "rival": {"x": 2.0},
         "oracle": {"x": 2.0},
     }
-    assert all("y0.1" in name for name in calls[4:])  # what all share is chosen first
+    assert all(values["y"] == 0.1 for _, values in calls[4:])  # what all share is chosen first
+    assert all(part == "validation" for part, _ in calls[: 2 * 2 + 2 * 3 * 2])
     assert record["settings_tried"] == 3
     score = record["methods"]["rival"]["scores"]["first"]
     assert score["mean"] == pytest.approx(0.5 + 0.1 + 0.02 + 0.002)
     assert "| Rival | 62.2 ± 0.2 | 62.2 ± 0.2 |" in capsys.readouterr().out
     lines = (tmp_path / "results" / "tried.jsonl").read_text().splitlines()
-    stages = [json.loads(line)["stage"] for line in lines]
-    assert (stages.count("tuning"), stages.count("test")) == (2 * 2 + 2 * 3 * 2, 3 * 3)
+    parts = [json.loads(line)["run"]["evaluate_on"] for line in lines]
+    assert (parts.count("validation"), parts.count("test")) == (2 * 2 + 2 * 3 * 2, 3 * 3)
     assert json.loads((tmp_path / "results" / "tried.json").read_text()) == record
-
-
-def test_tuning_alone_leaves_the_test_part_unseen(tmp_path):
     calls.clear()
-    record = run_plan(PLAN, options(tmp_path, "--tune", "--methods", "info_nce"))
-    assert len(calls) == 4
-    assert not [name for name in calls if "test" in name]
-    assert "methods" not in record
+    again = run_plan(PLAN, options(tmp_path, "--seeds", "4"))
+    assert len(calls) == 3  # what is in the journal is not trained again
+    assert again["tuning"] == tuning
 
 
 def test_unequal_budgets_and_unknown_methods_are_refused(tmp_path, capsys):

@@ -1,0 +1,266 @@
+"""People's own programs with other libraries beside ours, in one run: speed, and what they learn.
+
+    BAYESCL_DATA=data python benchmarks/programs.py
+
+- images: lightly's SimCLR as its tutorial has it beside ``bayescl train images``, from one folder
+  of JPEGs, with the same encoder, optimizer and batches. Each trains as many epochs as fit into the
+  same CPU seconds, reading included; then the same k-NN probe judges both encoders.
+- sentences: sentence-transformers' trainer with its own loss and with ours, on pairs of questions
+  of one intent (Banking77), with a small transformer from scratch.
+- recommenders: Cornac's BPR beside our recommender as a model of Cornac, on MovieLens-100k: the CPU
+  seconds that ``fit`` takes until Cornac's own evaluation gives an equal NDCG@20. BPR has the best
+  of six settings on a validation part, and ours its defaults.
+
+All have one thread, lightly one worker beside, and programs take turns. CPU seconds include
+workers; other work on the machine changes them little. Writes a dated file to
+``benchmarks/results`` after every part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness import apart, command_line, write_result
+from torch import nn
+
+Figures = dict[str, Any]
+DATA = Path(os.environ.get("BAYESCL_DATA", "data"))
+IMAGES = {"train": 200, "test": 100}
+"""Of each class."""
+BATCH, WIDTH, SIDE, RATE = 256, 32, 32, 1e-3
+SENTENCES = ("MultipleNegativesRankingLoss", "InfoNCE, equal texts masked", "latent classes")
+SCALE, TEXT_EPOCHS = 10.0, 4
+BPR, OURS = "Cornac's BPR", "bayescl in Cornac"
+BPR_TRIED = [
+    {"learning_rate": rate, "lambda_reg": penalty}
+    for rate, penalty in product((0.01, 0.03, 0.1), (0.001, 0.01))
+]
+EPOCHS = {BPR: (5, 10, 20, 40, 80, 160), OURS: (1, 2, 3, 5, 8, 12, 20)}
+NEARLY = 0.99
+"""Share of the lower one of two best NDCGs from which both count as equal to it."""
+
+
+def seconds() -> tuple[float, float]:
+    """CPU seconds of this process, its threads and its ended workers; and those of the wall."""
+    usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in usage), time.perf_counter()
+
+
+def since(start: tuple[float, float]) -> Figures:
+    """Both from a start until now."""
+    cpu, wall = (now - then for now, then in zip(seconds(), start, strict=True))
+    return {"cpu_s": cpu, "wall_s": wall}
+
+
+def train_lightly(folder: str, epochs: int, seed: int) -> Figures:
+    """What a user of lightly writes."""
+    from lightly.loss import NTXentLoss
+    from lightly.models.modules import SimCLRProjectionHead
+    from lightly.transforms import SimCLRTransform
+    from lightly.transforms.utils import IMAGENET_NORMALIZE
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    from bayescl_lab.images.datasets import load_images
+    from bayescl_lab.images.encoders import SmallConvEncoder
+    from bayescl_lab.images.feature_probes import ProbeData, knn_probe
+
+    start = seconds()
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    encoder = SmallConvEncoder(3, WIDTH, stride=2)
+    network = nn.Sequential(encoder, SimCLRProjectionHead(encoder.feature_dim, 256, 128))
+    transform = SimCLRTransform(input_size=SIDE, cj_strength=0.5, gaussian_blur=0.0)
+    images = ImageFolder(f"{folder}/train", transform)
+    loader = DataLoader(images, BATCH, shuffle=True, drop_last=True, num_workers=1)
+    loss = NTXentLoss(temperature=0.5)
+    optimizer = torch.optim.Adam(network.parameters(), lr=RATE, weight_decay=1e-6)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
+    for _ in range(epochs):
+        for (view_1, view_2), _ in loader:
+            value = loss(network(view_1), network(view_2))
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            schedule.step()
+        figures = since(start)
+    parts = load_images(folder)
+    train, test = parts.train, parts.evaluation
+    mean, deviation = (torch.tensor(IMAGENET_NORMALIZE[of]).view(3, 1, 1) for of in ("mean", "std"))
+    with torch.no_grad():
+        scaled = ((part.images / 255 - mean) / deviation for part in (train, test))
+        features = [encoder.eval()(rows) for rows in scaled]
+    probe = ProbeData(features[0], train.labels, features[1], test.labels, 10)
+    return figures | {"done": epochs * len(loader) * BATCH, "quality": knn_probe(probe)}
+
+
+def train_ours(folder: str, loss: str, epochs: int, seed: int) -> Figures:
+    """What ``bayescl train images`` runs, and how its own k-NN probe judges it."""
+    from bayescl_lab.runs.images.run import train_images
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.losses import LossSettings
+
+    torch.set_num_threads(1)
+    values = {"temperature": 0.5} if loss == "info_nce" else {"tau_plus": 0.1}
+    own = {"loss": LossSettings(loss, values), "data": folder, "epochs": epochs, "seed": seed}
+    shared = {"width": WIDTH, "stride": 2, "lr": RATE, "batch_size": BATCH, "device": "cpu"}
+    settings = ImageSettings(**own, **shared)
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["BAYESCL_CACHE"] = place  # so that every run decodes the images itself
+        start = seconds()
+        run = Path(place, "run")
+        result = train_images(settings, run, progress=lambda *_: figures.update(since(start)))
+    done = epochs * (result["images"]["train"] // BATCH) * BATCH
+    return figures | {"done": done, "quality": result["probes"]["knn"]}
+
+
+def images(options: argparse.Namespace) -> list[Figures]:
+    """A row of each program: images per second, and k-NN after equal CPU seconds."""
+    with tempfile.TemporaryDirectory() as place:
+        for part, count in IMAGES.items():
+            for of_class in sorted((DATA / "cifar10-jpeg" / part).iterdir()):
+                (folder := Path(place, part, of_class.name)).mkdir(parents=True)
+                for file in sorted(of_class.iterdir())[:count]:
+                    (folder / file.name).symlink_to(file.resolve())
+        programs: dict[str, tuple[Any, ...]] = {
+            "lightly: SimCLRTransform, DataLoader, NTXentLoss": (train_lightly, place),
+            "bayescl train images --loss info_nce": (train_ours, place, "info_nce"),
+            "bayescl train images --loss latent": (train_ours, place, "latent"),
+        }
+        for name, program in programs.items():
+            epochs = options.seconds / apart(*program, 1, 0)["cpu_s"]
+            programs[name] = (*program, max(1, round(epochs)))
+        return in_turn("SimCLR, CIFAR-10 (JPEG)", programs, "images", "k-NN", options.seeds)
+
+
+def train_sentences(method: str, seed: int) -> Figures:
+    """sentence-transformers' trainer with a loss."""
+    import sentence_transformers_banking77 as texts
+
+    torch.set_num_threads(1)
+    train_part, test = texts.parts(str(DATA / "banking77"), "test")
+    model = texts.small_transformer(train_part, seed)
+    own = {"num_classes": texts.CLASSES} if method == "latent classes" else {}
+    loss = texts.loss_of(method, model, scale=SCALE, **own)
+    data = texts.pairs(train_part, seed)
+    how = {"batch_size": BATCH, "epochs": TEXT_EPOCHS, "learning_rate": RATE, "seed": seed}
+    start = seconds()
+    texts.train(model, loss, data, **how)
+    figures = since(start) | {"done": TEXT_EPOCHS * (len(data) // BATCH)}
+    return figures | {"quality": texts.evaluate(model, train_part, test)["map@100"]}
+
+
+def sentences(options: argparse.Namespace) -> list[Figures]:
+    """A row of each loss in the same trainer: steps per second, and mean average precision."""
+    programs = {method: (train_sentences, method) for method in SENTENCES}
+    what = "sentence-transformers, Banking77"
+    return in_turn(what, programs, "steps", "map@100", options.seeds)
+
+
+def fit_cornac(
+    name: str, epochs: int, seed: int, evaluate_on: str, options: Mapping[str, float]
+) -> Figures:
+    """``fit`` of a model of Cornac from nothing."""
+    from cornac import models
+    from cornac.eval_methods import BaseMethod
+    from cornac.eval_methods.base_method import ranking_eval
+    from cornac.metrics import NDCG
+
+    from bayescl_lab.integrations.cornac import ContrastiveRecommender
+    from bayescl_lab.runs.ranking.data import RankingData
+
+    torch.set_num_threads(1)
+    parts = RankingData("ml-100k").load(evaluate_on)
+    triples = [
+        [(int(user), int(item), 1.0) for user, item in zip(*part.pairs(), strict=True)]
+        for part in (parts.train, parts.evaluation)
+    ]
+    split = BaseMethod.from_splits(*triples, exclude_unknowns=True, seed=0)
+    model: Any = ContrastiveRecommender(epochs=epochs, seed=seed)
+    if name == BPR:
+        model = models.BPR(k=model.dim, max_iter=epochs, seed=seed, **options)
+    start = seconds()
+    model.fit(split.train_set)
+    figures = since(start) | {"done": epochs * parts.train.num_interactions, "epochs": epochs}
+    (ndcg,), _ = ranking_eval(model, [NDCG(k=20)], split.train_set, split.test_set)
+    return figures | {"quality": float(ndcg)}
+
+
+def recommenders(options: argparse.Namespace) -> list[Figures]:
+    """A row of each program: pairs per second, and CPU seconds to an equal NDCG."""
+    scores = [fit_cornac(BPR, 80, 0, "validation", tried)["quality"] for tried in BPR_TRIED]
+    chosen = BPR_TRIED[scores.index(max(scores))]
+    courses: dict[str, list[Figures]] = {name: [] for name in EPOCHS}
+    for name, course in courses.items():
+        for count in EPOCHS[name]:
+            runs = [fit_cornac(name, count, seed, "test", chosen) for seed in options.seeds]
+            course.append(summary("MovieLens-100k", name, "pairs", "NDCG@20", runs))
+    best = {name: max(row["quality"] for row in course) for name, course in courses.items()}
+    target = NEARLY * min(best.values())
+    return [
+        next(row for row in course if row["quality"] >= target)
+        | {"target": target, "best": best[name], "bpr": chosen, "course": course}
+        for name, course in courses.items()
+    ]
+
+
+PARTS = {"images": images, "sentences": sentences, "recommenders": recommenders}
+
+
+def in_turn(
+    what: str,
+    programs: Mapping[str, tuple[Any, ...]],
+    unit: str,
+    measure: str,
+    seeds: Sequence[int],
+) -> list[Figures]:
+    """A row of each program, which are called with every seed after their arguments."""
+    runs: dict[str, list[Figures]] = {name: [] for name in programs}
+    for seed, name in product(seeds, programs):
+        runs[name].append(apart(*programs[name], seed))
+    return [summary(what, name, unit, measure, runs[name]) for name in programs]
+
+
+def summary(what: str, program: str, unit: str, measure: str, runs: Sequence[Figures]) -> Figures:
+    """A row of the table, from the runs of all seeds."""
+    speeds = {
+        f"per_{name}_second": statistics.median(run["done"] / run[f"{name}_s"] for run in runs)
+        for name in ("cpu", "wall")
+    }
+    cpu, quality = (statistics.fmean(run[key] for run in runs) for key in ("cpu_s", "quality"))
+    about = {"what": what, "program": program, "unit": unit, "measure": measure}
+    return {**about, **speeds, "cpu_s": cpu, "quality": quality, "runs": list(runs)}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--seconds", type=float, default=120, help="CPU seconds of a run on images")
+    options = parser.parse_args()
+    names = ("lightly", "sentence-transformers", "transformers", "cornac")
+    body = {**vars(options), "libraries": {name: version(name) for name in names}}
+    rows: list[Figures] = []
+    for part in options.parts:
+        rows += PARTS[part](options)
+        for row in rows:
+            print({key: value for key, value in row.items() if key not in ("runs", "course")})
+        path = write_result("programs", command_line(), {**body, "measurements": rows})
+        print(f"written to {path}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
