@@ -6,6 +6,7 @@ Reading needs neither Lightning nor unpickled code.
 from __future__ import annotations
 
 import pickle
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ from bayescl_lab.runs.folder import RunFolder
 _DAMAGED = (
     *(RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile),
     # what torch's reader may also raise on bytes that were never a checkpoint
-    *(ValueError, KeyError, TypeError, AttributeError, IndexError),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, struct.error),
 )
 
 
