@@ -328,7 +328,7 @@ class ClassMemory(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return all that is remembered, fitted and observed: numbers, and copies of tensors."""
-        return state_of(self)
+        return state_of(vars(self))
 
     def set_extra_state(self, state: Any) -> None:
         """Restore the memory from a ``state_dict``.
